@@ -1,0 +1,1 @@
+"""What can be changed in a model: small frozen values at named sites."""

@@ -1,0 +1,1 @@
+"""How we ask: the only place that runs a model."""

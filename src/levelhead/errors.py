@@ -1,0 +1,29 @@
+"""Mistakes a user can make. Each is one line: what came, what is allowed, what to do."""
+
+
+class LevelheadError(Exception):
+    """The parent of all errors that a user can cause; the command line prints it as one line and exits 1."""
+
+
+class UnknownModel(LevelheadError):
+    """The name, folder or file does not lead to a model that we can load."""
+
+
+class UnknownFamily(LevelheadError):
+    """The architecture is not in the family table."""
+
+
+class CannotDo(LevelheadError):
+    """The model lacks what the measure asks of it, for example a next-sentence head."""
+
+
+class BadProbe(LevelheadError):
+    """A text, word, position or file of words that cannot be asked."""
+
+
+class NoEffect(LevelheadError):
+    """A control that changed nothing. Silence here would be read as 'no bias', so it is an error."""
+
+
+class BadRun(LevelheadError):
+    """A run folder that is missing, damaged, or belongs to other settings."""

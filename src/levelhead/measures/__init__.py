@@ -1,0 +1,1 @@
+"""Numbers from arrays. Nothing here knows a model: numpy in, Measurement out."""

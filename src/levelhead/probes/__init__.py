@@ -1,0 +1,1 @@
+"""What we ask: texts and words, no tensors."""

@@ -1,0 +1,1 @@
+"""Reads run folders, never a model."""

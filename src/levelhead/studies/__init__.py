@@ -1,0 +1,1 @@
+"""One file a paper: what is varied, what is measured, which tables come out."""
