@@ -1,0 +1,339 @@
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from levelhead.errors import BadProbe
+from levelhead.probes.sentences import (
+    StereotypeSentence,
+    extract_counter_sentences,
+    fluency_sentences,
+    lpbs_sentences,
+    lpbs_templates,
+    shipped_counter_sentences,
+)
+from levelhead.probes.words import WordTest, load_words
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+needs_corpus = pytest.mark.skipif(not (SHARED / "corpus").is_dir(), reason="needs ../shared/data/corpus")
+
+# Written down here once more, so that the scan does not lean on the lists that the generator reads.
+GENDERED = {
+    *("she", "he", "her", "him", "his", "hers", "herself", "himself", "woman", "man", "women", "men", "girl", "boy"),
+    *("girls", "boys", "lady", "gentleman", "ladies", "gentlemen", "mother", "father", "sister", "brother"),
+    *("aunt", "uncle", "wife", "husband", "daughter", "son", "grandmother", "grandfather", "grandma", "grandpa"),
+    *("niece", "nephew", "bride", "groom", "widow", "widower", "queen", "king", "actress", "actor"),
+    *("male", "female", "guy", "lad", "lass", "sir", "madam", "mr", "mrs", "ms", "girlfriend", "boyfriend"),
+    *("waitress", "waiter", "housewife", "mom", "dad", "businessman", "chairman", "policeman", "fisherman"),
+}
+PAIRS = {
+    ("she", "he"), ("woman", "man"), ("lady", "gentleman"), ("girl", "boy"), ("mother", "father"),
+    ("sister", "brother"), ("aunt", "uncle"), ("wife", "husband"), ("daughter", "son"), ("grandmother", "grandfather"),
+    ("niece", "nephew"),
+}  # fmt: skip
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.lower())
+
+
+def check(sentence: StereotypeSentence) -> None:
+    """The spans hold the words, and cutting them out of both texts leaves the same."""
+    s = sentence
+    assert s.text[slice(*s.attribute_span)].lower() == s.attribute.lower()
+    assert s.text[slice(*s.target_span)].lower() == s.target.lower()
+    assert s.counter[slice(*s.counter_attribute_span)].lower() == s.counterpart.lower()
+    assert s.counter[slice(*s.counter_target_span)] == s.text[slice(*s.target_span)]
+    (a, b), (c, d) = s.attribute_span, s.counter_attribute_span
+    assert (s.text[:a], s.text[b:]) == (s.counter[:c], s.counter[d:])
+    assert s.text[a].isupper() == s.counter[c].isupper()
+
+
+def disagreeing_articles(text: str) -> list[str]:
+    """By letter; the shipped words have no silent h and no "uni-" except "university"."""
+    found = re.findall(r"\b(an?) ([a-z]+)", text.lower())
+    return [word for art, word in found if (art == "an") != (word[0] in "aeiou" and not word.startswith("uni"))]
+
+
+# --- fluency
+
+
+def test_fluency_text_has_at_least_220_distinct_sentences_of_6_to_30_words():
+    sentences = fluency_sentences()
+    assert len(sentences) >= 220
+    assert len(set(sentences)) == len(sentences)
+    assert all(6 <= len(s.split()) <= 30 for s in sentences)
+    assert all(s == s.strip() and s[-1] in '.?!"' and (s[0].isupper() or s[0] == '"') for s in sentences)
+
+
+def test_fluency_text_is_varied_in_its_openings_forms_and_words():
+    sentences = fluency_sentences()
+    openings = Counter(" ".join(s.split()[:3]) for s in sentences)
+    assert max(openings.values()) <= 3
+    assert sum("?" in s for s in sentences) >= 15
+    assert sum('"' in s for s in sentences) >= 20
+    assert sum(bool(re.search(r"\d", s)) for s in sentences) >= 4
+    assert len({t for s in sentences for t in tokens(s)}) >= 1100
+
+
+def test_fluency_text_names_no_gender_beside_a_stereotyped_word():
+    test = load_words("gender")
+    stereotyped = {w.lower() for w in (*test.X, *test.Y) if w not in {"kitchen", "strong", "kind", "warm", "quiet"}}
+    assert [s for s in fluency_sentences() if GENDERED & set(tokens(s)) and stereotyped & set(tokens(s))] == []
+
+
+# --- counter-stereotype sentences, shipped
+
+
+def test_at_least_500_distinct_sentences_half_of_each_group():
+    sentences = shipped_counter_sentences()
+    assert len({s.text for s in sentences}) == len({s.counter for s in sentences}) == len(sentences) >= 500
+    groups = Counter(s.group for s in sentences)
+    assert groups["A"] == groups["B"]
+
+
+def test_at_least_60_templates_stand_behind_them():
+    blanks = set()
+    for s in shipped_counter_sentences():
+        (a, b), (c, d) = sorted([s.attribute_span, s.target_span])
+        blanks.add(re.sub(r"\b([Aa])n _", r"\1 _", f"{s.text[:a]}_{s.text[b:c]}_{s.text[d:]}"))
+    assert len(blanks) >= 60
+
+
+def test_shipped_spans_are_right_and_only_the_attribute_changes():
+    for sentence in shipped_counter_sentences():
+        check(sentence)
+
+
+def test_attribute_pairs_are_true_counterparts_in_the_direction_of_the_group():
+    for s in shipped_counter_sentences():
+        assert ((s.attribute, s.counterpart) if s.group == "A" else (s.counterpart, s.attribute)) in PAIRS
+
+
+def test_a_scan_finds_exactly_one_gendered_word_and_one_stereotyped_word_in_each():
+    sentences, test = shipped_counter_sentences(), load_words("gender")
+    gendered = GENDERED | {w.lower() for w in (*test.A, *test.B)}
+    stereotyped = {s.target for s in sentences} | {w.lower() for w in (*test.X, *test.Y)}
+    for s in sentences:
+        assert [t for t in tokens(s.text) if t in gendered] == [s.attribute], s.text
+        assert [t for t in tokens(s.counter) if t in gendered] == [s.counterpart], s.counter
+        assert [t for t in tokens(s.text) if t in stereotyped] == [s.target], s.text
+
+
+def test_groups_agree_with_the_shipped_gender_list():
+    test = load_words("gender")
+    sides = {**dict.fromkeys(test.X, "A"), **dict.fromkeys(test.Y, "B")}
+    known = [s for s in shipped_counter_sentences() if s.target in sides]
+    assert len(known) >= 500
+    assert all(sides[s.target] == s.group for s in known)
+
+
+def test_articles_agree_in_the_original_and_in_the_counter():
+    sentences = shipped_counter_sentences()
+    assert any(" an engineer" in s.text for s in sentences)
+    assert any(s.text.startswith("An emotional ") for s in sentences)
+    for s in sentences:
+        assert disagreeing_articles(s.text) == disagreeing_articles(s.counter) == [], s.text
+
+
+def test_the_attribute_comes_first_in_at_least_four_of_five():
+    for sentences in (shipped_counter_sentences(), shipped_counter_sentences(500, seed=1)):
+        assert 0.8 <= sum(s.attribute_first for s in sentences) / len(sentences) < 1
+        assert all(s.attribute_first == (s.attribute_span[1] <= s.target_span[0]) for s in sentences)
+
+
+def test_a_sample_is_balanced_seeded_and_uses_every_template():
+    one, same, other = (shipped_counter_sentences(500, seed=seed) for seed in (7, 7, 8))
+    assert one == same != other
+    assert Counter(s.group for s in one) == {"A": 250, "B": 250}
+    assert len(set(one)) == 500
+    assert Counter(s.group for s in shipped_counter_sentences(5)) == {"A": 3, "B": 2}
+    uses = Counter(re.sub(rf"\b(an?) {s.target}|{s.target}", "_", s.counter.replace(s.counterpart, "")) for s in one)
+    assert max(uses.values()) <= 8
+
+
+@pytest.mark.parametrize("n", [0, -1, 10**6])
+def test_a_size_that_is_not_shipped_is_refused(n):
+    with pytest.raises(BadProbe, match=f"^{n} counter-stereotype .* ships 1 to "):
+        shipped_counter_sentences(n)
+
+
+# --- counter-stereotype sentences, from a corpus
+
+
+GENDER = WordTest(
+    "small",
+    A=("woman", "she", "her", "heiress", "queen", "aunt", "diva"),
+    B=("man", "he", "his", "heir", "king", "uncle"),
+    X=("nurse", "gentle", "hair_salon"),
+    Y=("engineer", "bold"),
+    pairs=(("woman", "man"), ("she", "he"), ("her", "his"), ("heiress", "heir"), ("queen", "king"), ("aunt", "uncle")),
+)
+
+
+def extract(tmp_path, *sentences, test=GENDER, **kwargs):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    return extract_counter_sentences(test, path, **kwargs)
+
+
+def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
+    found = extract(
+        tmp_path,
+        "Yesterday a woman became a nurse here.",
+        "He was an engineer in the army.",
+        "THE WOMAN WAS GENTLE TO EVERYONE.",
+        "The Nurse was the woman's only friend.",
+        "The hair salon where the woman works is closed.",
+    )
+    for sentence in found:
+        check(sentence)
+    assert {s.counter for s in found} == {
+        "Yesterday a man became a nurse here.",
+        "She was an engineer in the army.",
+        "THE MAN WAS GENTLE TO EVERYONE.",
+        "The Nurse was the man's only friend.",
+        "The hair salon where the man works is closed.",
+    }
+    assert found.read == 5
+    assert found.found == {"A": 4, "B": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("The woman and the man met a nurse.", "several attribute words"),
+        ("The woman lost the coat that was hers, said the nurse.", "several attribute words"),  # not in the list
+        ("The woman was a gentle nurse to all.", "several target words"),
+        ("Yesterday a woman became an engineer here.", "the target word is stereotyped with the other group"),
+        ("Yesterday the nurse forgot her coat here.", "the counterpart depends on grammar"),
+        ("Yesterday the diva was gentle to everyone.", "the attribute word has no counterpart"),
+        ("Yesterday Queen Elizabeth thanked the nurse warmly.", "the attribute word is part of a name"),
+        ("A gentle Queen Anne ruled the country.", "the attribute word is part of a name"),
+        ("A nurse slept.", "fewer than 4 or more than 60 words"),
+        ("A nurse slept on the sofa.", "no attribute word or no target word"),
+        ("The woman slept on the sofa.", "no attribute word or no target word"),
+    ],
+)
+def test_every_skipped_sentence_has_its_reason(tmp_path, text, reason):
+    found = extract(tmp_path, text, "Yesterday a woman became a nurse here.")
+    assert len(found) == 1
+    assert found.skipped == {reason: 1}
+
+
+def test_a_swap_that_would_break_the_article_is_skipped(tmp_path):
+    test = WordTest("faith", ("imam",), ("pastor",), ("strict",), ("kind",), pairs=(("imam", "pastor"),))
+    found = extract(tmp_path, "They met an imam who was strict.", "They said the imam was strict.", test=test)
+    assert [s.counter for s in found] == ["They said the pastor was strict."]
+    assert found.skipped == {"the article would not agree": 1}
+
+
+def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path):
+    test = WordTest("both", ("blonde",), ("blond",), ("blonde", "shy"), ("bold",), pairs=(("blonde", "blond"),))
+    found = extract(tmp_path, "Everyone saw the blonde person leave.", "The blond person was bold today.", test=test)
+    assert found.skipped == {"one word is attribute and target at once": 1}
+
+
+def test_pronouns_do_not_count_where_the_test_is_not_about_gender(tmp_path):
+    test = WordTest("race", ("black",), ("white",), ("athlete",), ("lawyer",), pairs=(("black", "white"),))
+    found = extract(tmp_path, "She said that the white lawyer knew her.", test=test)
+    assert [s.counter for s in found] == ["She said that the black lawyer knew her."]
+
+
+def test_a_sample_is_seeded_distinct_and_independent_of_the_order(tmp_path):
+    lines = [f"On day {i} the woman met a nurse." for i in range(200)]
+    one = extract(tmp_path, *lines, *lines, n=20, seed=1)
+    assert one.sentences == extract(tmp_path, *reversed(lines), n=20, seed=1).sentences
+    assert one.sentences != extract(tmp_path, *lines, n=20, seed=2).sentences
+    assert len({s.text for s in one}) == len(one) == 20
+    assert one.found == {"A": 400, "B": 0}
+
+
+def test_every_sentence_is_drawn_equally_often(tmp_path):
+    lines = [f"On day {i} the woman met a nurse." for i in range(10)]
+    drawn = Counter(s.text for seed in range(400) for s in extract(tmp_path, *lines, n=3, seed=seed))
+    assert sum(drawn.values()) == 1200
+    assert all(85 <= drawn[line] <= 155 for line in lines)  # 120 expected, sd 9.2
+
+
+def test_bad_requests_are_one_clear_line(tmp_path):
+    with pytest.raises(BadProbe, match=r"^0 sentences were asked for"):
+        extract(tmp_path, "Yesterday a woman became a nurse.", n=0)
+    with pytest.raises(BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"):
+        extract(tmp_path, "Nothing of interest is in here.")
+    with pytest.raises(BadProbe, match="swapping words needs pairs"):
+        extract(tmp_path, "Any text will do.", test=WordTest("bare", ("she",), ("he",), ("shy",), ("bold",)))
+
+
+def check_extraction(found, test):
+    pairs = {(a.lower(), b.lower()) for a, b in test.pairs} | {(b.lower(), a.lower()) for a, b in test.pairs}
+    attributes = {w.lower() for w in (*test.A, *test.B)}
+    targets = {"A": set(test.X), "B": set(test.Y)}
+    for s in found:
+        check(s)
+        assert (s.attribute, s.counterpart) in pairs
+        assert s.target in targets[s.group]
+        assert s.attribute not in {"her", "his", "him", "hers"}
+        # Hyphenated words are words of their own ("wise-woman"), so only free-standing tokens are counted.
+        free = re.findall(r"(?<![\w-])[a-z]+(?![\w-])", s.text.lower().replace("’", "'"))
+        assert [t for t in free if t in attributes] == [s.attribute], s.text
+
+
+@needs_corpus
+def test_the_corpus_gives_sentences_that_pass_an_independent_scan():
+    test = load_words("gender")
+    found = extract_counter_sentences(test, SHARED / "corpus")
+    assert len(found) >= 200
+    assert found.found["A"] >= 30
+    assert found.found["B"] >= 30
+    assert found.read == sum(found.found.values()) + sum(found.skipped.values())
+    check_extraction(found, test)
+
+
+@needs_corpus
+def test_comments_of_redditbias_give_sentences_too(tmp_path):
+    with next((SHARED / "redditbias").glob("*.csv")).open(encoding="utf-8") as handle:
+        comments = [row["comment"] for row in csv.DictReader(handle)]
+    test = load_words("gender")
+    found = extract(tmp_path, *(" ".join(c.split()) + "." for c in comments), test=test)
+    assert len(found) >= 20
+    check_extraction(found, test)
+
+
+# --- LPBS
+
+
+@pytest.mark.parametrize("kind", ["topic", "person", "trait"])
+def test_at_least_5_templates_with_one_slot_each(kind):
+    templates = lpbs_templates(kind)
+    assert len({t.text for t in templates}) == len(templates) >= 5
+    for template in templates:
+        assert sorted(re.findall(r"\{\w+\}", template.text)) == ["{attribute}", "{target}"]
+        assert not GENDERED & set(tokens(template.text))
+
+
+@pytest.mark.parametrize("mask", ["[MASK]", "<mask>"])
+def test_lpbs_spans_hold_the_mask_and_the_target(mask):
+    sentences = lpbs_sentences(["salary", "algebra", "poetry", "children", "NASA", "hair_salon", "salary"], mask)
+    assert len(sentences) == len({s.text for s in sentences}) == 6 * len(lpbs_templates())
+    for s in sentences:
+        assert s.text[slice(*s.mask_span)] == mask
+        assert s.text[slice(*s.target_span)] == s.target.replace("_", " ")
+        assert s.text.count(mask) == 1
+
+
+def test_lpbs_targets_read_as_english():
+    texts = {s.text for s in lpbs_sentences(["children", "NASA"], "[MASK]")}
+    assert {"[MASK] asked about the children.", "[MASK] asked about NASA."} <= texts
+    texts = {s.text for s in lpbs_sentences(["engineer", "nurse"], "[MASK]", "person")}
+    assert {"[MASK] is an engineer.", "[MASK] is a nurse."} <= texts
+    assert "[MASK] is very gentle." in {s.text for s in lpbs_sentences(["gentle"], "[MASK]", "trait")}
+
+
+def test_lpbs_refuses_a_missing_mask_and_an_unknown_kind():
+    with pytest.raises(BadProbe, match="No mask token"):
+        lpbs_sentences(["salary"], "")
+    with pytest.raises(BadProbe, match="'verb' is no kind of target; there are topic, person, trait"):
+        lpbs_templates("verb")  # type: ignore[arg-type]
