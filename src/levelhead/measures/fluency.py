@@ -1,0 +1,80 @@
+"""Fluency: how well a model still predicts ordinary text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelhead.errors import BadProbe
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, bootstrap
+
+Texts = Sequence[npt.ArrayLike]  # log-likelihoods of the tokens of each text, NaN where a token could not be scored
+
+
+def pseudo_perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
+    """PPPL of a masked model: each token is masked in turn and predicted from all others. Lower is better.
+
+        PPPL = exp( −(1/N) Σ_t log p(w_t | all others) )     N: all real tokens of the corpus
+
+    One mean over all tokens, not a mean over texts. Reference: Salazar et al. 2020.
+    """
+    return _perplexity("pppl", texts, resampling)
+
+
+def perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
+    """Perplexity of a causal model: each token is predicted from those before it. Lower is better.
+
+        PPL = exp( −(1/N) Σ_t log p(w_t | w_1 … w_{t−1}) )     N: all scored tokens
+
+    A text's first token has nothing before it: NaN, counted as unscored, unless the model was trained with BOS.
+    """
+    return _perplexity("perplexity", texts, resampling)
+
+
+def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT) -> Measurement:
+    """What an edit cost: the ratio of two perplexities on the same texts, 1 when nothing changed, above 1 when worse.
+
+        ratio = exp( −(1/N) Σ_t (log p_after(w_t) − log p_before(w_t)) )     the same texts drawn for both
+
+    Much sharper than two separate intervals, because hard texts are hard for both.
+    """
+    pairs = [(_text(a), _text(b)) for a, b in zip(after, before, strict=False)]
+    if len(after) != len(before) or any(a.shape != b.shape for a, b in pairs):
+        raise BadProbe("The texts before and after differ in number or in tokens. Measure both on the same texts.")
+    return _perplexity("perplexity ratio", [a - b for a, b in pairs], resampling, neutral=1.0)
+
+
+def _perplexity(name: str, texts: Texts, resampling: Resampling, neutral: float | None = None) -> Measurement:
+    rows = [_text(text) for text in texts]
+    if neutral is None and any((row > 0).any() for row in rows):
+        raise BadProbe(f"{name} got a log-likelihood above 0. Give natural logarithms of probabilities.")
+    lost = int(sum(np.isnan(row).sum() for row in rows))
+    sums = np.array([np.nansum(row) for row in rows], dtype=np.float64)
+    sizes = np.array([np.sum(~np.isnan(row)) for row in rows], dtype=np.float64)
+    sums, sizes = sums[sizes > 0], sizes[sizes > 0]
+    n = int(sizes.sum())
+    known: dict[str, Any] = {"n": n, "neutral": neutral}
+    known["unscored"] = {"token without a likelihood": lost} if lost else {}
+    known["settings"] = resampling.settings("BCa bootstrap", "texts")
+    known["details"] = {"texts": float(sizes.size)}
+    if not n:
+        return Measurement.missing(name, "no token could be scored", **known)
+    if not np.isfinite(sums).all():
+        return Measurement.missing(name, "a token has probability 0, the perplexity is infinite", **known)
+    value = float(np.exp(-sums.sum() / n))
+    return Measurement(name, value, _interval(sums, sizes, resampling), **known)
+
+
+def _interval(sums: FloatArray, sizes: FloatArray, resampling: Resampling) -> Interval | None:
+    return bootstrap(lambda counts: np.exp(-(counts @ sums) / (counts @ sizes)), sums.size, resampling)
+
+
+def _text(values: npt.ArrayLike) -> FloatArray:
+    row = np.asarray(values, dtype=np.float64)
+    if row.ndim != 1:
+        raise BadProbe(f"A text's log-likelihoods have shape {row.shape}. Give one number for each token.")
+    return row

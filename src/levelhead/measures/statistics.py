@@ -1,0 +1,300 @@
+"""Intervals, p-values and ranks: how sure a number is. Every draw comes from numpy's Generator with a stated seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from levelhead.errors import BadProbe
+from levelhead.measures.measurement import Measurement
+
+FloatArray = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+Statistic = Callable[[FloatArray], FloatArray]  # how often each item was drawn [resample, item] -> value [resample]
+
+_CELLS = 2_000_000  # counts held at once, so that memory does not grow with resamples × items
+_JACKKNIFE_LIMIT = 2_000  # beyond it the acceleration, of order 1/sqrt(n), changes no printed digit
+_RANKED = 2**62  # more partitions than this do not have a rank that fits an integer
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How an interval is drawn: how many resamples, from which seed, at which level."""
+
+    resamples: int = 2_000
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.resamples < 100 or not 0 < self.level < 1:
+            raise BadProbe(f"resamples={self.resamples}, level={self.level}: allowed are 100 or more, 0 < level < 1.")
+
+    def settings(self, method: str, items: str) -> dict[str, Any]:
+        """What a result must state about its interval."""
+        drawn = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
+        return {"interval": method, "resampled": items, **drawn}
+
+
+DEFAULT = Resampling()
+
+
+def draw_counts(rng: np.random.Generator, resamples: int, sizes: npt.ArrayLike) -> FloatArray:
+    """How often each item is drawn, [resample, item], when every stratum (side by side) is resampled to its size."""
+    size = np.asarray(sizes, dtype=np.int64)
+    start = np.repeat(np.cumsum(size) - size, size)
+    n = int(size.sum())
+    drawn = start + (rng.random((resamples, n)) * np.repeat(size, size)).astype(np.int64)
+    drawn += n * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+
+
+def in_chunks(resamples: int, n: int) -> list[int]:
+    """Sizes of the batches in which resamples of n items are drawn."""
+    step = max(1, _CELLS // max(n, 1))
+    return [min(step, resamples - done) for done in range(0, resamples, step)]
+
+
+def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
+    """Interval of a statistic over n items by the bias-corrected, accelerated bootstrap (BCa).
+
+    The statistic sees how often each item was drawn and answers a value for each resample; clusters are items too,
+    a paired difference is a statistic that uses the same counts twice.
+
+        level(z) = Φ( z0 + (z0 + z) / (1 − a (z0 + z)) ),   z = ± t(level, n − 1) · sqrt(n / (n − 1))
+
+    z0 from the share of resamples below the estimate (ties half), a from the jackknife. Percentiles are too narrow for
+    small n; the factor and Student's t repair that. None when n < 2 or too few resamples have a value.
+    References: Efron 1987; Hesterberg 2015 ("expanded percentile").
+    """
+    if n < 2:
+        return None
+    rng = np.random.default_rng(resampling.seed)
+    replicates = np.concatenate([statistic(draw_counts(rng, r, [n])) for r in in_chunks(resampling.resamples, n)])
+    replicates = replicates[np.isfinite(replicates)]
+    if replicates.size < 0.95 * resampling.resamples:
+        return None
+    estimate = statistic(np.ones((1, n)))[0]
+    below, edge = np.mean((replicates < estimate) + 0.5 * (replicates == estimate)), 0.5 / resampling.resamples
+    z0 = stats.norm.ppf(np.clip(below, edge, 1 - edge))
+    z = stats.t.ppf(0.5 + resampling.level / 2, n - 1) * math.sqrt(n / (n - 1))
+    shifted = z0 + np.array([-z, z])
+    levels = stats.norm.cdf(z0 + shifted / (1 - _acceleration(statistic, n) * shifted))
+    low, high = np.quantile(replicates, levels)
+    return float(low), float(high)
+
+
+def _acceleration(statistic: Statistic, n: int) -> float:
+    """Skewness of the jackknife values: a = Σ L³ / (6 (Σ L²)^1.5), L = mean − value without item i."""
+    if n > _JACKKNIFE_LIMIT:
+        return 0.0
+    values = np.concatenate([statistic(1.0 - np.eye(n)[i : i + 500]) for i in range(0, n, 500)])
+    if not np.isfinite(values).all():
+        return 0.0
+    influence = values.mean() - values
+    spread = float((influence**2).sum())
+    return float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+
+
+def mean_interval(
+    values: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
+) -> Interval | None:
+    """Bootstrap interval of a mean; with clusters (one label for each value) whole clusters are drawn.
+
+        mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
+    """
+    value = _finite("mean_interval", values)
+    labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
+    group = np.unique(labels, return_inverse=True)[1].ravel()
+    if group.size != value.size:
+        raise BadProbe(f"{value.size} values came with {group.size} cluster labels. Give one label for each value.")
+    sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
+    return bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), sums.size, resampling)
+
+
+def paired_interval(
+    after: npt.ArrayLike, before: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
+) -> Interval | None:
+    """Bootstrap interval of mean(after − before), the same items drawn for both."""
+    first, second = (_finite("paired_interval", values) for values in (after, before))
+    if first.shape != second.shape:
+        raise BadProbe(f"Pairs need equal lengths, got {first.size} and {second.size}. Give both values of every item.")
+    return mean_interval(first - second, resampling, clusters)
+
+
+def wilson(share: float, n: int, level: float = 0.95) -> Interval:
+    """Wilson's interval of a share of n items: not empty even at 0 and 1, where a bootstrap has nothing to vary.
+
+        (share + z²/2n ± z sqrt(share (1 − share)/n + z²/4n²)) / (1 + z²/n)     Reference: Wilson 1927.
+    """
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    middle = share + z * z / (2 * n)
+    half = z * math.sqrt(max(share * (1 - share), 0.0) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def share_interval(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
+    """Bootstrap interval of a share; Wilson's when every resample is the same, which would read as certainty."""
+    found = bootstrap(statistic, n, resampling)
+    if found is not None and found[0] < found[1]:
+        return found
+    return wilson(float(statistic(np.ones((1, n)))[0]), n, resampling.level) if n else None
+
+
+class Permutation(NamedTuple):
+    """A permutation p-value and the number of partitions it rests on."""
+
+    p_value: float
+    partitions: int
+
+
+def permutation_p_value(s_x: npt.ArrayLike, s_y: npt.ArrayLike, seed: int = 0, limit: int = 100_000) -> Permutation:
+    """Two-sided p-value: how often another split of X ∪ Y into the same sizes is at least as far apart.
+
+        p = (b + 1) / (n + 1),   b = #{ splits : |mean s(X') − mean s(Y')| ≥ |mean s(X) − mean s(Y)| }
+
+    n: all splits but the observed one while there are at most `limit`, else `limit` different ones drawn with the seed.
+    A split that ties counts, and ties are decided in exact arithmetic.
+    Reference: Caliskan et al. 2017, one-sided there.
+    """
+    x, y = _finite("permutation_p_value", s_x), _finite("permutation_p_value", s_y)
+    if not (x.size and y.size):
+        raise BadProbe(f"A permutation test got sets of {x.size} and {y.size} values. Both need at least one.")
+    s, k = np.concatenate([x, y]), x.size
+    masks = _partitions(s.size, k, seed, limit)
+    # size · ΣX' − k · Σ(X ∪ Y) is the difference of the means times |X|·|Y|: no division, so integers stay exact
+    distance = np.abs(s.size * (masks @ s) - k * s.sum())
+    observed = abs(s.size * math.fsum(x) - k * math.fsum(s))
+    tolerance = 8 * s.size**2 * np.finfo(np.float64).eps * float(np.abs(s).sum())
+    b = int((distance > observed + tolerance).sum())
+    near = masks[np.abs(distance - observed) <= tolerance]
+    if near.size:
+        exact = _integers(s)
+        total = sum(exact)
+        threshold = abs(s.size * sum(exact[:k]) - k * total)
+        sums = near.astype(object) @ np.array(exact, dtype=object)
+        b += sum(abs(s.size * int(part) - k * total) >= threshold for part in sums)
+    return Permutation((b + 1) / (len(masks) + 1), len(masks))
+
+
+def _integers(values: FloatArray) -> list[int]:
+    """Floats are integers over a power of two: the same values as exact integers over their largest denominator."""
+    ratios = [float(value).as_integer_ratio() for value in values]
+    common = max(denominator for _, denominator in ratios)
+    return [numerator * (common // denominator) for numerator, denominator in ratios]
+
+
+def _partitions(n: int, k: int, seed: int, limit: int) -> npt.NDArray[np.bool_]:
+    """Different choices of k of n items as masks [partition, item], never the first k items: those are the observed."""
+    total = math.comb(n, k)
+    rng = np.random.default_rng(seed)
+    if total - 1 <= limit:
+        return _unrank(np.arange(1, total), n, k)
+    if total < _RANKED:
+        return _unrank(1 + rng.choice(total - 1, limit, replace=False, shuffle=False), n, k)
+    observed = np.packbits(np.arange(n) < k)
+    found = np.empty((0, observed.size), dtype=np.uint8)
+    while len(found) < limit:
+        chosen = np.argsort(rng.random((limit - len(found), n)), axis=1) < k
+        found = np.unique(np.concatenate([found, np.packbits(chosen, axis=1)]), axis=0)
+        found = found[(found != observed).any(axis=1)]
+    return np.unpackbits(found, axis=1, count=n).astype(bool)
+
+
+def _unrank(ranks: npt.NDArray[np.int64], n: int, k: int) -> npt.NDArray[np.bool_]:
+    """The k-subsets of n items with these ranks in lexicographic order; rank 0 is the first k items."""
+    masks = np.zeros((ranks.size, n), dtype=bool)
+    rest, left = ranks.astype(np.int64), np.full(ranks.size, k)
+    for item in range(n):
+        with_item = np.array([0, *(math.comb(n - item - 1, j) for j in range(k))], dtype=np.int64)
+        taken = (left > 0) & (rest < with_item[left])
+        masks[:, item] = taken
+        rest = np.where(taken, rest, rest - with_item[left])
+        left = left - taken
+    return masks
+
+
+def q_values(p_values: npt.ArrayLike) -> FloatArray:
+    """Benjamini-Hochberg q-values, any shape: the false-discovery rate at which each test would just count.
+
+        q_(i) = min_{j ≥ i} m p_(j) / j     p sorted upward, m tests; NaN (no test) stays NaN and is not one of the m.
+
+    Reference: Benjamini and Hochberg 1995.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    flat = p.ravel()
+    tested = np.flatnonzero(~np.isnan(flat))
+    order = tested[np.argsort(flat[tested], kind="stable")]
+    scaled = flat[order] * order.size / np.arange(1, order.size + 1)
+    q = np.full(flat.size, np.nan)
+    q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+    return q.reshape(p.shape)
+
+
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
+    """Spearman's rank correlation with its two-sided p-value: 1 same order, −1 opposite order, 0 unrelated.
+
+        interval = tanh( atanh(rho) ± z · sqrt((1 + rho²/2) / (n − 3)) )     Reference: Bonett and Wright 2000.
+    """
+    a, b = _finite("spearman", x), _finite("spearman", y)
+    if a.size != b.size:
+        raise BadProbe(f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item.")
+    known: dict[str, Any] = {"n": int(a.size), "neutral": 0.0, "settings": {"interval": "Bonett-Wright"}}
+    if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return Measurement.missing("spearman", "needs at least 3 pairs, with variation on both sides", **known)
+    rho, p_value = (float(part) for part in stats.spearmanr(a, b))
+    interval = None
+    if a.size > 3:
+        half = float(stats.norm.ppf(0.975)) * math.sqrt((1 + rho * rho / 2) / (a.size - 3))
+        middle = math.atanh(min(1.0 - 1e-15, max(-1.0 + 1e-15, rho)))
+        interval = (math.tanh(middle - half), math.tanh(middle + half))
+    return Measurement("spearman", rho, interval, details={"p_value": p_value}, **known)
+
+
+def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """One-tailed paired t-test along the first axis: is `after` greater than `before`? Pairs with NaN are left out.
+
+        t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t);   NaN below 2 pairs or if sd(d) = 0
+    """
+    d = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
+    n = np.sum(~np.isnan(d), axis=0)
+    with np.errstate(all="ignore"):
+        mean = np.nansum(d, axis=0) / n
+        sd = np.sqrt(np.nansum((d - mean) ** 2, axis=0) / (n - 1))
+        t = np.where((n > 1) & (sd > 1e-14 * np.abs(mean)), mean / (sd / np.sqrt(n)), np.nan)
+    return np.asarray(t, dtype=np.float64), np.asarray(stats.t.sf(t, n - 1), dtype=np.float64)
+
+
+def mean_sd(name: str, values: npt.ArrayLike, neutral: float | None = None) -> Measurement:
+    """Mean over repetitions (seeds) with their standard deviation (ddof = 1) and Student's interval of the mean."""
+    value = _finite(name, values)
+    if not value.size:
+        return Measurement.missing(name, "no repetition has a value", neutral=neutral)
+    mean, sd, interval = float(value.mean()), None, None
+    if value.size > 1:
+        sd = float(value.std(ddof=1))
+        half = float(stats.t.ppf(0.975, value.size - 1)) * sd / math.sqrt(value.size)
+        interval = (mean - half, mean + half)
+    known: dict[str, Any] = {"details": {"sd": sd}, "settings": {"interval": "Student's t over repetitions"}}
+    return Measurement(name, mean, interval, int(value.size), neutral=neutral, **known)
+
+
+def top_share_count(share: float, n: int) -> int:
+    """ceil(share · n), with the share as it is written: 0.07 of 100 is 7, though 0.07 * 100 is 7.000000000000001."""
+    if not 0 < share <= 1:
+        raise BadProbe(f"share={share} came; allowed is 0 < share <= 1, for example 0.10 for the top tenth.")
+    return math.ceil(Fraction(str(float(share))) * n)
+
+
+def _finite(name: str, values: npt.ArrayLike) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise BadProbe(f"{name} got an array of shape {array.shape} or with NaN. Give one finite number for each item.")
+    return array
