@@ -1,0 +1,64 @@
+"""levelhead: measure bias inside language models, find what carries it, take it out, prove what that bought and cost.
+
+    import levelhead as lh
+    model = lh.load("lh:bert-mini")
+    with model.edited(*lh.removed(model, [(2, 5)])):
+        ...
+
+Names are imported when first used, so that `levelhead --help` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "load": "models.model", "Model": "models.model", "Site": "models.sites", "Text": "models.encoding",
+    "find_word": "models.encoding",
+    "read": "engine.run", "read_one": "engine.run", "gate_gradients": "engine.gradients",
+    "Pooled": "engine.readings", "WordVectors": "engine.readings", "StaticVectors": "engine.readings",
+    "Predictions": "engine.readings", "TokenLogProbs": "engine.readings", "TokenLikelihoods": "engine.readings",
+    "States": "engine.readings", "Attention": "engine.readings",
+    "Measurement": "measures.measurement",
+    "gates": "edits.gates", "removed": "edits.gates", "HeadGates": "edits.gates", "Projection": "edits.projection",
+    "LevelheadError": "errors",
+}  # fmt: skip
+
+if TYPE_CHECKING:
+    from levelhead.edits.gates import HeadGates as HeadGates
+    from levelhead.edits.gates import gates as gates
+    from levelhead.edits.gates import removed as removed
+    from levelhead.edits.projection import Projection as Projection
+    from levelhead.engine.gradients import gate_gradients as gate_gradients
+    from levelhead.engine.readings import Attention as Attention
+    from levelhead.engine.readings import Pooled as Pooled
+    from levelhead.engine.readings import Predictions as Predictions
+    from levelhead.engine.readings import States as States
+    from levelhead.engine.readings import StaticVectors as StaticVectors
+    from levelhead.engine.readings import TokenLikelihoods as TokenLikelihoods
+    from levelhead.engine.readings import TokenLogProbs as TokenLogProbs
+    from levelhead.engine.readings import WordVectors as WordVectors
+    from levelhead.engine.run import read as read
+    from levelhead.engine.run import read_one as read_one
+    from levelhead.errors import LevelheadError as LevelheadError
+    from levelhead.measures.measurement import Measurement as Measurement
+    from levelhead.models.encoding import Text as Text
+    from levelhead.models.encoding import find_word as find_word
+    from levelhead.models.model import Model as Model
+    from levelhead.models.model import load as load
+    from levelhead.models.sites import Site as Site
+
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'levelhead' has no attribute {name!r}")
+    return getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,37 @@
+"""Projections: a subspace taken out of the vectors at a site, wholly or in part (SPEC B6, eq. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from levelhead.errors import BadProbe
+from levelhead.models.sites import Site
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """h' = h - sum_i w_i <h, g_i> g_i
+
+    basis g: orthonormal rows, [dimension, hidden]; at a query, key or value site one basis for each head,
+    [head, dimension, dim]. weights w: [dimension] or [head, dimension]; 1 is a hard projection, v_i a soft one.
+    """
+
+    site: Site
+    basis: Tensor
+    weights: Tensor
+
+    def __post_init__(self) -> None:
+        if self.basis.shape[:-1] != self.weights.shape:
+            raise BadProbe(
+                f"A basis of shape {tuple(self.basis.shape)} needs weights of shape {tuple(self.basis.shape[:-1])}, "
+                f"got {tuple(self.weights.shape)}."
+            )
+
+    def __call__(self, h: Tensor) -> Tensor:
+        basis, weights = self.basis.to(h), self.weights.to(h)
+        if basis.dim() == 2:
+            return h - (h @ basis.T * weights) @ basis
+        along = (h[..., None, :] * basis).sum(-1) * weights  # [..., head, dimension]
+        return h - (along[..., None] * basis).sum(-2)

@@ -1,0 +1,307 @@
+"""How answers are put together: a collector gathers what one reading asked, batch by batch, in the caller's order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelhead.models.encoding import Ints, Row
+from levelhead.models.sites import Site
+
+T = TypeVar("T")
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Stage = Literal["final", "logits", "pooled", "judged", "state", "attention"]
+
+
+class Collector(ABC, Generic[T]):
+    """Gathers one reading's answers. `stage` says what the engine hands over for each ask:
+
+    final: last_hidden_state [ask, hidden]; logits: [ask, token]; pooled: [ask, hidden]; judged: [ask, label];
+    state: the tensor at `site` [ask, ...]; attention: [ask, layer, head, token].
+    """
+
+    stage: ClassVar[Stage]
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []  # of each ask: the row in the pool
+        self.positions: list[int] = []  # of each ask: the token
+        self.site: Site | None = None
+
+    def ask(self, row: int, position: int) -> None:
+        """Want the answer at one token of one row."""
+        self.rows.append(row)
+        self.positions.append(position)
+
+    @abstractmethod
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        """Values of these asks under this variant."""
+
+    @abstractmethod
+    def answer(self) -> T:
+        """Everything taken, in the caller's order."""
+
+    def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
+        """<cotangent of the answer, what these asks add to it> for each ask, differentiable in values: [ask]"""
+        raise NotImplementedError(f"{type(self).__name__} has no gradients; use StaticVectors or TokenLogProbs.")
+
+    def stratum(self, ask: int) -> int:
+        """Which of the answer's means this ask belongs to, for standard errors."""
+        return 0
+
+
+class PlainCollector(Collector[Floats]):
+    def __init__(self, items: int, variants: int) -> None:
+        super().__init__()
+        self._shape = (variants, items)
+        self._values: Floats | None = None
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        if self._values is None:
+            self._values = np.zeros((*self._shape, *values.shape[1:]), np.float32)
+        self._values[variant, asks] = values.float().cpu().numpy()
+
+    def answer(self) -> Floats:
+        return np.zeros((*self._shape, 0), np.float32) if self._values is None else self._values
+
+
+class JudgedCollector(PlainCollector):
+    stage: ClassVar[Stage] = "judged"
+
+
+class PooledCollector(PlainCollector):
+    stage: ClassVar[Stage] = "pooled"
+
+
+class WordCollector(Collector[Floats]):
+    stage: ClassVar[Stage] = "final"
+
+    def __init__(self, items: int, variants: int) -> None:
+        super().__init__()
+        self._shape = (variants, items)
+        self._item: list[int] = []
+        self._share: list[float] = []
+        self._sums: Floats | None = None
+
+    def piece(self, item: int, row: int, position: int, pieces: int) -> None:
+        self.ask(row, position)
+        self._item.append(item)
+        self._share.append(1.0 / pieces)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        if self._sums is None:
+            self._sums = np.zeros((*self._shape, values.shape[1]), np.float32)
+        share = np.asarray([self._share[a] for a in asks], np.float32)
+        np.add.at(self._sums[variant], [self._item[a] for a in asks], values.float().cpu().numpy() * share[:, None])
+
+    def answer(self) -> Floats:
+        return np.zeros((*self._shape, 0), np.float32) if self._sums is None else self._sums
+
+
+class StaticCollector(Collector[Doubles]):
+    stage: ClassVar[Stage] = "final"
+
+    def __init__(self, words: int, variants: int) -> None:
+        super().__init__()
+        self._shape = (variants, words)
+        self._word: list[int] = []
+        self._share: list[float] = []
+        self._sums: Tensor | None = None
+
+    def piece(self, word: int, row: int, position: int, share: float) -> None:
+        self.ask(row, position)
+        self._word.append(word)
+        self._share.append(share)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        if self._sums is None:
+            self._sums = torch.zeros((*self._shape, values.shape[1]), dtype=torch.float64, device=values.device)
+        share = torch.tensor([self._share[a] for a in asks], dtype=torch.float64, device=values.device)
+        word = torch.tensor([self._word[a] for a in asks], device=values.device)
+        self._sums[variant].index_add_(0, word, values.double() * share[:, None])
+
+    def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
+        share = torch.tensor([self._share[a] for a in asks], dtype=values.dtype, device=values.device)
+        word = torch.tensor([self._word[a] for a in asks], device=values.device)
+        return (values * cotangent[word].to(values)).sum(-1) * share
+
+    def stratum(self, ask: int) -> int:
+        return self._word[ask]
+
+    def answer(self) -> Doubles:
+        if self._sums is None:
+            return np.zeros((*self._shape, 0))
+        return np.asarray(self._sums.cpu().numpy())
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The k most probable tokens: ids and log-probabilities, each [variant, text, k]."""
+
+    ids: Numbers
+    log_probs: Floats
+
+
+class TokenCollector(PlainCollector):
+    stage: ClassVar[Stage] = "logits"
+
+    def __init__(self, items: int, variants: int, tokens: Tensor) -> None:
+        super().__init__(items, variants)
+        self._tokens = tokens
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        super().take(variant, asks, self._chosen(values))
+
+    def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
+        return (self._chosen(values) * cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)).sum(-1)
+
+    def _chosen(self, values: Tensor) -> Tensor:
+        return values[:, self._tokens.to(values.device)] - values.logsumexp(-1, keepdim=True)
+
+
+class TopKCollector(Collector[TopK]):
+    stage: ClassVar[Stage] = "logits"
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self._answer = TopK(np.zeros(shape, np.int64), np.zeros(shape, np.float32))
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        top = values.topk(self._answer.ids.shape[-1], dim=-1)
+        self._answer.ids[variant, asks] = top.indices.cpu().numpy()
+        normal = values.logsumexp(-1, keepdim=True)
+        self._answer.log_probs[variant, asks] = (top.values - normal).cpu().numpy()
+
+    def answer(self) -> TopK:
+        return self._answer
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """Log-likelihood of each scored token. values[variant][text] is an array; positions and parts say which tokens."""
+
+    values: list[list[Floats]]
+    rows: list[Row]
+    positions: list[Ints]  # of each text: the scored tokens
+    unscored: int  # real tokens without a score: the first of a causal text that has nothing before it
+
+
+class LikelihoodCollector(Collector[TokenScores]):
+    stage: ClassVar[Stage] = "logits"
+
+    def __init__(self, variants: int) -> None:
+        super().__init__()
+        self._variants = variants
+        self._texts: list[tuple[Row, Ints]] = []
+        self._tokens: list[int] = []
+        self._unscored = 0
+        self._values: Floats | None = None
+
+    def text(self, row: Row, scored: Ints, unscored: int) -> None:
+        self._texts.append((row, scored))
+        self._unscored += unscored
+
+    def want(self, row: int, position: int, token: int) -> None:
+        self.ask(row, position)
+        self._tokens.append(token)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        if self._values is None:
+            self._values = np.zeros((self._variants, len(self._tokens)), np.float32)
+        token = torch.tensor([self._tokens[a] for a in asks], device=values.device)
+        chosen = values.gather(1, token[:, None])[:, 0] - values.logsumexp(-1)
+        self._values[variant, asks] = chosen.cpu().numpy()
+
+    def answer(self) -> TokenScores:
+        ends = np.cumsum([len(scored) for _, scored in self._texts])
+        flat = np.zeros((self._variants, int(ends[-1]) if len(ends) else 0), np.float32)
+        flat = flat if self._values is None else self._values
+        values = [list(np.split(flat[v], ends[:-1])) for v in range(self._variants)]
+        return TokenScores(values, [r for r, _ in self._texts], [s for _, s in self._texts], self._unscored)
+
+
+class StateCollector(Collector[list[list[Floats]]]):
+    stage: ClassVar[Stage] = "state"
+
+    def __init__(self, variants: int) -> None:
+        super().__init__()
+        self._variants = variants
+        self._lengths: list[int] = []
+        self._values: Floats | None = None
+
+    def text(self, row: int, positions: range) -> None:
+        self._lengths.append(len(positions))
+        for position in positions:
+            self.ask(row, position)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        if self._values is None:
+            self._values = np.zeros((self._variants, len(self.rows), *values.shape[1:]), np.float32)
+        self._values[variant, asks] = values.float().cpu().numpy()
+
+    def answer(self) -> list[list[Floats]]:
+        if self._values is None:
+            return [[] for _ in range(self._variants)]
+        ends = np.cumsum(self._lengths)[:-1]
+        return [list(np.split(self._values[v], ends)) for v in range(self._variants)]
+
+
+class PooledStateCollector(StateCollector):
+    stage: ClassVar[Stage] = "pooled"
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """Attention of one text: from each piece of the target word to every token, in every head."""
+
+    weights: Floats  # [layer, head, target piece, token]
+    target: Ints  # positions of the target's pieces
+    attribute: Ints  # positions of the attribute's pieces
+    counted: NDArray[np.bool_]  # [token]: neither a special token nor punctuation
+    tokens: tuple[str, ...]  # as written in the text
+
+
+@dataclass
+class AttentionText:
+    target: Ints
+    attribute: Ints
+    counted: NDArray[np.bool_]
+    tokens: tuple[str, ...]
+    first_ask: int
+
+
+class AttentionCollector(Collector[list[list[AttentionRow]]]):
+    stage: ClassVar[Stage] = "attention"
+
+    def __init__(self, variants: int) -> None:
+        super().__init__()
+        self._texts: list[AttentionText] = []
+        self._owner: list[int] = []
+        self._values: list[dict[int, Floats]] = [{} for _ in range(variants)]
+
+    def text(
+        self, row: int, target: Ints, attribute: Ints, counted: NDArray[np.bool_], tokens: tuple[str, ...]
+    ) -> None:
+        self._texts.append(AttentionText(target, attribute, counted, tokens, len(self.rows)))
+        for position in target:
+            self.ask(row, int(position))
+            self._owner.append(len(self._texts) - 1)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        array = values.float().cpu().numpy()
+        for ask, weights in zip(asks, array, strict=True):
+            self._values[variant][int(ask)] = weights[:, :, : len(self._texts[self._owner[ask]].tokens)].copy()
+
+    def answer(self) -> list[list[AttentionRow]]:
+        return [[self._row(values, text) for text in self._texts] for values in self._values]
+
+    def _row(self, values: dict[int, Floats], text: AttentionText) -> AttentionRow:
+        weights = np.stack([values[text.first_ask + i] for i in range(len(text.target))], axis=2)
+        return AttentionRow(weights, text.target, text.attribute, text.counted, text.tokens)

@@ -1,0 +1,153 @@
+"""Exact gradients of all head gates, over any number of texts, in constant memory (SPEC A4).
+
+An objective J of a reading's answer y = sum over texts of y_c depends on the gates m only through y. So
+    dJ/dm = sum_c <dJ/dy, dy_c/dm>
+One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and a second pass pushes it into the gates
+batch by batch. Each text has gates of its own there, which gives its contribution without further cost: standard
+errors come from their spread, with the cotangent held fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.collectors import Collector
+from levelhead.engine.progress import steps
+from levelhead.engine.readings import Reading
+from levelhead.engine.run import read_one
+from levelhead.engine.trunk import Trunk, only_rows
+from levelhead.errors import CannotDo
+from levelhead.models.hooks import on_heads
+from levelhead.models.model import Model
+
+Doubles = NDArray[np.float64]
+Objective = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class GateGradients:
+    """dJ/dm for every head at m = 1."""
+
+    objective: float  # J
+    scores: Doubles  # [layer, head]
+    stderr: Doubles  # [layer, head]; nan where no stratum has two texts
+    n: int  # texts
+    single: int  # strata with one text, which add nothing to the standard error
+
+
+def gate_gradients(
+    model: Model,
+    reading: Reading[Any],
+    objective: Objective,
+    *,
+    label: str = "Head gradients",
+    batch_tokens: int | None = None,
+) -> GateGradients:
+    """How an objective of a reading's answer changes with each head's gate.
+
+    reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
+    """
+    answer = torch.from_numpy(np.asarray(read_one(model, reading, label=label)[0], np.float64)).requires_grad_()
+    value = objective(answer)
+    (cotangent,) = torch.autograd.grad(value, answer)
+    if not bool(torch.isfinite(cotangent).all()):
+        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
+    pool = RowPool(merge=False)
+    collector = reading.prepare(model, pool, 1)
+    sums = _Sums(model, collector)
+    by_row = _asks_of_rows(collector, len(pool.rows))
+    with steps(label, len(pool.rows)) as advance:
+        for numbers in batches(pool.rows, batch_tokens or token_budget(model)):
+            sums.add(_contributions(model, pool, numbers, collector, by_row, cotangent), numbers, by_row)
+            advance(len(numbers))
+    return sums.result(float(value.detach()))
+
+
+def _asks_of_rows(collector: Collector[Any], rows: int) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in range(rows)]
+    for ask, row in enumerate(collector.rows):
+        found[row].append(ask)
+    return found
+
+
+def _contributions(
+    model: Model,
+    pool: RowPool,
+    numbers: list[int],
+    collector: Collector[Any],
+    by_row: list[list[int]],
+    cotangent: Tensor,
+) -> Tensor:
+    """What each row of a batch adds to dJ/dm: [row, layer, head]"""
+    asks = np.asarray([ask for n in numbers for ask in by_row[n]], np.int64)
+    row = torch.tensor([i for i, n in enumerate(numbers) for _ in by_row[n]], device=model.device)
+    position = torch.tensor([collector.positions[a] for a in asks], device=model.device)
+    gates = [torch.ones(len(numbers), model.heads, device=model.device, requires_grad=True) for _ in model.blocks]
+    with torch.enable_grad():
+        values = _gated(model, inputs(model, [pool.rows[n] for n in numbers]), gates, row, position)
+        trunk = Trunk(model)
+        values = trunk.final(values) if collector.stage == "final" else trunk.logits(values)
+        total = collector.pull(cotangent.to(model.device), asks, values.float()).sum()
+    return torch.stack(torch.autograd.grad(total, gates), dim=1)
+
+
+def _gated(model: Model, batch: dict[str, Tensor], gates: list[Tensor], row: Tensor, position: Tensor) -> Tensor:
+    """Rows that leave the last block, as a function of one gate for each text, layer and head: [ask, hidden]"""
+    trunk = Trunk(model)
+    with torch.no_grad():
+        plan = trunk.plan(batch)
+    hidden = plan.hidden
+    shape = (hidden.shape[0], hidden.shape[1])
+    flat = (row * shape[1] + position).unique()
+    for layer, gate in enumerate(gates):
+        handle = model.output_projection(layer).register_forward_pre_hook(on_heads(model, _multiply(gate)))
+        try:
+            if layer == model.layers - 1:
+                with only_rows(model, layer, flat, shape):
+                    hidden = trunk.block(plan, layer, hidden)
+            else:
+                hidden = trunk.block(plan, layer, hidden)
+        finally:
+            handle.remove()
+    return hidden[row, position]
+
+
+def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda h: h * gate[:, None, :, None].to(h)
+
+
+class _Sums:
+    """Sums and squares of contributions within each stratum; their size does not depend on the number of texts."""
+
+    def __init__(self, model: Model, collector: Collector[Any]) -> None:
+        strata = 1 + max((collector.stratum(a) for a in range(len(collector.rows))), default=0)
+        self._collector = collector
+        self._shape = (model.layers, model.heads)
+        self._count = torch.zeros(strata, dtype=torch.float64)
+        self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
+        self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
+
+    def add(self, contributions: Tensor, numbers: list[int], by_row: list[list[int]]) -> None:
+        stratum = torch.tensor([self._collector.stratum(by_row[n][0]) for n in numbers])
+        values = contributions.double().cpu()
+        self._count.index_add_(0, stratum, torch.ones(len(numbers), dtype=torch.float64))
+        self._sum.index_add_(0, stratum, values)
+        self._square.index_add_(0, stratum, values.square())
+
+    def result(self, objective: float) -> GateGradients:
+        n = self._count[:, None, None]
+        spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)
+        variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)
+        known = bool((self._count > 1).any())
+        stderr = variance.sqrt().numpy() if known else np.full(self._shape, np.nan)
+        return GateGradients(
+            objective, self._sum.sum(0).numpy(), stderr, int(self._count.sum()), int((self._count == 1).sum())
+        )

@@ -1,0 +1,275 @@
+"""What can be read from a model: small frozen values. Each says which rows it asks, and at which tokens.
+
+A reading is compiled into *asks*: (row, position) pairs. The engine answers every ask of a batch for every variant with
+one tensor; a collector puts the pieces together in the caller's order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+
+from levelhead.engine import collectors as collect
+from levelhead.engine.batches import RowPool
+from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.encoding import Ints, Row, Span, Text, encode, mask_id
+from levelhead.models.model import Model
+from levelhead.models.sites import Site
+
+T = TypeVar("T")
+
+
+class Reading(ABC, Generic[T]):
+    """A question to a model whose answer has type T."""
+
+    @abstractmethod
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[T]:
+        """Put the rows into the pool and say what is asked of them."""
+
+
+# ---- pooled vectors and judgments
+
+
+@dataclass(frozen=True)
+class Pooled(Reading[Floats]):
+    """Logits of the next-sentence head or classifier: [variant, text, label]; vectors=True: what that head reads."""
+
+    texts: Sequence[Text]
+    vectors: bool = False
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        if not self.vectors and model.reader is None:
+            raise CannotDo(f"{model.name} has neither a next-sentence head nor a classifier.")
+        kind = collect.PooledCollector if self.vectors else collect.JudgedCollector
+        collector = kind(len(self.texts), variants)
+        for row in encode(model, self.texts):
+            last = len(row.ids) - 1
+            collector.ask(pool.add(row), last if model.family.causal else 0)
+        return collector
+
+
+# ---- words
+
+
+@dataclass(frozen=True)
+class WordVectors(Reading[Floats]):
+    """Vector of a word in each text: the mean over its pieces of last_hidden_state. [variant, text, hidden]
+
+    The word is named by its characters, so it is found where it stands, however the tokenizer splits it.
+    """
+
+    texts: Sequence[Text]
+    spans: Sequence[Span]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        collector = collect.WordCollector(len(self.texts), variants)
+        for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
+            number = pool.add(row)
+            for position in pieces:
+                collector.piece(item, number, int(position), len(pieces))
+        return collector
+
+
+@dataclass(frozen=True)
+class StaticVectors(Reading[Doubles]):
+    """Static vector of each word: the mean of its vectors over all its texts. [variant, word, hidden]
+
+    word[i] is the number of the word that stands in texts[i]. Memory does not grow with the number of texts.
+    """
+
+    texts: Sequence[Text]
+    spans: Sequence[Span]
+    word: Sequence[int]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Doubles]:
+        counts = np.bincount(np.asarray(self.word, np.int64))
+        if len(counts) == 0 or (counts == 0).any():
+            raise BadProbe("Every word needs at least one text; number the words 0, 1, 2 ... without gaps.")
+        collector = collect.StaticCollector(len(counts), variants)
+        for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
+            number = pool.add(row)
+            share = 1.0 / (len(pieces) * counts[self.word[item]])
+            for position in pieces:
+                collector.piece(self.word[item], number, int(position), share)
+        return collector
+
+
+def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterator[tuple[Row, Ints]]:
+    """Each text's row and the positions of its word's pieces."""
+    if len(texts) != len(spans):
+        raise BadProbe(f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word.")
+    for text, span, row in zip(texts, spans, encode(model, texts), strict=True):
+        start, end = span
+        pieces = row.pieces(span)
+        if not 0 <= start < end <= len(text.first) or len(pieces) == 0:
+            raise BadProbe(f"No word at characters {start} to {end} of {text.first!r}. Use find_word(text, word).")
+        yield row, pieces
+
+
+# ---- tokens
+
+
+@dataclass(frozen=True)
+class Predictions(Reading[TopK]):
+    """The k most probable tokens at the blank (masked models) or after the text (causal models)."""
+
+    texts: Sequence[Text]
+    k: int
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
+        vocabulary = int(model.config.vocab_size)
+        if not 1 <= self.k <= vocabulary:
+            raise BadProbe(f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}.")
+        collector = collect.TopKCollector((variants, len(self.texts), self.k))
+        _ask_blanks(model, self.texts, pool, collector)
+        return collector
+
+
+@dataclass(frozen=True)
+class TokenLogProbs(Reading[Floats]):
+    """Log-probabilities of given tokens at the blank (masked) or after the text (causal): [variant, text, token]"""
+
+    texts: Sequence[Text]
+    tokens: Sequence[int]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        collector = collect.TokenCollector(len(self.texts), variants, torch.tensor(list(self.tokens)))
+        _ask_blanks(model, self.texts, pool, collector)
+        return collector
+
+
+def _ask_blanks(model: Model, texts: Sequence[Text], pool: RowPool, collector: Collector[T]) -> None:
+    for row, position in blanks(model, texts):
+        collector.ask(pool.add(row), position)
+
+
+def blanks(model: Model, texts: Sequence[Text]) -> list[tuple[Row, int]]:
+    """Each text's row and where to look: at its own mask token, or at the end of a causal model's text."""
+    if "causal" in model.abilities:
+        ends = [_without_closing(model, row) for row in encode(model, texts)]
+        return [(row, len(row.ids) - 1) for row in ends]
+    model.require("mlm", "fill-in-the-blank")
+    mask = mask_id(model)
+    found = []
+    shown = [Text(text.first, text.second) for text in texts]
+    for text, plain, row in zip(texts, encode(model, shown), encode(model, texts), strict=True):
+        places = np.flatnonzero(plain.ids == mask)
+        if len(places) != 1:
+            raise BadProbe(
+                f"Expected one {model.tokenizer.mask_token} in {text.first!r}, found {len(places)}. Write exactly one."
+            )
+        found.append((row, int(places[0])))
+    return found
+
+
+def _without_closing(model: Model, row: Row) -> Row:
+    """A text to be continued must not end with an end-of-text token that the tokenizer has added."""
+    keep = len(row.ids)
+    while keep > 1 and row.part[keep - 1] == -1:
+        keep -= 1
+    return Row(row.ids[:keep], None if row.types is None else row.types[:keep], row.offsets[:keep], row.part[:keep])
+
+
+@dataclass(frozen=True)
+class TokenLikelihoods(Reading[TokenScores]):
+    """log p of every real token: masked one at a time (masked models), or given those before it (causal models)."""
+
+    texts: Sequence[Text]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TokenScores]:
+        causal = "causal" in model.abilities
+        if not causal:
+            model.require("mlm", "token likelihoods")
+        collector = collect.LikelihoodCollector(variants)
+        mask = None if causal else mask_id(model)
+        for row in encode(model, self.texts):
+            row, real = _real_tokens(model, row, causal)
+            scored = real[real > 0] if causal else real
+            collector.text(row, scored, len(real) - len(scored))
+            number = pool.add(row) if causal else -1
+            for position in scored:
+                if mask is None:
+                    collector.want(number, int(position) - 1, int(row.ids[position]))
+                else:
+                    ids = row.ids.copy()
+                    ids[position] = mask
+                    collector.want(pool.add(row.with_ids(ids)), int(position), int(row.ids[position]))
+        return collector
+
+
+def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
+    """The row (a causal one begins with BOS if the model was trained with one) and the positions of its real tokens."""
+    bos = model.tokenizer.bos_token_id
+    if (
+        causal
+        and bos is not None
+        and row.part[0] != -1
+        and model.config.bos_token_id == bos
+        and _trained_with_bos(model)
+    ):
+        first = np.zeros((1, 2), np.int32)
+        row = Row(
+            np.concatenate([[bos], row.ids]).astype(np.int32), None,
+            np.concatenate([first, row.offsets]), np.concatenate([[-1], row.part]).astype(np.int32),
+        )  # fmt: skip
+    return row, np.flatnonzero(row.part != -1).astype(np.int32)
+
+
+def _trained_with_bos(model: Model) -> bool:
+    """GPT-2 style models have one token for both ends: it stands before every document in training."""
+    return bool(model.tokenizer.bos_token_id == model.tokenizer.eos_token_id == model.config.bos_token_id)
+
+
+# ---- inside the model
+
+
+@dataclass(frozen=True)
+class States(Reading[list[list[Floats]]]):
+    """The tensor at a site for every token of each text, answer[variant][text] = [token, ...]; pooled, cls: 1 token."""
+
+    texts: Sequence[Text]
+    site: Site
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
+        model.check_site(self.site)
+        collector = (
+            collect.PooledStateCollector(variants) if self.site.part == "pooled" else collect.StateCollector(variants)
+        )
+        collector.site = self.site
+        for row in encode(model, self.texts):
+            first_only = self.site.part in ("cls", "pooled")
+            collector.text(pool.add(row), range(1) if first_only else range(len(row.ids)))
+        return collector
+
+
+@dataclass(frozen=True)
+class Attention(Reading[list[list[AttentionRow]]]):
+    """Attention from a target word to all tokens, with the places of the attribute word: answer[variant][text]."""
+
+    texts: Sequence[Text]
+    targets: Sequence[Span]
+    attributes: Sequence[Span]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[AttentionRow]]]:
+        collector = collect.AttentionCollector(variants)
+        targets = words(model, self.texts, self.targets)
+        asked = zip(targets, words(model, self.texts, self.attributes), self.texts, strict=True)
+        for (row, target), (_, attribute), text in asked:
+            written = tuple(_written(text, row, i) for i in range(len(row.ids)))
+            counted = np.asarray([any(c.isalnum() for c in word) for word in written]) & (row.part != -1)
+            collector.text(pool.add(row), target, attribute, counted, written)
+        return collector
+
+
+def _written(text: Text, row: Row, position: int) -> str:
+    if row.part[position] == -1:
+        return ""
+    sentence = text.first if row.part[position] == 0 else str(text.second)
+    start, end = row.offsets[position]
+    return sentence[start:end].strip()

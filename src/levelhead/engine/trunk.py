@@ -1,0 +1,164 @@
+"""The model's blocks, called one by one with the arguments that its own code would give them.
+
+A *plan* runs the base model once with stand-ins for its blocks: embeddings, masks and rotary angles are computed by the
+model's own code and the stand-ins write down what each block was called with. *Finishing* runs the model on one-token
+rows with stand-ins of which the last answers with hidden states that we already have: final norm, pooler, vocabulary
+head and classifier are again the model's own. So the engine needs no code for any architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from levelhead.errors import CannotDo
+from levelhead.models.model import Model
+
+Answer = Callable[[Tensor, tuple[Any, ...], dict[str, Any]], Tensor]
+
+
+@dataclass
+class Plan:
+    """What each block is called with for one batch."""
+
+    hidden: Tensor  # [batch, token, hidden]: the first block's input
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+
+
+class Trunk:
+    """Runs single blocks of a model, and what comes before and after them."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._extra = {"use_cache": False} if model.family.causal else {}
+
+    def plan(self, inputs: dict[str, Tensor]) -> Plan:
+        """Embeddings and the arguments of every block, without running one."""
+        plan: Plan | None = None
+
+        def record(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+            nonlocal plan
+            plan = plan or Plan(hidden)
+            plan.calls.append((args, kwargs))
+            return hidden
+
+        with _stand_ins(self.model, record):
+            self.model.base(**inputs, **self._extra)
+        if plan is None or len(plan.calls) != self.model.layers:
+            raise CannotDo(f"{self.model.name} does not run its {self.model.layers} blocks one after another.")
+        return plan
+
+    def block(self, plan: Plan, layer: int, hidden: Tensor, *, weights: bool = False) -> Tensor:
+        """A block's output for this input; `weights` asks old-style attention code to return its weights too."""
+        args, kwargs = plan.calls[layer]
+        if weights and "output_attentions" in kwargs:
+            kwargs = {**kwargs, "output_attentions": True}
+        self.model.running_layer = layer
+        try:
+            out = self.model.blocks[layer](hidden, *args, **kwargs)
+        finally:
+            self.model.running_layer = None
+        return cast(Tensor, out[0] if isinstance(out, tuple) else out)
+
+    def final(self, rows: Tensor) -> Tensor:
+        """last_hidden_state of rows that left the last block: [row, hidden] -> [row, hidden]."""
+        return cast(Tensor, self._finish(self.model.base, rows).last_hidden_state)[:, 0]
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """The vocabulary head on these rows only: [row, hidden] -> [row, token]."""
+        out = self._finish(self.model.hf, rows)
+        found = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
+        return cast(Tensor, found)[:, 0].float()
+
+    def pooled(self, rows: Tensor) -> Tensor:
+        """The vector that the classifier's last linear reads: [row, hidden] -> [row, pooled]."""
+        if self.model.reader is None or "nsp" in self.model.abilities:
+            found = self._finish(self.model.base, rows).pooler_output
+            if found is None:
+                raise CannotDo(
+                    f"{self.model.name} has no pooled vector; read the first token of the last layer instead."
+                )
+            return cast(Tensor, found)
+        seen: list[Tensor] = []
+        handle = self.model.reader.register_forward_pre_hook(lambda _, args: seen.append(args[0]), prepend=True)
+        try:
+            self._finish(self.model.hf, rows)
+        finally:
+            handle.remove()
+        return seen[0].flatten(0, -2)
+
+    def judge(self, pooled: Tensor) -> Tensor:
+        """Logits of the next-sentence head or the classifier."""
+        if self.model.reader is None:
+            raise CannotDo(f"{self.model.name} has neither a next-sentence head nor a classifier.")
+        return cast(Tensor, self.model.reader(pooled)).float()
+
+    def _finish(self, module: nn.Module, rows: Tensor) -> Any:
+        calls = 0
+
+        def answer(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+            nonlocal calls
+            calls += 1
+            return rows[:, None] if calls == self.model.layers else hidden
+
+        token = 1 if self.model.hf.config.get_text_config().pad_token_id == 0 else 0
+        ids = torch.full((len(rows), 1), token, dtype=torch.long, device=rows.device)
+        with _stand_ins(self.model, answer):
+            return module(input_ids=ids, **self._extra)
+
+
+class _StandIn(nn.Module):
+    """Looks like a block to the model's code, but answers from memory."""
+
+    def __init__(self, real: nn.Module, answer: Answer, outputs: int) -> None:
+        super().__init__()
+        self.__dict__.update(real=real, answer=answer, outputs=outputs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["real"], name)
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        out = self.answer(hidden_states, args, kwargs)
+        return (out, *[None] * (self.outputs - 1)) if self.outputs else out
+
+
+@contextmanager
+def _stand_ins(model: Model, answer: Answer) -> Iterator[None]:
+    real = dict(model.block_list._modules)
+    try:
+        for key, block in real.items():
+            model.block_list._modules[key] = _StandIn(block, answer, model.block_outputs)
+        yield
+    finally:
+        model.block_list._modules.update(real)
+
+
+@contextmanager
+def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) -> Iterator[None]:
+    """Inside, row-by-row modules of a block work on the given rows only; the others' outputs are not meaningful.
+
+    flat: indices into batch x token. Queries, W^O and feed-forward are most of a block; keys and values stay whole.
+    """
+    block = model.blocks[layer]
+
+    def gather(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = args[0]
+        rows = x.reshape(-1, x.shape[-1]).index_select(0, flat)
+        return (rows if x.dim() == 2 else rows[None], *args[1:])
+
+    def scatter(_: nn.Module, args: Any, out: Tensor) -> Tensor:
+        rows = out.reshape(-1, out.shape[-1])
+        whole = rows.new_zeros(shape[0] * shape[1], rows.shape[-1]).index_copy(0, flat, rows)
+        return whole if out.dim() == 2 else whole.unflatten(0, shape)
+
+    with ExitStack() as stack:
+        for chain in model.family.rowwise:
+            first, _, last = chain.partition(">")
+            stack.callback(block.get_submodule(first).register_forward_pre_hook(gather).remove)
+            stack.callback(block.get_submodule(last or first).register_forward_hook(scatter).remove)
+        yield

@@ -1,0 +1,151 @@
+"""Plain torch hooks that put edits into a live model, and take them out again whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from levelhead.errors import CannotDo
+from levelhead.models.sites import Edit
+
+if TYPE_CHECKING:
+    from levelhead.models.model import Model
+
+Active = Callable[[], bool]
+
+
+@contextmanager
+def attached(model: Model, edits: Sequence[Edit]) -> Iterator[None]:
+    """The model with the edits on; without them again afterwards, also after an exception.
+
+    Contexts nest in any order: each removes only the hooks it has added.
+    """
+    for edit in edits:
+        model.check_site(edit.site)
+    handles: list[RemovableHandle] = []
+    try:
+        count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
+        for edit in edits:
+            active = _always if count is None else count.at(edit.site.layer)
+            handles += _attach(model, edit, active)
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _always() -> bool:
+    return True
+
+
+class _ApplicationCount:
+    """Which application of a shared block is running (ALBERT calls one block once for each layer)."""
+
+    def __init__(self, model: Model, handles: list[RemovableHandle]) -> None:
+        self._model = model
+        self._layer = -1
+        handles.append(model.base.register_forward_pre_hook(self._restart))
+        handles.extend(block.register_forward_pre_hook(self._step) for block in set(model.blocks))
+
+    def _restart(self, *_: Any) -> None:
+        self._layer = -1
+
+    def _step(self, *_: Any) -> None:
+        self._layer += 1
+
+    def at(self, layer: int) -> Active:
+        """True while the given application runs; the engine, which calls blocks in its own order, says which one."""
+        return lambda: layer == (self._layer if self._model.running_layer is None else self._model.running_layer)
+
+
+def _attach(model: Model, edit: Edit, active: Active) -> list[RemovableHandle]:
+    part, layer = edit.site.part, edit.site.layer
+    if part == "pooled":
+        return [_attach_pooled(model, edit)]
+    if part == "heads":
+        return [model.output_projection(layer).register_forward_pre_hook(on_heads(model, edit, active))]
+    if part in ("block", "cls"):
+        return [model.blocks[layer].register_forward_hook(_on_block(edit, active))]
+    return [model.qkv_module(layer, part).register_forward_hook(on_qkv(model, edit, active))]
+
+
+def on_heads(
+    model: Model, edit: Callable[[Tensor], Tensor], active: Active = _always
+) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
+    """A pre-hook for W^O that shows the edit its input as [..., head, dim]."""
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        if not active():
+            return None
+        return (edit(args[0].unflatten(-1, (model.heads, model.head_dim))).flatten(-2), *args[1:])
+
+    return hook
+
+
+def on_qkv(model: Model, edit: Edit, active: Active = _always) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
+    """A hook for a query, key, value or fused projection that shows the edit its part as [..., head, dim]."""
+    which = ("query", "key", "value").index(edit.site.part)
+
+    def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor | None:
+        if not active():
+            return None
+        parts = split_qkv(model, out, which)
+        parts[which] = edit(parts[which])
+        return join_qkv(model, parts, which)
+
+    return hook
+
+
+def split_qkv(model: Model, out: Tensor, which: int) -> list[Tensor]:
+    """A projection's output as [query, key, value], each [..., head, dim]; unfused ones fill only their own place."""
+    if model.family.layout == "separate":
+        heads = model.heads if which == 0 else model.kv_heads
+        parts = [out] * 3
+        parts[which] = out.unflatten(-1, (heads, model.head_dim))
+        return parts
+    if model.family.layout == "interleaved":
+        return list(out.unflatten(-1, (model.heads, 3, model.head_dim)).unbind(-2))
+    sizes = [model.heads, model.kv_heads, model.kv_heads]
+    pieces = out.split([size * model.head_dim for size in sizes], dim=-1)
+    return [piece.unflatten(-1, (size, model.head_dim)) for piece, size in zip(pieces, sizes, strict=True)]
+
+
+def join_qkv(model: Model, parts: list[Tensor], which: int) -> Tensor:
+    """The inverse of split_qkv."""
+    if model.family.layout == "separate":
+        return parts[which].flatten(-2)
+    if model.family.layout == "interleaved":
+        return torch.stack(parts, dim=-2).flatten(-3)
+    return torch.cat([part.flatten(-2) for part in parts], dim=-1)
+
+
+def _on_block(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Any], Any]:
+    first_only = edit.site.part == "cls"
+
+    def changed(h: Tensor) -> Tensor:
+        return torch.cat([edit(h[:, :1]), h[:, 1:]], dim=1) if first_only else edit(h)
+
+    def hook(_: nn.Module, args: Any, out: Any) -> Any:
+        if not active():
+            return None
+        return (changed(out[0]), *out[1:]) if isinstance(out, tuple) else changed(out)
+
+    return hook
+
+
+def _attach_pooled(model: Model, edit: Edit) -> RemovableHandle:
+    if model.reader is not None:
+        return model.reader.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
+
+    def hook(_: nn.Module, args: Any, out: Any) -> Any:
+        if getattr(out, "pooler_output", None) is None:
+            raise CannotDo(f"{model.name} has no pooled vector to project; use a block or cls site.")
+        out.pooler_output = edit(out.pooler_output)
+        return out
+
+    return model.base.register_forward_hook(hook)

@@ -1,0 +1,39 @@
+"""Where a model can be changed, and what a change is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+Part = Literal["block", "cls", "pooled", "heads", "query", "key", "value"]
+INSIDE: tuple[Part, ...] = ("query", "key", "value", "heads")  # parts that act while a block runs
+AFTER: tuple[Part, ...] = ("block", "cls")  # parts that act on a block's output
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the network. Layers are counted from 0 in code and from 1 in everything a person reads.
+
+    block   a block's output, every token            [batch, token, hidden]
+    cls     a block's output, the first token only   [batch, 1, hidden]
+    pooled  what the classifier's last linear reads  [batch, hidden]            (layer does not matter; 0 by custom)
+    heads   the heads' outputs before W^O            [batch, token, head, dim]
+    query, key, value   after their projections      [batch, token, head, dim]  (key and value: grouped heads)
+    """
+
+    layer: int
+    part: Part
+
+
+class Edit(Protocol):
+    """A fitted change at one site. It returns a new tensor of the same shape and never writes in place."""
+
+    @property
+    def site(self) -> Site: ...
+
+    def __call__(self, h: Tensor) -> Tensor: ...
+
+
+Variant = tuple[Edit, ...]  # () is the untouched model

@@ -1,0 +1,141 @@
+"""Tiny random-weight models of every family, with a real tokenizer, built in the test run: no hub, no files."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+import transformers as hf
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers.normalizers import BertNormalizer
+
+from levelhead.models.model import Model
+from levelhead.models.sources import Source
+
+CORPUS = [
+    "The nurse said that she was tired, and the engineer said that he was not.",
+    "Engineers and nurses work; mothers and fathers, women and men, work too!",
+    "She saw him yesterday in the kitchen. He gave her a book about unbelievable grandmothers.",
+    "Unhappiness is rarely unbelievable. A nurse, an engineer, a teacher: who knows?",
+]
+VOCAB = 260
+
+_SIZES: dict[str, Any] = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48)
+_GROUPED: dict[str, Any] = dict(_SIZES, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0)
+_SHORT: dict[str, Any] = dict(_SIZES, max_position_embeddings=64, pad_token_id=0)
+
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("Bert", _SHORT),
+    "roberta": ("Roberta", _SHORT),
+    "xlm-roberta": ("XLMRoberta", _SHORT),
+    "albert": ("Albert", dict(_SHORT, embedding_size=16)),
+    "distilbert": ("DistilBert", dict(dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=64)),
+    "electra": ("Electra", dict(_SHORT, embedding_size=16)),
+    "mpnet": ("MPNet", _SHORT),
+    "deberta-v2": (
+        "DebertaV2",
+        dict(_SHORT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, share_att_key=True),
+    ),
+    "modernbert": ("ModernBert", dict(_SHORT, local_attention=8, cls_token_id=2, sep_token_id=3)),
+    "mobilebert": (
+        "MobileBert", dict(_SHORT, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16),
+    ),
+    "gpt2": ("GPT2", dict(n_embd=32, n_layer=3, n_head=4, n_positions=64)),
+    "gpt_neo": (
+        "GPTNeo",
+        dict(hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=8,
+             intermediate_size=48, max_position_embeddings=64),
+    ),
+    "gpt_neox": ("GPTNeoX", _SHORT),
+    "opt": ("OPT", dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, ffn_dim=48, word_embed_proj_dim=16,
+                        max_position_embeddings=64, pad_token_id=0)),
+    "bloom": ("Bloom", dict(hidden_size=32, n_layer=3, n_head=4)),
+    "llama": ("Llama", _GROUPED),
+    "mistral": ("Mistral", dict(_GROUPED, sliding_window=8)),
+    "qwen2": ("Qwen2", _GROUPED),
+    "qwen3": ("Qwen3", dict(_GROUPED, head_dim=8)),
+    "gemma2": ("Gemma2", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
+    "gemma3_text": ("Gemma3Text", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
+    "phi3": ("Phi3", dict(_GROUPED, bos_token_id=2, eos_token_id=3)),
+}  # fmt: skip
+
+ENCODERS = tuple(list(CONFIGS)[:10])
+DECODERS = tuple(list(CONFIGS)[10:])
+_HEADS = {"mlm": "ForMaskedLM", "nli": "ForSequenceClassification", "base": "Model", "nsp": "ForPreTraining"}
+_CAUSAL_CLASS = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}
+
+
+@cache
+def wordpiece() -> Any:
+    """An uncased WordPiece tokenizer, as BERT's."""
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = BertNormalizer(lowercase=True)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tok.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special))
+    tok.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=tok, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )  # fmt: skip
+
+
+@cache
+def bpe() -> Any:
+    """A byte-level BPE tokenizer, as GPT-2's, with a separate pad token."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<pad>", "<|endoftext|>"]
+    tok.train_from_iterator(
+        CORPUS, trainers.BpeTrainer(vocab_size=VOCAB + 120, special_tokens=special, initial_alphabet=alphabet)
+    )
+    tok.post_processor = processors.ByteLevel(trim_offsets=False)
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=tok, pad_token="<pad>", bos_token="<|endoftext|>", eos_token="<|endoftext|>"
+    )
+
+
+@cache
+def unigram() -> Any:
+    """A SentencePiece-style unigram tokenizer, as ALBERT's and XLM-R's."""
+    tok = Tokenizer(models.Unigram())
+    tok.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    tok.train_from_iterator(CORPUS, trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>"))
+    tok.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
+    )
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=tok, pad_token="<pad>", unk_token="<unk>", cls_token="<s>", sep_token="</s>", bos_token="<s>",
+        eos_token="</s>", mask_token="<mask>",
+    )  # fmt: skip
+
+
+def tokenizer_for(family: str) -> Any:
+    """What the family uses in real life, in kind."""
+    if family in ("roberta", "xlm-roberta", "albert", "deberta-v2"):
+        return unigram()
+    return bpe() if family in DECODERS else wordpiece()
+
+
+def tiny(family: str, head: str = "mlm", *, layers: int | None = None, seed: int = 0, tokenizer: Any = None) -> Model:
+    """A tiny model: head is mlm, nli, nsp or base for encoders; decoders are causal."""
+    torch.manual_seed(seed)
+    tokenizer = tokenizer or tokenizer_for(family)
+    prefix, sizes = CONFIGS[family]
+    extra: dict[str, Any] = {"num_labels": 3, "id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
+    if layers is not None:
+        extra |= {name: layers for name in ("num_hidden_layers", "n_layers", "n_layer") if name in sizes}
+    config = getattr(hf, f"{prefix}Config")(**{**sizes, "vocab_size": len(tokenizer), **extra})
+    kind = _CAUSAL_CLASS.get(prefix, f"{prefix}ForCausalLM") if family in DECODERS else prefix + _HEADS[head]
+    model = getattr(hf, kind)(config).eval().requires_grad_(False)
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1:
+            weight.normal_(0, 0.15)  # larger than the usual 0.02, so that every part leaves a trace in the output
+        elif "bias" in name:
+            weight.normal_(0, 0.05)
+    return Model(Source(name=f"tiny-{family}", hf=model, tokenizer=tokenizer, origin="test", missing=()))
