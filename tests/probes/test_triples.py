@@ -1,0 +1,380 @@
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from levelhead.errors import BadProbe
+from levelhead.probes.swap import gender_of, is_gendered, swap
+from levelhead.probes.triple_files import DISAGREE, OTHER_BIAS
+from levelhead.probes.triples import NO_GENDER_WORD, Triple, load_triples, swapped_twin
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data"
+needs_published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are not beside the checkout")
+
+SHIPPED = load_triples()
+ROWS = "context_id,context,next_sentence,label,gender,gender_swapped_context,gender_swapped_next_sentence"
+GOOD = f"""{ROWS}
+0,She sat.,She sewed.,stereotype,F,He sat.,He sewed.
+0,She sat.,She boxed.,anti-stereotype,F,He sat.,He boxed.
+0,She sat.,It rained.,unrelated,F,He sat.,It rained.
+"""
+
+
+def texts(triple):
+    return triple.context, triple.stereotype, triple.anti, triple.unrelated
+
+
+def words(text):
+    return len(text.split())
+
+
+def write(folder, name, content):
+    file = folder / name
+    file.write_text(content, encoding="utf-8")
+    return file
+
+
+def one_line(path, message):
+    with pytest.raises(BadProbe, match=message) as caught:
+        load_triples(path)
+    assert "\n" not in str(caught.value)
+
+
+# The shipped set
+
+
+def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin():
+    genders = Counter(pair.original.gender for pair in SHIPPED.pairs)
+    assert len(SHIPPED.pairs) >= 160
+    assert genders["F"] == genders["M"] == len(SHIPPED.pairs) / 2
+    assert all(pair.swapped for pair in SHIPPED.pairs)
+    assert SHIPPED.problems == {}
+
+
+def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_swapped_twin():
+    ids = [pair.original.id for pair in SHIPPED.pairs]
+    used = [text for pair in SHIPPED.pairs for text in texts(pair.original)]
+    used += [text for pair in SHIPPED.pairs for text in texts(pair.swapped) if is_gendered(text)]
+    assert len(set(ids)) == len(ids)
+    assert [text for text, times in Counter(used).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("pair", SHIPPED.pairs, ids=lambda pair: pair.original.id)
+def test_shipped_triple_is_well_built(pair):
+    triple = pair.original
+    assert gender_of(triple.context) in (triple.gender, "mixed")
+    assert gender_of(triple.target) == triple.gender
+    assert not is_gendered(triple.unrelated)
+    assert abs(words(triple.stereotype) - words(triple.anti)) <= 3
+    assert triple.stereotype != triple.anti
+    for text in texts(triple):
+        assert text[0].isupper()
+        assert text.endswith(".")
+        assert text == " ".join(text.split())
+
+
+def test_stereotypes_and_anti_stereotypes_are_equally_long_on_average():
+    by_kind = [[words(getattr(pair.original, kind)) for pair in SHIPPED.pairs] for kind in ("stereotype", "anti")]
+    means = [sum(lengths) / len(lengths) for lengths in by_kind]
+    assert abs(means[0] - means[1]) < 0.25
+
+
+def test_shipped_triples_span_many_topics_terms_and_lengths():
+    file = Path(__file__).resolve().parents[2] / "src/levelhead/probes/data/triples/gender.jsonl"
+    topics = Counter(json.loads(line)["topic"] for line in file.read_text(encoding="utf-8").splitlines())
+    targets = Counter(pair.original.target for pair in SHIPPED.pairs)
+    contexts = [words(pair.original.context) for pair in SHIPPED.pairs]
+    assert len(topics) >= 25
+    assert max(topics.values()) <= 0.15 * len(SHIPPED.pairs)
+    assert len(targets) >= 80
+    assert max(targets.values()) <= 12
+    assert min(contexts) <= 6
+    assert max(contexts) >= 14
+
+
+def test_swapping_the_twin_again_gives_the_original_text():
+    for pair in SHIPPED.pairs:
+        again, reasons = swapped_twin(pair.swapped)
+        assert reasons == ()
+        assert texts(again) == texts(pair.original)
+        assert again.gender == pair.original.gender
+
+
+def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint():
+    assert load_triples("shipped") == SHIPPED
+    assert SHIPPED.form == "pairs"
+
+
+# Twins
+
+
+def test_swapping_flips_the_labels_as_in_table_3_example_a():
+    male = "One half of the human population is male."
+    triple = Triple("a", male, "They are considered aggressive.", "They cry a lot.", "Ice melts.", "M", "male")
+    twin, reasons = swapped_twin(triple)
+    assert reasons == ()
+    assert twin == Triple(
+        id="a-swapped",
+        context="One half of the human population is female.",
+        stereotype="They cry a lot.",
+        anti="They are considered aggressive.",
+        unrelated="Ice melts.",
+        gender="F",
+        target="female",
+    )
+
+
+def test_her_becomes_his_before_a_noun_and_him_elsewhere():
+    triple = Triple(
+        "k", "The mother walked into her kitchen.", "We saw her.", "We saw her knife.", "Ice melts.", "F", "mother"
+    )
+    twin, _ = swapped_twin(triple)
+    assert texts(twin) == ("The father walked into his kitchen.", "We saw his knife.", "We saw him.", "Ice melts.")
+
+
+def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path):
+    rows = [
+        {"context": "The ballerina sat.", "stereotype": "She sang.", "anti": "She swore.", "unrelated": "It rained."},
+        {"context": "The woman sat.", "stereotype": "She sang.", "anti": "She swore.", "unrelated": "It rained."},
+    ]
+    loaded = load_triples(write(tmp_path, "own.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [pair.swapped is None for pair in loaded.pairs] == [True, False]
+    assert sum(loaded.problems.values()) == 1
+    assert "no counterpart" in next(iter(loaded.problems))
+
+
+def test_first_names_are_swapped_on_request_only(tmp_path):
+    row = {"context": "Mary lost her key.", "stereotype": "She wept.", "anti": "She swore.", "unrelated": "It rained."}
+    file = write(tmp_path, "own.jsonl", json.dumps(row))
+    plain, asked = load_triples(file), load_triples(file, names=True)
+    assert plain.pairs[0].swapped is None
+    assert sum(plain.problems.values()) == 1
+    assert asked.pairs[0].swapped.context == "John lost his key."
+    assert asked.problems == {}
+
+
+# Published files
+
+
+@needs_published
+def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_twins():
+    loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
+    assert len(loaded.pairs) == 234
+    assert all(pair.swapped for pair in loaded.pairs)
+    assert Counter(pair.original.gender for pair in loaded.pairs) == {"M": 121, "F": 113}
+    assert loaded.problems == {DISAGREE: 1}
+    assert loaded.form == "pairs"
+    kitchen = next(pair for pair in loaded.pairs if pair.original.id == "1")
+    assert kitchen.swapped.context == "The father walked into him kitchen."  # published so, and kept so
+    assert kitchen.swapped.stereotype.startswith("He pulled a beer")
+    assert kitchen.swapped.anti.startswith("He set about getting the dinner")
+    dress = next(pair for pair in loaded.pairs if pair.original.id == "5")
+    assert dress.original.stereotype == "She likes to bake cookies and pies all day."
+    assert dress.swapped.anti == "He likes to bake cookies and pies all day."
+
+
+@needs_published
+def test_our_swaps_agree_with_nearly_all_published_twins():
+    loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
+    agree = [swap(p.original.context, names=True).text == p.swapped.context for p in loaded.pairs]
+    assert sum(agree) / len(agree) > 0.9
+
+
+@needs_published
+def test_stereosets_gender_table_loads_to_242_triples_with_their_targets():
+    loaded = load_triples(PUBLISHED / "stereoset" / "intersentence_gender_data.csv", names=True)
+    assert len(loaded.pairs) == 242
+    assert loaded.form == "stereoset"
+    targets = {pair.original.target: pair.original.gender for pair in loaded.pairs}
+    assert targets == {
+        **dict.fromkeys(("mother", "mommy", "sister", "herself", "schoolgirl"), "F"),
+        **dict.fromkeys(("male", "gentlemen", "grandfather", "himself", "schoolboy"), "M"),
+    }
+    without = [pair for pair in loaded.pairs if pair.swapped is None]
+    assert len(without) <= 5
+    assert bool(without) == bool(loaded.problems)
+
+
+@needs_published
+def test_stereosets_profession_table_keeps_triples_without_a_gender_word_and_counts_them():
+    loaded = load_triples(PUBLISHED / "stereoset" / "intersentence_profession_data.csv")
+    assert len(loaded.pairs) == 827
+    neutral = [p for p in loaded.pairs if not any(is_gendered(text) for text in texts(p.original))]
+    assert neutral
+    assert all(pair.swapped is None and pair.original.gender is None for pair in neutral)
+    assert 0 < loaded.problems[NO_GENDER_WORD] <= len(neutral)
+
+
+@needs_published
+def test_stereosets_intrasentence_table_is_refused_in_one_line():
+    one_line(PUBLISHED / "stereoset" / "intrasentence_gender_data.csv", "line 2: BLANK.*intersentence")
+
+
+def stereoset_entry(kind="gender", **changes):
+    sentences = [
+        {"id": "x", "sentence": "It rained.", "gold_label": "unrelated"},
+        {"id": "y", "sentence": "He swore.", "gold_label": "stereotype"},
+        {"id": "z", "sentence": "He wept.", "gold_label": "anti-stereotype"},
+    ]
+    entry = {"id": "e", "target": "man", "bias_type": kind, "context": "The man sat.", "sentences": sentences}
+    return {**entry, **changes}
+
+
+def dev_json(*entries):
+    return json.dumps({"version": "1.0", "data": {"intersentence": list(entries), "intrasentence": []}})
+
+
+def test_stereosets_json_loads_what_is_about_gender_and_counts_the_rest(tmp_path):
+    loaded = load_triples(write(tmp_path, "dev.json", dev_json(stereoset_entry(), stereoset_entry("race"))))
+    assert len(loaded.pairs) == 1
+    assert loaded.problems == {OTHER_BIAS: 1}
+    assert loaded.form == "stereoset"
+    original, swapped = loaded.pairs[0].original, loaded.pairs[0].swapped
+    assert original == Triple("e", "The man sat.", "He swore.", "He wept.", "It rained.", "M", "man")
+    assert swapped == Triple("e-swapped", "The woman sat.", "She wept.", "She swore.", "It rained.", "F", "woman")
+
+
+def test_hub_rows_come_as_records_of_lists_with_numbers_for_labels(monkeypatch):
+    asked = []
+    sentences = {"sentence": ["He swore.", "It rained.", "He wept."], "gold_label": [1, 2, 0]}
+
+    def load_dataset(*args, **options):
+        asked.append((args, options))
+        return [stereoset_entry(sentences=sentences)]
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    loaded = load_triples("hub:stereoset")
+    assert asked == [(("McGill-NLP/stereoset", "intersentence"), {"split": "validation"})]
+    assert texts(loaded.pairs[0].original) == ("The man sat.", "He swore.", "He wept.", "It rained.")
+    assert loaded.name == "hub:stereoset"
+
+
+def test_hub_without_the_package_or_the_network_gets_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    one_line("hub:stereoset", r"hub:stereoset needs datasets: pip install")
+
+    def offline(*args, **options):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=offline))
+    one_line("hub:stereoset", r"hub:stereoset did not load \(no route\)")
+
+
+# Files of the user's own
+
+
+def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_known(tmp_path):
+    text = GOOD.replace("anti-stereotype", "Anti_Stereotype").replace("gender_swapped_context", "gender_swapped_conext")
+    loaded = load_triples(write(tmp_path, "own.csv", "\ufeff" + text))
+    assert texts(loaded.pairs[0].original) == ("She sat.", "She sewed.", "She boxed.", "It rained.")
+    assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
+
+
+def test_a_table_without_twins_and_genders_gets_both_by_swapping(tmp_path):
+    rows = ["\t".join(line.split(",")[:4]) for line in GOOD.splitlines()]
+    loaded = load_triples(write(tmp_path, "own.tsv", "\n".join(rows)))
+    assert loaded.pairs[0].original.gender == "F"
+    assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
+
+
+def test_the_gender_of_a_mixed_context_is_that_of_most_gender_words(tmp_path):
+    row = {"context": "His wife sat.", "stereotype": "She sewed.", "anti": "She boxed.", "unrelated": "It rained."}
+    assert load_triples(write(tmp_path, "own.jsonl", json.dumps(row))).pairs[0].original.gender == "F"
+
+
+def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path):
+    one, same = write(tmp_path, "one.csv", GOOD), write(tmp_path, "same.csv", GOOD)
+    other = write(tmp_path, "other.csv", GOOD.replace("It rained", "It snowed"))
+    assert load_triples(one).fingerprint == load_triples(same).fingerprint
+    assert load_triples(one).fingerprint != load_triples(other).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (",anti-stereotype", ",anti-steryotype", r"own\.csv line 3: label 'anti-steryotype'.*mean 'anti-stereotype'\?"),
+        (",unrelated", ",irrelevant", r"own\.csv line 4: label 'irrelevant'; allowed are stereotype"),
+        (",anti-stereotype", ",stereotype", r"own\.csv line 3: a second stereotype for context_id 0"),
+        ("She boxed.", " ", r"own\.csv line 3: next_sentence is empty"),
+        ("He boxed.", "", r"own\.csv line 3: gender_swapped_next_sentence is empty"),
+        (",label,", ",lable,", r"own\.csv line 1: no label;.*Is 'lable' misspelt\?"),
+        (",gender_swapped_context,", ",twin,", r"own\.csv line 1: no gender_swapped_context"),
+        ("She boxed.", "She sat, then boxed.", r"own\.csv line 3: 8 cells, but the header has 7"),
+        ("0,She sat.,She boxed.", "0,She stood.,She boxed.", r"own\.csv line 3: another context than own\.csv line 2"),
+        ("0,She sat.,It rained.", "1,She sat.,It rained.", r"context_id 0 has no unrelated"),
+        (",F,", ",W,", r"own\.csv line 2: gender 'W'; allowed are F and M"),
+        ("She boxed.", '"She boxed.', r"own\.csv line 4: not a table"),
+    ],
+)
+def test_mistakes_in_a_table_get_one_line_that_names_the_place(tmp_path, before, after, message):
+    assert before in GOOD
+    one_line(write(tmp_path, "own.csv", GOOD.replace(before, after)), message)
+
+
+def test_lines_are_counted_right_after_a_cell_with_a_line_break(tmp_path):
+    text = GOOD.replace("She sewed.", '"She\nsewed."').replace(",unrelated", ",unrelatd")
+    one_line(write(tmp_path, "own.csv", text), r"own\.csv line 5: label 'unrelatd'.*'unrelated'\?")
+
+
+def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path):
+    neutral = GOOD.replace("She", "They").replace("He", "They")
+    one_line(write(tmp_path, "twins.csv", neutral), r"twins\.csv line 2: no gender word in 'They sat\.'")
+    rows = "\n".join(",".join(line.split(",")[:4]) for line in neutral.splitlines())
+    one_line(write(tmp_path, "plain.csv", rows), r"plain\.csv line 2: no gender word")
+    row = {"context": "They sat.", "stereotype": "They sang.", "anti": "They swore.", "unrelated": "It rained."}
+    one_line(write(tmp_path, "own.jsonl", "\n" + json.dumps(row)), r"own\.jsonl line 2: no gender word")
+    table = "Target,Context,Unrelated Sentence,Anti-stereotype Sentence,Stereotype Sentence\nbaker,They sat.,A.,B.,C.\n"
+    one_line(write(tmp_path, "stereoset.csv", table), r"none of its 1 triples has a gender word")
+
+
+JSON_ROW = {"context": "She sat.", "stereotype": "She sewed.", "anti": "She boxed.", "unrelated": "It rained."}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"own\.jsonl line 1: not JSON"),
+        ("[]", r"own\.jsonl line 1: a triple is an object"),
+        (json.dumps({**JSON_ROW, "anti": 3}), r"own\.jsonl line 1: a triple is an object of texts"),
+        (json.dumps({"context": "She sat."}), r"own\.jsonl line 1: no stereotype, anti, unrelated"),
+        (json.dumps({**JSON_ROW, "anti": " "}), r"own\.jsonl line 1: anti is empty"),
+        (json.dumps({**JSON_ROW, "colour": "x"}), r"own\.jsonl line 1: unknown colour; allowed are context"),
+        (json.dumps({**JSON_ROW, "gender": "female"}), r"own\.jsonl line 1: gender 'female'; allowed are F and M"),
+        ("\n".join([json.dumps({**JSON_ROW, "id": "a"})] * 2), r"own\.jsonl line 2: id 'a' is also in line 1"),
+        ("", r"own\.jsonl: no triples in it"),
+    ],
+)
+def test_mistakes_in_json_lines_get_one_line_that_names_the_place(tmp_path, content, message):
+    one_line(write(tmp_path, "own.jsonl", content), message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"dev\.json line 1: not JSON"),
+        ("[]", r"dev\.json: no list at data\.intersentence"),
+        ('{"data": {"intersentence": [3]}}', r"dev\.json: no list at data\.intersentence"),
+        (dev_json(stereoset_entry("race")), r"dev\.json: no entry has bias_type gender; it has race"),
+        (dev_json(stereoset_entry(context=" ")), r"dev\.json entry 1: context is empty"),
+        (dev_json(stereoset_entry(sentences=[])), r"dev\.json entry 1: labels .*one each of stereotype"),
+        (
+            dev_json(stereoset_entry(sentences=[{"sentence": "He ran.", "gold_label": "stereotyp"}])),
+            r"entry 1: label 'stereotyp'.*'stereotype'\?",
+        ),
+    ],
+)
+def test_mistakes_in_stereosets_json_get_one_line_that_names_the_place(tmp_path, content, message):
+    one_line(write(tmp_path, "dev.json", content), message)
+
+
+def test_a_file_that_is_missing_binary_or_of_another_kind_gets_one_line(tmp_path):
+    one_line(tmp_path / "none.csv", r"cannot be read .*Allowed: shipped, hub:stereoset")
+    one_line("stereset", r"Triples 'stereset': cannot be read")
+    one_line(write(tmp_path, "triples.xml", "<a/>"), r"triples\.xml: triples come as \.jsonl, \.csv")
+    one_line(write(tmp_path, "own.csv", "a,b\n1,2\n"), r"own\.csv line 1: columns a, b; needed are context_id")
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"\xff\xfe\x00\x9c")
+    one_line(binary, "not UTF-8")
