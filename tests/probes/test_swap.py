@@ -1,0 +1,277 @@
+"""Gender swapping: right about her, his and him; back again is where it began; what does not work is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelhead.errors import BadProbe
+from levelhead.probes import gendered
+from levelhead.probes.swap import gender_of, is_gendered, pairs, swap, swap_text
+
+HERE = Path(__file__).resolve()
+SHARED = HERE.parents[3] / "shared" / "data"
+TABLES = HERE.parents[2] / "src" / "levelhead" / "probes" / "data"
+needs_published = pytest.mark.skipif(not SHARED.exists(), reason="needs the published data in ../shared/data")
+
+
+def table(file: Path, delimiter: str = "\t") -> list[dict[str, str]]:
+    quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter=delimiter, quoting=quoting))
+
+
+LABELED = [(row["feminine"], row["masculine"]) for row in table(HERE.parent / "swap_sentences.tsv")]
+
+# Sentences of our own that the rules read wrongly: no list of words can tell these, a parser could.
+KNOWN_WRONG = {
+    "An old neighbor of his still writes to me.": "an adverb between 'of his' and its verb looks like 'his still life'",
+    "Her and my plans never match.": "'her and my' looks like 'saw her and my brother'",
+    "His and my plans never match.": "the same, the other way round",
+}
+
+
+@pytest.mark.parametrize(("source", "target"), LABELED + [(m, f) for f, m in LABELED])
+def test_labeled_sentence_is_swapped_as_a_person_would(source: str, target: str) -> None:
+    if source in KNOWN_WRONG:
+        assert swap_text(source) != target, "no longer wrong: take it off KNOWN_WRONG"
+    else:
+        assert swap_text(source) == target
+
+
+def test_at_least_150_sentences_are_labeled_and_at_most_3_are_known_to_fail() -> None:
+    assert len(set(LABELED)) >= 150
+    assert len(KNOWN_WRONG) <= 3
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("HER mother lost Her keys.", "HIS father lost His keys."),
+        ("She's late, she'd said, but she'll come.", "He's late, he'd said, but he'll come."),
+        ("She’s my mother-in-law’s aunt.", "He’s my father-in-law’s uncle."),
+        ("the women's club and the girls' school", "the men's club and the boys' school"),
+        ("Mrs. Lee met Mr. Hall.", "Mr. Lee met Mrs. Hall."),
+        ("Mr. President, this is Sir Ian.", "Madam President, this is Dame Ian."),
+        ("Dear Sir or Madam,", "Dear Madam or Sir,"),
+        ("Yes, my lady.", "Yes, my lord."),
+        ("ladies and gentlemen", "gentlemen and ladies"),
+        ("The ladies' room is left of the gentlemen's club.", "The gentlemen's room is left of the ladies' club."),
+        ("The actress and the policewoman", "The actor and the policeman"),
+        ("Queen Anna and the princess", "King Anna and the prince"),
+        ("She wrote her bachelor's thesis, then a bachelor's degree.", None),
+        ("The schoolgirl's fiancée is a female firewoman.", "The schoolboy's fiancé is a male fireman."),
+        ("Her dress\nand her hat.\n\nHer", "His dress\nand his hat.\n\nHim"),
+        ("It is [her] own *her* hat.", "It is [his] own *his* hat."),
+        ("", ""),
+        ("  no one here  ", "  no one here  "),
+    ],
+)
+def test_case_titles_contractions_and_genitives_are_kept(source: str, target: str | None) -> None:
+    if target is not None:
+        assert swap_text(source) == target
+    assert swap_text(swap_text(source)) == source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Isle of Man has no man-made lake.",
+        "It is on king-size beds; thank god.",
+        "Write to her_name@she.org or see www.she.com/he.",
+        "If a customer calls, s/he gets an answer.",
+        "A bachelor's degree is enough.",
+        "Human chants, heresy, history and shed.",
+    ],
+)
+def test_words_that_name_nobodys_gender_stay(text: str) -> None:
+    assert swap(text).text == text
+    assert gender_of(text) is None
+
+
+def test_names_are_swapped_on_request_only_and_surnames_never() -> None:
+    text = "Mary lent Stephen King's book to James."
+    assert swap(text).text == text
+    assert swap(text, names=True).text == "John lent Shirley King's book to Jane."
+    assert swap_text(swap_text(text, names=True), names=True) == text
+    assert [p.word for p in swap("Dr. King met Mrs. James.", names=True).problems] == ["King", "James"]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "reason"),
+    [
+        ("The maid left.", "maid", "no counterpart"),
+        ("Stephen King left.", "King", "part of a name"),
+        ("Mary left.", "Mary", "names=True"),
+        ("Ms. Lee left.", "Ms.", "swaps back to 'Mrs.'"),
+        ("The hostess left.", "hostess", "swaps back to 'host'"),
+        ("sHe left.", "sHe", "capitals"),
+        ("I heard his cry.", "his", "swaps back to 'him'"),
+    ],
+)
+def test_what_cannot_be_swapped_or_would_not_come_back_is_reported(text: str, word: str, reason: str) -> None:
+    found = [p for p in swap(text).problems if p.word == word]
+    assert len(found) == 1
+    assert reason in found[0].reason
+    assert text[found[0].start :].startswith(word)
+
+
+def test_changes_name_original_replacement_and_place() -> None:
+    assert swap("She saw her.").changes == (("She", "He", 0), ("her", "him", 8))
+
+
+def test_undo_restores_what_swapping_twice_does_not() -> None:
+    text = "Ms. Lee, the hostess, wrote to the lord and his mum."
+    assert swap_text(swap_text(text)) != text
+    assert swap(text).undo() == text
+
+
+@given(st.text(st.sampled_from("her his him hers she Mr. Mrs. ladies' men's King God \"( -").map(str)) | st.text())
+def test_undo_is_exact_and_white_space_survives_in_any_text(text: str) -> None:
+    swapped = swap(text, names=True)
+    assert swapped.undo() == text
+    assert re.findall(r"\s", swapped.text) == re.findall(r"\s", text)
+
+
+@given(st.lists(st.sampled_from(["her", "his", "him", "saw", "gave", "and", "the", "kitchen", "cry", ",", "back"])))
+def test_a_text_either_comes_back_or_says_which_word_does_not(words: list[str]) -> None:
+    text = " ".join(words)
+    swapped = swap(text)
+    assert (swap_text(swapped.text) == text) == (not swapped.problems)
+
+
+def test_the_word_table_is_one_to_one_under_each_guard() -> None:
+    rows = table(TABLES / "swap" / "words.tsv")
+    for guard in {row["guard"] for row in rows}:
+        feminine = [row["feminine"].lower() for row in rows if row["guard"] == guard]
+        masculine = [row["masculine"].lower() for row in rows if row["guard"] == guard]
+        assert len(set(feminine)) == len(feminine)
+        assert len(set(masculine)) == len(masculine)
+        assert not set(feminine) & set(masculine)
+
+
+def test_every_pair_is_swapped_both_ways_wherever_it_stands() -> None:
+    assert len(pairs()) >= 300
+    for feminine, masculine in pairs():
+        assert swap_text(f"so {feminine} ,") == f"so {masculine} ,"
+        assert swap_text(f"so {masculine} ,") == f"so {feminine} ,"
+        assert (gender_of(f"so {feminine}"), gender_of(f"so {masculine}")) == ("F", "M")
+
+
+def test_the_name_table_is_one_to_one_and_holds_no_gendered_word() -> None:
+    rows = table(TABLES / "swap" / "names.tsv")
+    names = [name for row in rows for name in row.values()]
+    assert len(rows) >= 150
+    assert len(set(names)) == len(names)
+    assert not {name.lower() for name in names} & set(gendered.rows())
+
+
+def test_side_tables_name_gendered_words_and_known_guards_only() -> None:
+    one_way, unpaired = table(TABLES / "swap" / "one_way.tsv"), table(TABLES / "swap" / "unpaired.tsv")
+    assert {row["gender"] for row in one_way + unpaired} == {"F", "M"}
+    assert not {row["word"] for row in unpaired} & set(gendered.rows())
+    phrases = (TABLES / "swap" / "phrases.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"\[(.+?)\]", phrases)) <= set(gendered.rows())
+
+
+@pytest.mark.parametrize(
+    ("text", "gender"),
+    [
+        ("She left.", "F"),
+        ("Wait for him.", "M"),
+        ("The queen met the king.", "mixed"),
+        ("The nurse left.", None),
+        ("Mary left.", None),
+        ("The pregnant nurse left.", "F"),
+        ("", None),
+    ],
+)
+def test_gender_of_a_text(text: str, gender: str | None) -> None:
+    assert gender_of(text) == gender
+    assert is_gendered(text) == (gender is not None)
+
+
+@pytest.mark.parametrize("bad", [None, 3, ["She left."], b"She left."])
+def test_what_is_no_text_is_refused_in_one_line(bad: object) -> None:
+    with pytest.raises(BadProbe, match=r"^swap takes one text \(str\), got \w+\. For a list, swap each of them\.$"):
+        swap(bad)  # type: ignore[arg-type]
+
+
+def triples() -> Iterator[str]:
+    for file in sorted((TABLES / "triples").glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            yield from (row[key] for key in ("context", "stereotype", "anti", "unrelated"))
+
+
+def test_every_sentence_of_the_shipped_triples_comes_back_and_leaves_no_problem() -> None:
+    texts = list(triples())
+    if not texts:
+        pytest.skip("no shipped triples yet")
+    assert len(texts) >= 600
+    assert [text for text in texts if swap_text(swap_text(text)) != text] == []
+    assert [text for text in texts if swap(text).problems] == []
+
+
+GENDERED = re.compile(  # not is_gendered: what is tested must not choose what it is tested on
+    r"\b(?:s?he|hers?|him|his|herself|himself|wom[ae]n|m[ae]n|girls?|boys?|mothers?|fathers?|mom|dad|wife|husband|"
+    r"sisters?|brothers?|daughters?|sons?|aunts?|uncles?|actress|actor|lady|ladies|lord|queen|king|mrs?|ms|miss)\b",
+    re.IGNORECASE,
+)
+
+
+def held_set() -> dict[tuple[str, int], str]:
+    """1,000 sentences with a gendered word, evenly spread over four published sources."""
+    paragraphs = (SHARED / "corpus/wikipedia-people-sample.txt").read_text(encoding="utf-8").splitlines()
+    stereoset = table(SHARED / "gender-swapped-stereoset/dev.csv", ",")
+    crows = table(SHARED / "crows-pairs/crows_pairs_anonymized.csv", ",")
+    snli = table(SHARED / "snli/test.tsv")
+    sources = {
+        "wikipedia": (400, [s for p in paragraphs for s in re.split(r'(?<=[.!?]) (?=[A-Z"])', p)]),
+        "stereoset": (200, [row[key] for row in stereoset for key in ("context", "next_sentence")]),
+        "crows": (150, [row[key] for row in crows for key in ("sent_more", "sent_less")]),
+        "snli": (250, [row[key] for row in snli for key in ("premise", "hypothesis")]),
+    }
+    held = {}
+    for source, (size, texts) in sources.items():
+        found = [text for text in dict.fromkeys(texts) if GENDERED.search(text)]
+        held.update({(source, k): found[k * len(found) // size] for k in range(size)})
+    return held
+
+
+EXCEPTIONS = {
+    ("wikipedia", 92): "'priestess' becomes 'priest', which is said of women and men and so stays",
+    ("wikipedia", 108): "'Marquis' and 'Marquess' share 'Marchioness'",
+    ("wikipedia", 133): "'draw her closer to': 'closer' could describe a noun",
+    ("wikipedia", 212): "'bringing with her reinforcements': the object comes after 'with her'",
+    ("wikipedia", 269): "'Miss', 'Ms.' and 'Mrs.' share 'Mr.'",
+    ("crows", 110): "'pictures of her drunkenly laying': an adverb before the participle",
+    ("crows", 118): "'people like her just want': the subject's verb comes after 'her just'",
+}
+
+
+@needs_published
+def test_a_held_set_of_1000_published_sentences_comes_back_but_for_the_listed_exceptions() -> None:
+    held = held_set()
+    assert len(held) == 1000
+    failed = {key for key, text in held.items() if swap_text(swap_text(text)) != text}
+    assert failed == set(EXCEPTIONS)
+    assert all(swap(held[key]).problems and swap(held[key]).undo() == held[key] for key in failed)
+
+
+@needs_published
+def test_the_published_swaps_are_matched_but_for_their_own_slips() -> None:
+    rows = table(SHARED / "gender-swapped-stereoset/dev.csv", ",")
+    texts = {row["context"]: row["gender_swapped_context"] for row in rows}
+    texts |= {row["next_sentence"]: row["gender_swapped_next_sentence"] for row in rows}
+    same = sum(swap_text(text) == theirs for text, theirs in texts.items())
+    assert same / len(texts) > 0.94
+    assert texts["The mother walked into her kitchen."] == "The father walked into him kitchen."
+    assert swap_text("The mother walked into her kitchen.") == "The father walked into his kitchen."
