@@ -1,0 +1,99 @@
+"""The application object, how errors leave it, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from levelhead import __version__
+from levelhead.errors import LevelheadError
+
+COMMANDS = ("models", "heads", "projections", "counteracts", "audit")  # modules of this folder, in reading order
+
+app = typer.Typer(
+    name="levelhead",
+    help="Measure bias inside language models, find what carries it, take it out, and see what that bought and cost.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")]
+Dtype = Annotated[str | None, typer.Option(help="float32 (default), bfloat16 or float16.")]
+Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")]
+Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that the model's folder brings along.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"levelhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one line on stderr and exit 1; never a traceback."""
+    for name in COMMANDS:
+        import_module(f"levelhead.cli.{name}")
+    try:
+        app()
+    except LevelheadError as error:
+        print(f"levelhead: {one_line(error)}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)  # the reader has gone, e.g. `| head`
+    except KeyboardInterrupt:
+        print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
+        sys.exit(130)
+
+
+def one_line(error: Exception) -> str:
+    """An error as one line."""
+    return " ".join(str(error).split())
+
+
+def print_json(data: Any) -> None:
+    """Indented JSON; numbers keep their digits, and NaN, which is not JSON, is an error."""
+    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return value.to_json() if hasattr(value, "to_json") else value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
+    """A table for a person; long cells wrap."""
+    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*[cell(value) for value in row])
+    Console().print(table)
+
+
+def cell(value: Any) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {v}" for k, v in value.items())
+    return str(value)
