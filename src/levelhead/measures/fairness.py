@@ -74,7 +74,7 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
 def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> Measurement:
     """Accuracy on an ordinary test set such as SNLI, with Wilson's interval. Rows predicted −1 are unscored.
 
-        accuracy = share of label = gold
+    accuracy = share of label = gold
     """
     predicted, right = np.asarray(label, dtype=np.int64), np.asarray(gold, dtype=np.int64)
     if predicted.ndim != 1 or predicted.shape != right.shape:

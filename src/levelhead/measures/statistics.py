@@ -107,7 +107,7 @@ def mean_interval(
 ) -> Interval | None:
     """Bootstrap interval of a mean; with clusters (one label for each value) whole clusters are drawn.
 
-        mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
+    mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
     """
     value = _finite("mean_interval", values)
     labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
@@ -131,7 +131,7 @@ def paired_interval(
 def wilson(share: float, n: int, level: float = 0.95) -> Interval:
     """Wilson's interval of a share of n items: not empty even at 0 and 1, where a bootstrap has nothing to vary.
 
-        (share + z²/2n ± z sqrt(share (1 − share)/n + z²/4n²)) / (1 + z²/n)     Reference: Wilson 1927.
+    (share + z²/2n ± z sqrt(share (1 − share)/n + z²/4n²)) / (1 + z²/n)     Reference: Wilson 1927.
     """
     z = float(stats.norm.ppf(0.5 + level / 2))
     middle = share + z * z / (2 * n)
@@ -241,7 +241,7 @@ def q_values(p_values: npt.ArrayLike) -> FloatArray:
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
     """Spearman's rank correlation with its two-sided p-value: 1 same order, −1 opposite order, 0 unrelated.
 
-        interval = tanh( atanh(rho) ± z · sqrt((1 + rho²/2) / (n − 3)) )     Reference: Bonett and Wright 2000.
+    interval = tanh( atanh(rho) ± z · sqrt((1 + rho²/2) / (n − 3)) )     Reference: Bonett and Wright 2000.
     """
     a, b = _finite("spearman", x), _finite("spearman", y)
     if a.size != b.size:
@@ -261,7 +261,7 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
 def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """One-tailed paired t-test along the first axis: is `after` greater than `before`? Pairs with NaN are left out.
 
-        t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t);   NaN below 2 pairs or if sd(d) = 0
+    t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t);   NaN below 2 pairs or if sd(d) = 0
     """
     d = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
     n = np.sum(~np.isnan(d), axis=0)

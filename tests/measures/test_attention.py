@@ -1,0 +1,160 @@
+"""The counter-stereotype experiment on attention that can be read off, and against scipy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from levelhead.errors import BadProbe
+from levelhead.measures.attention import attention_to_attribute, counter_test
+
+
+def one_head(*rows: list[float]) -> np.ndarray:
+    """[layer 1, head 1, target piece, token]"""
+    return np.array([[rows]])
+
+
+def slow_attention(rows: np.ndarray, allowed: np.ndarray, attribute: np.ndarray) -> np.ndarray:
+    layers, heads, pieces, tokens = rows.shape
+    out = np.full((layers, heads), np.nan)
+    for layer in range(layers):
+        for head in range(heads):
+            scores = []
+            for piece in range(pieces):
+                kept = [t for t in range(tokens) if allowed[piece, t]]
+                seen = [rows[layer, head, piece, t] for t in kept]
+                wanted = [t for t in kept if attribute[t]]
+                if seen and wanted and max(seen) > min(seen):
+                    spread = max(seen) - min(seen)
+                    scores.append(sum((rows[layer, head, piece, t] - min(seen)) / spread for t in wanted))
+            if scores:
+                out[layer, head] = np.mean(scores)
+    return out
+
+
+def test_attention_by_hand_without_special_tokens() -> None:
+    # [CLS] women are emotional [SEP]: the row of "emotional"; min 0.1, max 0.3 once the special tokens are gone
+    rows = one_head([0.25, 0.2, 0.1, 0.3, 0.15])
+    allowed, attribute = [False, True, True, True, False], [False, True, False, False, False]
+    assert attention_to_attribute(rows, allowed, attribute) == pytest.approx(np.array([[0.5]]))
+
+
+def test_pieces_of_the_attribute_are_added_and_of_the_target_averaged() -> None:
+    rows = one_head([0.0, 0.2, 0.4], [0.4, 0.0, 0.1])
+    # attribute: columns 0 and 1; rows scaled by 0.4: 0 + 0.5 and 1 + 0
+    assert attention_to_attribute(rows, [True] * 3, [True, True, False]) == pytest.approx(np.array([[0.75]]))
+
+
+def test_attention_equals_a_slow_loop_in_every_head() -> None:
+    rng = np.random.default_rng(0)
+    rows, attribute = rng.dirichlet(np.ones(9), size=(3, 4, 2)), np.arange(9) == 3
+    allowed = np.tile(rng.random(9) < 0.8, (2, 1)) | attribute
+    causal = allowed & (np.arange(9) <= np.array([[5], [6]]))
+    expected = slow_attention(rows, allowed, attribute)
+    assert attention_to_attribute(rows, allowed[0], attribute) == pytest.approx(expected)
+    assert attention_to_attribute(rows, causal, attribute) == pytest.approx(slow_attention(rows, causal, attribute))
+    assert not np.allclose(expected, slow_attention(rows, causal, attribute))
+
+
+def test_scaling_a_row_changes_nothing() -> None:
+    rows = np.random.default_rng(0).random((2, 2, 1, 6))
+    attribute = np.arange(6) == 1
+    assert attention_to_attribute(rows * 7 + 3, [True] * 6, attribute) == pytest.approx(
+        attention_to_attribute(rows, [True] * 6, attribute)
+    )
+
+
+def test_a_constant_row_and_an_unseen_attribute_are_unscored() -> None:
+    constant = one_head([0.5, 0.5], [0.2, 0.8])
+    assert attention_to_attribute(constant, [True, True], [False, True]) == pytest.approx(np.array([[1.0]]))
+    assert np.isnan(attention_to_attribute(constant[:, :, :1], [True, True], [False, True])).all()
+    assert np.isnan(attention_to_attribute(constant, [True, False], [False, True])).all()
+    later = np.array([[True, True, False], [True, True, False]])
+    rows = np.random.default_rng(0).random((1, 1, 2, 3))
+    assert np.isnan(attention_to_attribute(rows, later, [False, False, True])).all()
+
+
+def test_bad_attention_is_refused() -> None:
+    with pytest.raises(BadProbe, match="layer, head, piece, token"):
+        attention_to_attribute(np.ones((2, 3)), [True] * 3, [True] * 3)
+    with pytest.raises(BadProbe, match="allowed has shape"):
+        attention_to_attribute(np.ones((1, 1, 1, 3)), [True] * 2, [True] * 3)
+
+
+# --- the test
+
+
+SCORES = np.array([[0.5, -0.1], [0.0, 0.2]])  # two biased heads, two regular ones (0 is regular)
+
+
+def planted(n: int = 500, change: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    counter = rng.random((n, 2, 2))
+    return counter + rng.normal(0, 0.1, size=counter.shape) + change * (SCORES > 0), counter
+
+
+def test_groups_equal_scipys_one_tailed_paired_test_of_the_mean_over_heads() -> None:
+    original, counter = planted()
+    groups = counter_test(original, counter, SCORES).groups
+    for name, heads in (("biased", SCORES > 0), ("regular", SCORES <= 0)):
+        theirs = stats.ttest_rel(original[:, heads].mean(1), counter[:, heads].mean(1), alternative="greater")
+        assert groups[name].details["t"] == pytest.approx(theirs.statistic)
+        assert groups[name].details["p_value"] == pytest.approx(theirs.pvalue)
+        assert groups[name].n == 500
+        assert groups[name].value == pytest.approx((original - counter)[:, heads].mean())
+
+
+def test_a_planted_change_is_found_in_the_biased_heads_only() -> None:
+    result = counter_test(*planted(), SCORES)
+    biased, regular = result.groups["biased"], result.groups["regular"]
+    assert float(biased.details["p_value"] or 1) < 1e-6
+    assert float(regular.details["p_value"] or 0) > 0.05
+    assert biased.interval is not None
+    assert biased.interval[0] > 0.03
+    assert ((result.q_value < 0.001) == (SCORES > 0)).all()
+
+
+def test_every_head_has_its_own_test_and_q_values_are_those_of_statsmodels() -> None:
+    original, counter = planted(40)
+    result = counter_test(original, counter, SCORES)
+    theirs = stats.ttest_rel(original, counter, alternative="greater", axis=0)
+    assert result.t == pytest.approx(theirs.statistic)
+    assert result.p_value == pytest.approx(theirs.pvalue)
+    assert result.q_value.ravel() == pytest.approx(multipletests(theirs.pvalue.ravel(), method="fdr_bh")[1])
+    assert result.difference == pytest.approx((original - counter).mean(axis=0))
+
+
+def test_exchanging_original_and_counter_flips_the_sign_and_the_tail() -> None:
+    original, counter = planted(40)
+    forth, back = counter_test(original, counter, SCORES), counter_test(counter, original, SCORES)
+    assert back.t == pytest.approx(-forth.t)
+    assert back.p_value == pytest.approx(1 - forth.p_value)
+
+
+def test_unscored_sentences_are_counted_and_a_head_unscored_on_one_side_counts_on_neither() -> None:
+    original, counter = planted(20)
+    original[0] = np.nan  # the attribute comes after the target: no head sees it
+    counter[1, 0, 0] = np.nan
+    result = counter_test(original, counter, SCORES)
+    biased = result.groups["biased"]
+    assert (biased.n, biased.unscored) == (19, {"sentence without scored attention": 1})
+    assert result.n.tolist() == [[18, 19], [19, 19]]
+    by_hand = (original - counter)[:, SCORES > 0]
+    assert biased.value == pytest.approx(np.mean([by_hand[1, 1], *by_hand[2:].mean(axis=1)]))
+
+
+def test_identical_attention_has_no_t_and_a_group_without_heads_is_not_measured() -> None:
+    same = np.random.default_rng(0).random((10, 2, 2))
+    result = counter_test(same, same, np.full((2, 2), 0.3))
+    assert result.groups["biased"].value == 0.0
+    assert result.groups["biased"].details["t"] is None
+    assert np.isnan(result.q_value).all()
+    assert result.groups["regular"].reason == "no head in this group"
+    assert "at least 2" in counter_test(same[:1], same[:1], SCORES).groups["biased"].reason
+
+
+def test_bad_shapes_and_scores_are_refused() -> None:
+    with pytest.raises(BadProbe, match="do not fit"):
+        counter_test(np.ones((3, 2, 2)), np.ones((3, 2, 2)), np.ones((2, 3)))
+    with pytest.raises(BadProbe, match="finite score"):
+        counter_test(np.ones((3, 2, 2)), np.ones((3, 2, 2)), np.full((2, 2), np.nan))
