@@ -1,8 +1,9 @@
 """SEAT: how strongly two sets of words lean to two other sets, with a p-value and an interval.
 
 Intervals are symmetric studentized bootstraps: value ± quantile(|value* − value| / error*) · error, with errors by the
-delta method. In 19 simulated designs of known truth, percentile intervals covered 73-97 % and bias-corrected ones
-60-98 % (noise in the vectors pulls SEAT to 0, and resampled vectors are noisier still); this one covered 93-98 %.
+delta method. The method was chosen among several on 16 small simulated designs of known truth (60-400 runs each), where
+percentile intervals covered 73-97 %, bias-corrected ones 60-98 % and this one 93-98 %: noise in the vectors pulls SEAT
+to 0, and resampled vectors are noisier still. Six further designs, run after the choice, gave 93.0-95.2 %.
 """
 
 from __future__ import annotations
