@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokeni
 from transformers.utils import logging as transformers_logging
 
 from levelhead.errors import UnknownModel
+from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -50,6 +51,7 @@ class Loaded:
     hf: Any
     tokenizer: Any
     missing: tuple[str, ...]
+    adapter: tuple[AffineEdit, ...] = ()
 
 
 def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
@@ -129,15 +131,26 @@ def _load_folder(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     safetensors = _check_weights(folder, trust)
     _check_tokenizer(folder)
     options = {"local_files_only": True, "trust_remote_code": trust.remote_code}
-    config = AutoConfig.from_pretrained(folder, **options)
+    beside = _config_beside_adapter(folder)
+    config = beside or AutoConfig.from_pretrained(folder, **options)
     for kind in _candidate_classes(config):
         hf, info = kind.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=safetensors, output_loading_info=True, **options
         )
         if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
             break
-    tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-    return Loaded(hf, tokenizer, _missing(hf, info))
+    tokenizer = AutoTokenizer.from_pretrained(folder, **options, **({"config": beside} if beside else {}))
+    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder))
+
+
+def _config_beside_adapter(folder: Path) -> Any:
+    """The config of an exported folder without its remote code: the adapter does the same and runs none."""
+    about = adapter_settings(folder)
+    if about is None:
+        return None
+    written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    kept = {key: value for key, value in written.items() if key not in ("auto_map", "model_type", REMOTE)}
+    return AutoConfig.for_model(about["model_type"], **kept)
 
 
 def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
@@ -202,7 +215,8 @@ def _check_config(folder: Path, trust: Trust) -> None:
         raise UnknownModel(f"{path} is not valid JSON: {one_line(error)}. Get the file again.") from error
     if not isinstance(config, dict) or "model_type" not in config:
         raise UnknownModel(f"{path} names no model_type. Give a folder written by save_pretrained.")
-    if "auto_map" in config and not trust.remote_code:
+    native = all(hasattr(transformers, name) for name in config.get("architectures") or ["?"])
+    if "auto_map" in config and not (native or trust.remote_code) and adapter_settings(folder) is None:
         raise UnknownModel(
             f"{folder} brings its own code (auto_map in config.json), which levelhead does not run. "
             "Read that code, then pass trust_remote_code=True."

