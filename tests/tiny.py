@@ -22,15 +22,15 @@ CORPUS = [
 VOCAB = 260
 
 _SIZES: dict[str, Any] = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48)
-_GROUPED: dict[str, Any] = dict(_SIZES, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0)
-_SHORT: dict[str, Any] = dict(_SIZES, max_position_embeddings=64, pad_token_id=0)
+_GROUPED: dict[str, Any] = dict(_SIZES, num_key_value_heads=2, max_position_embeddings=96, pad_token_id=0)
+_SHORT: dict[str, Any] = dict(_SIZES, max_position_embeddings=96, pad_token_id=0)
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("Bert", _SHORT),
     "roberta": ("Roberta", _SHORT),
     "xlm-roberta": ("XLMRoberta", _SHORT),
     "albert": ("Albert", dict(_SHORT, embedding_size=16)),
-    "distilbert": ("DistilBert", dict(dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=64)),
+    "distilbert": ("DistilBert", dict(dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=96)),
     "electra": ("Electra", dict(_SHORT, embedding_size=16)),
     "mpnet": ("MPNet", _SHORT),
     "deberta-v2": (
@@ -41,15 +41,15 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "mobilebert": (
         "MobileBert", dict(_SHORT, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16),
     ),
-    "gpt2": ("GPT2", dict(n_embd=32, n_layer=3, n_head=4, n_positions=64)),
+    "gpt2": ("GPT2", dict(n_embd=32, n_layer=3, n_head=4, n_positions=96)),
     "gpt_neo": (
         "GPTNeo",
         dict(hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=8,
-             intermediate_size=48, max_position_embeddings=64),
+             intermediate_size=48, max_position_embeddings=96),
     ),
     "gpt_neox": ("GPTNeoX", _SHORT),
     "opt": ("OPT", dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, ffn_dim=48, word_embed_proj_dim=16,
-                        max_position_embeddings=64, pad_token_id=0)),
+                        max_position_embeddings=96, pad_token_id=0)),
     "bloom": ("Bloom", dict(hidden_size=32, n_layer=3, n_head=4)),
     "llama": ("Llama", _GROUPED),
     "mistral": ("Mistral", dict(_GROUPED, sliding_window=8)),

@@ -332,6 +332,8 @@ def test_a_hub_name_is_read_from_its_snapshot_with_the_same_checks(
     assert source.origin == "hub some/model at abc123"
     assert not any("bin" in pattern or "py" in pattern for pattern in asked[0])
     edit_config(folder, auto_map={"AutoModel": "modeling.Evil"})
+    assert open_source("some/model", device="cpu").hf.__module__.startswith("transformers.")  # its own code suffices
+    edit_config(folder, architectures=["EvilModel"])
     assert "trust_remote_code=True" in refusal("some/model")
 
 

@@ -44,12 +44,16 @@ def token_budget(model: Model) -> int:
     return GPU_TOKENS if model.device.type == "cuda" else CPU_TOKENS
 
 
-def batches(rows: Sequence[Tokens], budget: int) -> Iterator[list[int]]:
-    """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one row)."""
+def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iterator[list[int]]:
+    """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one row).
+
+    equal: never pad, that is, put only rows of one length into a batch.
+    """
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), i))
     batch: list[int] = []
     for number in order:
-        if batch and (len(batch) + 1) * len(rows[number].ids) > budget:
+        length = len(rows[number].ids)
+        if batch and ((len(batch) + 1) * length > budget or (equal and length > len(rows[batch[0]].ids))):
             yield batch
             batch = []
         batch.append(number)

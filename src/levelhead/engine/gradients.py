@@ -24,9 +24,10 @@ from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
-from levelhead.errors import CannotDo
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
+from levelhead.models.sites import Site
 
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]
@@ -34,7 +35,7 @@ Objective = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class GateGradients:
-    """dJ/dm for every head at m = 1."""
+    """dJ/dm for every head at m = 1, or at the gates that were asked for."""
 
     objective: float  # J
     scores: Doubles  # [layer, head]
@@ -50,12 +51,17 @@ def gate_gradients(
     *,
     label: str = "Head gradients",
     batch_tokens: int | None = None,
+    at: Doubles | None = None,
 ) -> GateGradients:
     """How an objective of a reading's answer changes with each head's gate.
 
     reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
+    at: the gates [layer, head] at which the derivative is taken, 1 by default; 0 is as good as any other value.
     """
-    answer = torch.from_numpy(np.asarray(read_one(model, reading, label=label)[0], np.float64)).requires_grad_()
+    point = _point(model, at)
+    variant = () if at is None else tuple(_Layer(layer, row) for layer, row in enumerate(point))
+    answer = torch.from_numpy(np.asarray(read_one(model, reading, [variant], label=label)[0], np.float64))
+    answer.requires_grad_()
     value = objective(answer)
     (cotangent,) = torch.autograd.grad(value, answer)
     if not bool(torch.isfinite(cotangent).all()):
@@ -65,10 +71,30 @@ def gate_gradients(
     sums = _Sums(model, collector)
     by_row = _asks_of_rows(collector, len(pool.rows))
     with steps(label, len(pool.rows)) as advance:
-        for numbers in batches(pool.rows, batch_tokens or token_budget(model)):
-            sums.add(_contributions(model, pool, numbers, collector, by_row, cotangent), numbers, by_row)
+        for numbers in batches(pool.rows, batch_tokens or token_budget(model), equal=model.family.padding_leaks):
+            sums.add(_contributions(model, pool, numbers, (collector, by_row, cotangent), point), numbers, by_row)
             advance(len(numbers))
     return sums.result(float(value.detach()))
+
+
+def _point(model: Model, at: Doubles | None) -> Tensor:
+    """The gates at which to differentiate: [layer, head]"""
+    shape = (model.layers, model.heads)
+    values = np.ones(shape) if at is None else np.asarray(at, np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise BadProbe(f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}.")
+    return torch.from_numpy(values).float().to(model.device)
+
+
+class _Layer:
+    """The gates of one layer as an edit; those of the edits' room live further down."""
+
+    def __init__(self, layer: int, values: Tensor) -> None:
+        self.site = Site(layer, "heads")
+        self._values = values
+
+    def __call__(self, h: Tensor) -> Tensor:
+        return h * self._values[:, None].to(h)
 
 
 def _asks_of_rows(collector: Collector[Any], rows: int) -> list[list[int]]:
@@ -82,15 +108,15 @@ def _contributions(
     model: Model,
     pool: RowPool,
     numbers: list[int],
-    collector: Collector[Any],
-    by_row: list[list[int]],
-    cotangent: Tensor,
+    asked: tuple[Collector[Any], list[list[int]], Tensor],
+    point: Tensor,
 ) -> Tensor:
     """What each row of a batch adds to dJ/dm: [row, layer, head]"""
+    collector, by_row, cotangent = asked
     asks = np.asarray([ask for n in numbers for ask in by_row[n]], np.int64)
     row = torch.tensor([i for i, n in enumerate(numbers) for _ in by_row[n]], device=model.device)
     position = torch.tensor([collector.positions[a] for a in asks], device=model.device)
-    gates = [torch.ones(len(numbers), model.heads, device=model.device, requires_grad=True) for _ in model.blocks]
+    gates = [gate.repeat(len(numbers), 1).requires_grad_() for gate in point]
     with torch.enable_grad():
         values = _gated(model, inputs(model, [pool.rows[n] for n in numbers]), gates, row, position)
         trunk = Trunk(model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -110,6 +110,31 @@ def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterato
         if not 0 <= start < end <= len(text.first) or len(pieces) == 0:
             raise BadProbe(f"No word at characters {start} to {end} of {text.first!r}. Use find_word(text, word).")
         yield row, pieces
+
+
+Pooling = Literal["mean", "cls", "last"]
+
+
+@dataclass(frozen=True)
+class SentenceVectors(Reading[Floats]):
+    """One vector for each text, from last_hidden_state. [variant, text, hidden]
+
+    mean: over the text's own tokens, without special ones; cls: the first token, special or not; last: its own last.
+    """
+
+    texts: Sequence[Text]
+    pooling: Pooling = "mean"
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        if self.pooling not in get_args(Pooling):
+            raise BadProbe(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
+        collector = collect.WordCollector(len(self.texts), variants)
+        for item, row in enumerate(encode(model, self.texts)):
+            own = np.flatnonzero(row.part != -1)
+            chosen = {"mean": own, "cls": np.zeros(1, np.int64), "last": own[-1:]}[self.pooling]
+            for position in chosen:
+                collector.piece(item, pool.add(row), int(position), len(chosen))
+        return collector
 
 
 # ---- tokens

@@ -58,7 +58,7 @@ def read(
     budget = batch_tokens or token_budget(model)
     asked = [_asks_by_row(collector, len(pool.rows)) for collector in collectors]
     with torch.inference_mode(), _eager_if(model, collectors), steps(label, len(pool.rows)) as advance:
-        for numbers in batches(pool.rows, budget):
+        for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
             batch = _Batch(model, pool, numbers, list(zip(collectors, asked, strict=True)))
             batch.run(variants)
             advance(len(numbers))

@@ -26,6 +26,7 @@ class Family:
     qkv: tuple[str, ...]  # the query, key and value projections: three paths, or one that is fused
     rowwise: tuple[str, ...]  # modules or chains "from>to" that treat tokens one by one: rows nobody reads skip them
     causal: bool = False  # attends to earlier tokens only
+    padding_leaks: bool = False  # padding changes the answer, so only rows of equal length share a batch
     layout: Layout = "separate"  # of a fused projection: stacked [q | k | v], interleaved (head, qkv, dim)
 
 
@@ -77,12 +78,13 @@ FAMILIES: dict[str, Family] = {
     "modernbert": Family(
         "layers", "attn", "attn.Wo", ("attn.Wqkv",), rowwise=("attn.Wo", "mlp"), layout="stacked",
     ),
+    # MobileBERT's embeddings look at both neighbors of a token, so the last one would see the padding.
     "mobilebert": Family(
         "encoder.layer", "attention.self", "attention.output.dense",
         ("attention.self.query", "attention.self.key", "attention.self.value"),
-        rowwise=("attention.self.query", "attention.output.dense", "intermediate>output.dense"),
+        rowwise=("attention.self.query", "attention.output.dense", "intermediate>output.dense"), padding_leaks=True,
     ),
-    "gpt2": Family("h", "attn", "attn.c_proj", ("attn.c_attn",), ("attn.c_proj", "mlp"), True, "stacked"),
+    "gpt2": Family("h", "attn", "attn.c_proj", ("attn.c_attn",), ("attn.c_proj", "mlp"), causal=True, layout="stacked"),
     "gpt_neo": Family(
         "h", "attn.attention", "attn.attention.out_proj",
         ("attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"),

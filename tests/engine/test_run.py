@@ -1,0 +1,213 @@
+"""Variants, order, de-duplication and the rows that are read."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.gates import HeadGates
+from levelhead.edits.projection import Projection
+from levelhead.engine import run as engine
+from levelhead.engine.batches import batches
+from levelhead.engine.readings import (
+    Attention,
+    Pooled,
+    Predictions,
+    States,
+    StaticVectors,
+    TokenLikelihoods,
+    TokenLogProbs,
+    WordVectors,
+)
+from levelhead.engine.run import read, read_one
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.encoding import Text, find_word
+from levelhead.models.model import Model
+from levelhead.models.sites import Site
+from tests.tiny import CORPUS, tiny
+
+SENTENCES = [s.strip() for line in CORPUS for s in line.replace("!", ".").split(".") if len(s.split()) > 2]
+
+
+def random_edits(model: Model, rng: random.Random, pooled: bool) -> tuple[Any, ...]:
+    generator = torch.Generator().manual_seed(rng.randrange(10**6))
+    width = model.config.hidden_size
+    edits: list[Any] = []
+    for _ in range(rng.randrange(4)):
+        layer = rng.randrange(model.layers)
+        part = rng.choice(["heads", "block", "cls", "query", "key", "value"] + (["pooled"] if pooled else []))
+        heads = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}.get(part)
+        if part == "heads":
+            edits.append(HeadGates(layer, tuple(rng.choice([0.0, 0.5, 1.0, 2.0]) for _ in range(model.heads))))
+            continue
+        shape = (heads, 1, model.head_dim) if heads else (rng.choice([1, 2]), width)
+        basis = torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0].mT.contiguous()
+        edits.append(Projection(Site(layer, part), basis, torch.rand(basis.shape[:-1], generator=generator)))
+    return tuple(edits)
+
+
+def readings_of(model: Model) -> list[Any]:
+    words = [find_word(s, s.split()[-1].strip(",;:")) for s in SENTENCES]
+    texts = [Text(s) for s in SENTENCES]
+    found: list[Any] = [WordVectors(texts, words), StaticVectors(texts, words, [i % 3 for i in range(len(texts))])]
+    if "causal" in model.abilities:
+        return [*found, Predictions(texts, 5), TokenLogProbs(texts, [5, 9]), TokenLikelihoods(texts)]
+    masked = [Text(f"{s} {model.tokenizer.mask_token} .") for s in SENTENCES]
+    found += [Predictions(masked, 5), TokenLogProbs(masked, [5, 9]), TokenLikelihoods(texts[:2])]
+    return [*found, Pooled([Text(a, b) for a, b in zip(SENTENCES, SENTENCES[1:], strict=False)])]
+
+
+def flat(answer: Any, variant: int) -> np.ndarray:
+    if hasattr(answer, "log_probs"):
+        return np.asarray(answer.log_probs[variant]).ravel()
+    if hasattr(answer, "values"):
+        return np.concatenate(answer.values[variant])
+    return np.asarray(answer[variant]).ravel()
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "llama", "gpt2"])
+def test_all_variants_at_once_equal_each_variant_alone_under_hooks(family: str) -> None:
+    model = tiny(family, "nsp" if family == "bert" else "mlm", layers=4)
+    rng = random.Random(3)
+    variants = [random_edits(model, rng, pooled=model.reader is not None) for _ in range(20)]
+    variants += [variants[3] + variants[5], ()]  # shared objects: the tree must not mix them up
+    readings = readings_of(model) if family == "bert" else [r for r in readings_of(model) if not isinstance(r, Pooled)]
+    together = read(model, readings, variants)
+    for number, variant in enumerate(variants):
+        with model.edited(*variant):  # no variants for the engine here: the edits are live hooks
+            alone = read(model, readings)
+        for reading in readings:
+            np.testing.assert_allclose(
+                flat(together[reading], number), flat(alone[reading], 0), atol=1e-5, rtol=1e-4, err_msg=str(variant)
+            )
+
+
+@pytest.mark.parametrize(("family", "head"), [("bert", "nsp"), ("bert", "nli"), ("roberta", "nli"), ("distilbert", "nli"),
+                                               ("electra", "nli"), ("albert", "nli"), ("mobilebert", "nsp"),
+                                               ("modernbert", "nli"), ("deberta-v2", "nli"), ("mpnet", "nli")])  # fmt: skip
+def test_pooled_logits_equal_the_models_own_forward_pass(family: str, head: str) -> None:
+    model = tiny(family, head)
+    pairs = list(zip(SENTENCES, SENTENCES[1:], strict=False))
+    ours = read_one(model, Pooled([Text(a, b) for a, b in pairs]))[0]
+    for (a, b), logits in zip(pairs, ours, strict=True):
+        inputs = dict(model.tokenizer(a, b, return_tensors="pt"))
+        if "token_type_ids" in inputs and family in ("distilbert", "mpnet", "modernbert"):
+            inputs.pop("token_type_ids")
+        with torch.no_grad():
+            out = model.hf(**inputs)
+        theirs = out.seq_relationship_logits if head == "nsp" else out.logits
+        np.testing.assert_allclose(logits, theirs[0].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert", "electra", "mpnet", "deberta-v2",
+                                    "modernbert", "mobilebert", "gpt2", "gpt_neo", "gpt_neox", "opt", "bloom", "llama",
+                                    "qwen3", "gemma2", "gemma3_text", "phi3"])  # fmt: skip
+def test_token_log_probs_equal_the_models_own_forward_pass(family: str) -> None:
+    model = tiny(family)
+    causal = "causal" in model.abilities
+    mask = "" if causal else f" {model.tokenizer.mask_token} tired"
+    texts = [f"The nurse said that she was{mask}", f"Engineers work and{mask}", f"He saw him yesterday in a{mask}"]
+    ours = read_one(model, TokenLogProbs([Text(t) for t in texts], list(range(20))))[0]
+    for text, log_probs in zip(texts, ours, strict=True):
+        inputs = dict(model.tokenizer(text, return_tensors="pt"))
+        if family in ("distilbert", "mpnet", "modernbert"):
+            inputs.pop("token_type_ids", None)
+        place = -1 if causal else int((inputs["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[0])
+        with torch.no_grad():
+            theirs = model.hf(**inputs).logits[0, place].log_softmax(-1)[:20]
+        np.testing.assert_allclose(log_probs, theirs.numpy(), atol=2e-5)
+
+
+def test_answers_come_in_the_callers_order_whatever_the_batches() -> None:
+    model = tiny("bert")
+    texts = [Text(s) for s in SENTENCES]
+    spans = [find_word(s, s.split()[0]) for s in SENTENCES]
+    once = read_one(model, WordVectors(texts, spans))
+    order = list(range(len(texts)))
+    random.Random(1).shuffle(order)
+    mixed = WordVectors([texts[i] for i in order], [spans[i] for i in order])
+    for budget in (1, 17, 64, 4096):
+        answer = read(model, [mixed], batch_tokens=budget)[mixed]
+        np.testing.assert_allclose(answer[0], once[0][order], atol=1e-5)
+
+
+def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = tiny("bert"), []
+    plain = engine.inputs
+
+    def counting(model: Model, rows: Any) -> Any:
+        seen.extend(rows)
+        return plain(model, rows)
+
+    monkeypatch.setattr(engine, "inputs", counting)
+    text = "The nurse said that she was tired."
+    reading = WordVectors([Text(text)] * 50, [find_word(text, w) for w in ("nurse", "she") for _ in range(25)])
+    other = States([Text(text)], Site(1, "block"))
+    read(model, [reading, other])
+    assert len(seen) == 1
+
+
+def test_the_last_block_computes_only_the_rows_that_are_read() -> None:
+    model, widths = tiny("bert", "nli"), []
+    block = model.blocks[-1]
+    handle = block.get_submodule("intermediate").register_forward_hook(lambda m, a, out: widths.append(out.shape[:-1].numel()))
+    first = model.blocks[0].get_submodule("intermediate").register_forward_hook(lambda m, a, out: widths.append(-out.shape[:-1].numel()))
+    read_one(model, Pooled([Text(a, b) for a, b in zip(SENTENCES, SENTENCES[1:], strict=False)]))
+    handle.remove()
+    first.remove()
+    read_rows, whole = sum(w for w in widths if w > 0), -sum(w for w in widths if w < 0)
+    assert read_rows == len(SENTENCES) - 1
+    assert whole > 5 * read_rows
+
+
+def test_shared_layers_run_once_for_all_variants() -> None:
+    model, calls = tiny("bert", layers=4), [0] * 4
+    handles = [
+        block.register_forward_hook(lambda m, a, o, i=i: calls.__setitem__(i, calls[i] + 1))  # type: ignore[misc]
+        for i, block in enumerate(model.blocks)
+    ]
+    variants = [()] + [(HeadGates(2, tuple(float(h != k) for h in range(4))),) for k in range(4)]
+    read_one(model, WordVectors([Text("Nurses work.")], [(0, 6)]), variants)
+    for handle in handles:
+        handle.remove()
+    assert calls == [1, 1, 5, 5]
+
+
+def test_batches_keep_to_the_token_budget_and_lose_no_row() -> None:
+    class Fake:
+        def __init__(self, n: int) -> None:
+            self.ids = np.zeros(n)
+
+    rows = [Fake(n) for n in random.Random(0).choices(range(1, 60), k=300)]
+    found = list(batches(rows, 128))  # type: ignore[arg-type]
+    assert sorted(i for batch in found for i in batch) == list(range(300))
+    assert all(len(b) * max(len(rows[i].ids) for i in b) <= 128 or len(b) == 1 for b in found)
+
+
+def test_the_attention_implementation_is_the_models_own_again_after_reading_attention() -> None:
+    model = tiny("bert")
+    text = SENTENCES[0]
+    read_one(model, Attention([Text(text)], [find_word(text, "tired")], [find_word(text, "nurse")]))
+    assert model.hf.config._attn_implementation == "sdpa"
+
+
+def test_asking_for_what_a_model_lacks_names_what_it_has() -> None:
+    with pytest.raises(CannotDo, match="no mlm head. It can do: embeddings, nli"):
+        read_one(tiny("bert", "nli"), Predictions([Text("A [MASK] works.")], 3))
+    with pytest.raises(CannotDo, match="neither a next-sentence head nor a classifier"):
+        read_one(tiny("llama"), Pooled([Text("A nurse works.")]))
+    with pytest.raises(BadProbe, match="k = 9999"):
+        read_one(tiny("bert"), Predictions([Text("A [MASK] works.")], 9999))
+    with pytest.raises(BadProbe, match=r"Expected one \[MASK\]"):
+        read_one(tiny("bert"), Predictions([Text("A nurse works.")], 3))
+
+
+def test_the_same_question_gives_the_same_bits() -> None:
+    model = tiny("llama")
+    reading = TokenLikelihoods([Text(s) for s in SENTENCES])
+    one, two = read_one(model, reading), read_one(model, reading)
+    assert all(np.array_equal(a, b) for a, b in zip(one.values[0], two.values[0], strict=True))

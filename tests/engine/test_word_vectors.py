@@ -1,0 +1,90 @@
+"""Word vectors against a slow loop: one sentence at a time, no padding, the model's own forward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.engine.readings import StaticVectors, WordVectors
+from levelhead.engine.run import read_one
+from levelhead.errors import BadProbe
+from levelhead.models.encoding import Text, encode, find_word
+from levelhead.models.model import Model
+from tests.tiny import bpe, tiny, unigram, wordpiece
+
+CASES = [
+    ("Nurses work.", "Nurses", 0),  # at sentence start, capitalized
+    ("The NURSE said that she was tired.", "nurse", 0),
+    ("He saw a nurse, an engineer and a teacher!", "engineer", 0),
+    ("A teacher is a teacher?", "teacher", 1),  # the second of two
+    ("A teacher is a teacher?", "teacher", 0),
+    ("That is unmotherly; rarely so.", "unmotherly", 0),  # several pieces, then punctuation
+    ("Unhappiness is rarely unhappiness in grandmothers.", "grandmothers", 0),
+    ("Who knows", "knows", 0),  # last, without punctuation
+    ("She gave (her) book.", "her", 0),
+]
+
+
+def slow_vector(model: Model, text: str, span: tuple[int, int]) -> np.ndarray:
+    """Pieces are found by growing the text: token i covers what decoding offsets say. Independent of Row.pieces."""
+    encoded = model.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        hidden = model.base(**encoded).last_hidden_state[0]
+    wanted = set(range(*span))
+    inside = [i for i, (a, b) in enumerate(offsets) if b > a and wanted & set(range(a, b))]
+    return hidden[inside].mean(0).numpy()
+
+
+@pytest.mark.parametrize("tokenizer", [wordpiece, bpe, unigram], ids=["wordpiece", "bpe", "sentencepiece"])
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_word_vectors_equal_a_slow_loop_without_padding(family: str, tokenizer: Any) -> None:
+    model = tiny(family, "base" if family == "bert" else "mlm", tokenizer=tokenizer())
+    texts = [Text(text) for text, _, _ in CASES]
+    spans = [find_word(text, word, which) for text, word, which in CASES]
+    ours = read_one(model, WordVectors(texts, spans))[0]
+    for i, (text, span) in enumerate(zip(texts, spans, strict=True)):
+        np.testing.assert_allclose(ours[i], slow_vector(model, text.first, span), atol=1e-5)
+
+
+def test_static_vectors_are_means_over_the_texts_of_a_word() -> None:
+    model = tiny("bert")
+    texts = [Text(text) for text, _, _ in CASES]
+    spans = [find_word(text, word, which) for text, word, which in CASES]
+    word = [0, 1, 0, 1, 2, 2, 0, 2, 1]
+    each = read_one(model, WordVectors(texts, spans))[0]
+    means = np.stack([each[np.asarray(word) == w].mean(0) for w in range(3)])
+    np.testing.assert_allclose(read_one(model, StaticVectors(texts, spans, word))[0], means, atol=1e-6)
+
+
+def test_the_split_word_really_is_split_and_the_whole_word_whole() -> None:
+    model = tiny("bert")
+    (row,) = encode(model, [Text("Unmotherly engineers work.")])
+    assert len(row.pieces((0, 10))) > 1
+    assert len(row.pieces((11, 20))) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "spans", "message"),
+    [
+        ([Text("")], [(0, 1)], "empty text"),
+        ([Text("Nurses work.")], [(40, 44)], "No word at characters 40 to 44"),
+        ([Text("Nurses work.")], [(3, 3)], "No word at characters"),
+        ([Text("Nurses work.")], [], "1 texts came with 0 spans"),
+        ([Text("work " * 120)], [(0, 4)], "does not fit into the 96 positions"),
+    ],
+)
+def test_texts_that_cannot_be_asked_are_refused_in_one_line(texts: Any, spans: Any, message: str) -> None:
+    with pytest.raises(BadProbe, match=message) as caught:
+        read_one(tiny("bert"), WordVectors(texts, spans))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_word_that_is_not_in_its_sentence_is_refused_with_the_sentence() -> None:
+    with pytest.raises(BadProbe, match=r"'doctor' occurs not at all in 'Nurses work\.'"):
+        find_word("Nurses work.", "doctor")
+    with pytest.raises(BadProbe, match="occurs not at all"):
+        find_word("Nurses work.", "nurse")  # part of a word is not the word
