@@ -17,7 +17,7 @@ import transformers
 import levelhead
 from levelhead.edits import export as export_module
 from levelhead.edits.erasure import AffineErasure
-from levelhead.edits.export import RECIPE_FILE, export
+from levelhead.edits.export import RECIPE_FILE, ExportReport, export
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.projection import Projection
 from levelhead.edits.recipe import Recipe, read_recipe
@@ -75,7 +75,8 @@ print(json.dumps(differences))
 
 def basis(*shape: int, seed: int = 5) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0].mT.contiguous()
+    found: torch.Tensor = torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0].mT.contiguous()
+    return found
 
 
 def qkv(model: Model, layer: int) -> list[Projection]:
@@ -162,7 +163,7 @@ def outputs(hf: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
 
 
-def auto_of(model: Model, remote: bool) -> str:
+def auto_of(model: Model) -> str:
     kind = type(model.hf).__name__
     if kind.endswith(("ForPreTraining", "ForSequenceClassification", "ForMaskedLM", "ForCausalLM")):
         return "AutoModelFor" + kind.partition("For")[2]
@@ -173,7 +174,10 @@ class Exported:
     """Folders written by export, and how far a foreign process found them from the edited models."""
 
     def __init__(self, place: Path, cases: dict[str, tuple[str, str, Make]]) -> None:
-        self.reports, self.models, self.edits, self.effects = {}, {}, {}, {}
+        self.reports: dict[str, ExportReport] = {}
+        self.models: dict[str, Model] = {}
+        self.edits: dict[str, list[Any]] = {}
+        self.effects: dict[str, float] = {}
         jobs = []
         for name, (family, head, make) in cases.items():
             model = tiny(family, head)
@@ -193,7 +197,7 @@ class Exported:
             torch.save({"inputs": inputs, "outputs": wanted}, data)
             jobs.append(
                 {"folder": str(folder), "remote": not report.folded, "data": str(data), "skip_first": skip,
-                 "auto": auto_of(model, not report.folded)}
+                 "auto": auto_of(model)}
             )  # fmt: skip
         self.differences = reload_elsewhere(place, jobs)
 
@@ -328,10 +332,14 @@ def test_the_shipped_model_exports_with_its_recipe_and_card(tmp_path: Path) -> N
     assert report.max_difference <= 1e-4
     assert read_recipe(report.folder / RECIPE_FILE) == recipe
     card = (report.folder / "README.md").read_text()
-    assert report.load_with in card
+    assert "transformers.AutoModelForPreTraining.from_pretrained('out')" in card
+    assert (report.folder / "model.safetensors").stat().st_mode & 0o777 == (
+        report.folder / "README.md"
+    ).stat().st_mode & 0o777
     assert model.fingerprint in card
     again = load(str(report.folder), device="cpu")
     assert again.abilities == model.abilities
+    assert again.adapter == ()
     judged = Pooled([Text("She is a nurse.", "She works at night.")])
     wanted = read_one(model, judged, [gates(model, recipe.gates)])
     np.testing.assert_allclose(read_one(again, judged), wanted, atol=1e-4)
@@ -385,5 +393,5 @@ def test_a_folder_with_remote_code_and_no_adapter_is_still_refused(adapter_folde
     for path in source.iterdir():
         if path.name not in (PLACES, NUMBERS):
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(UnknownModel, match="brings its own code"):
+    with pytest.raises(UnknownModel, match="own code|custom code"):
         load(str(tmp_path))

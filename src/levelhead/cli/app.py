@@ -15,7 +15,7 @@ from rich.table import Table
 from levelhead import __version__
 from levelhead.errors import LevelheadError
 
-COMMANDS = ("models", "heads", "projections", "counteracts", "audit")  # modules of this folder, in reading order
+COMMANDS = ("models", "heads", "projections", "counteracts", "debias", "audit")  # modules here, in reading order
 
 app = typer.Typer(
     name="levelhead",

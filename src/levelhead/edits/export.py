@@ -77,6 +77,8 @@ def export(model: Model, edits: Sequence[Edit], folder: str | Path, recipe: Reci
         (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
         if recipe is not None:
             (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
+        for path in work.iterdir():
+            path.chmod(work.stat().st_mode & 0o666)  # safetensors makes its files private; an export is to be shared
     return report
 
 
@@ -154,7 +156,7 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
     auto = next((name for name in autos if name != "AutoModelForPreTraining"), next(iter(autos), "AutoModel"))
     remote = ", trust_remote_code=True" if folding.obstacles else ""
     note = ""
-    if folding.first_token and not folding.obstacles:
+    if folding.first_token and not folding.obstacles and "mlm" in model.abilities:
         note = "The CLS edit was folded into the layer that reads it; word predictions at the CLS token itself, which "
         note += "nobody reads, are those of the untouched model."
     return ExportReport(
@@ -180,8 +182,9 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         )  # fmt: skip
     what = f"## Recipe\n\n```toml\n{recipe_text(recipe)}```\n" if recipe is not None else ""
     note = f"{report.note}\n\n" if report.note else ""
+    load_with = report.load_with.replace(repr(str(report.folder)), repr(report.folder.name))  # folders are moved
     return (
-        f"# {model.name}, edited with levelhead\n\n{how}\n\n```python\nmodel = {report.load_with}\n```\n\n{note}"
+        f"# {model.name}, edited with levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
         f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped sentences: largest "
         f"difference from the edited model {report.max_difference:.2g}; the edits themselves change outputs by up to "
         f"{report.effect:.3g}.\n\n{what}"

@@ -122,7 +122,7 @@ def write_recipe(path: str | Path, recipe: Recipe) -> None:
 
 def recipe_text(recipe: Recipe) -> str:
     """A recipe as TOML."""
-    lines = [f"title = {json.dumps(recipe.title, ensure_ascii=False)}"] if recipe.title else []
+    lines = [f"title = {_toml(recipe.title)}"] if recipe.title else []
     made_for = {"name": recipe.model, "fingerprint": recipe.fingerprint}
     if any(made_for.values()):
         lines += _table("[model]", {key: value for key, value in made_for.items() if value})
@@ -139,8 +139,12 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def _table(header: str, values: Mapping[str, Any]) -> list[str]:
-    # JSON's strings, finite numbers and booleans are TOML's too
-    return ["", header, *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())]
+    return ["", header, *(f"{key} = {_toml(value)}" for key, value in values.items())]
+
+
+def _toml(value: Any) -> str:
+    """JSON's texts, finite numbers and booleans are TOML's too, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class _Reader:
