@@ -393,5 +393,5 @@ def test_a_folder_with_remote_code_and_no_adapter_is_still_refused(adapter_folde
     for path in source.iterdir():
         if path.name not in (PLACES, NUMBERS):
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(UnknownModel, match="own code|custom code"):
+    with pytest.raises(UnknownModel, match=r"own code|custom code"):
         load(str(tmp_path))
