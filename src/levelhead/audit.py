@@ -1,0 +1,248 @@
+"""START HERE: measure, locate, mitigate, verify, report. The whole story on one page.
+
+    measure    every question that the model can answer (studies/battery.py)
+    locate     which attention heads carry the bias (studies/heads.py)
+    mitigate   two ways out: close the worst heads, or project the best viable subspace away (studies/candidates.py)
+    verify     the same questions again, and what the change cost
+    report     headline, page, recipes (report/)
+
+Every result is stored as soon as it is there; a killed audit goes on and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from levelhead.edits.gates import removed
+from levelhead.edits.recipe import Recipe, recipe_text
+from levelhead.engine.progress import steps
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model, load
+from levelhead.models.sites import Variant
+from levelhead.probes.cloze import load_cloze
+from levelhead.probes.nli import nli_probe
+from levelhead.probes.sentences import fluency_sentences, shipped_counter_sentences
+from levelhead.report.headline import headline, measured_rows, notebook_html
+from levelhead.report.page import write_report
+from levelhead.runs import Run, read_run
+from levelhead.studies.battery import Battery, fluency_costs
+from levelhead.studies.candidates import best, candidates, settings_for
+from levelhead.studies.counteracts import CounteractsSettings, counteracts, open_counteracts
+from levelhead.studies.fitting import default_pairs
+from levelhead.studies.heads import HeadsSettings, heads, prepare
+from levelhead.studies.heads_counter import arc_sheet
+from levelhead.studies.mitigate import biased_heads
+from levelhead.studies.projection_settings import variants_of
+
+Row = dict[str, Any]
+LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How much is asked."""
+
+    bias: str = "gender"
+    nli: str | None = None  # an NLI classifier fine-tuned from the model
+    top: int = 3  # heads to close
+    full: bool = False
+    seed: int = 0
+
+    def heads(self, large: bool) -> HeadsSettings:
+        """The heads study; removing every head alone is left out for a large model in a quick audit."""
+        if self.full:
+            return HeadsSettings(self.bias, per_word=8, experiments=("scores", "ablation", "counter", "debias"))
+        if large:
+            return HeadsSettings(self.bias, per_word=1, experiments=("scores", "counter"), n_sentences=100)
+        return HeadsSettings(self.bias, seed=self.seed)
+
+    def battery(self, model: Model, large: bool) -> Battery:
+        """All probes, in the size that the time allows."""
+        words = prepare(model, self.heads(large))
+        limit = None if self.full else (41, 8)
+        per_background = None if not large or self.full else 3
+        sentences = fluency_sentences() if not large or self.full else fluency_sentences()[::3]
+        return Battery(
+            words.test,
+            tuple(words.table.contexts),
+            probe=nli_probe(limit=limit),
+            cloze=load_cloze(seed=self.seed, per_background=per_background),
+            sentences=tuple(sentences),
+            resampling=Resampling(seed=self.seed),
+        )
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: the same numbers as in its run folder. In a notebook it shows itself."""
+
+    folder: Path
+    headline: str
+    findings: tuple[str, ...]
+    measurements: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(repr=False)  # variant -> measure -> row
+    report: Path | None = None
+
+    def __getitem__(self, measure: str) -> Mapping[str, Any]:
+        """A measure of the untouched model: audit["seat"]["value"]."""
+        return self.measurements["base"][measure]
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.headline, self.findings, self.measurements)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A model under audit and the variants of it that are verified."""
+
+    model: Model
+    groups: tuple[str, ...]  # of the battery
+    prefix: str = ""  # "nli " for the classifier that stands beside the model
+
+
+def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, **loading: Any) -> Audit:
+    """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
+    settings, folder = settings or AuditSettings(), Path(folder)
+    model = load(name, **loading)
+    twin = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
+    large = sum(p.numel() for p in model.hf.parameters()) > LARGE
+    battery = settings.battery(model, large)
+    subjects = _subjects(model, twin, battery)
+    asked = {
+        "study": "audit", "model": model.name, "abilities": sorted(model.abilities), "layers": model.layers,
+        "heads": model.heads, "large": large, **asdict(settings),
+    }  # fmt: skip
+    hashes = {"weights": model.fingerprint, **battery.hashes()}
+    if twin is not None:
+        hashes["nli weights"] = twin.fingerprint
+    with Run.open(folder, asked, hashes=hashes) as run, steps("Audit", 5) as advance:
+        for subject in subjects:
+            _measure(subject, battery, run)
+        advance(1)
+        heads(model, settings.heads(large), folder / "heads")
+        _arcs(model, settings, run)
+        advance(1)
+        plans = [_mitigate(subject, battery, settings, run) for subject in subjects]
+        advance(1)
+        for subject, plan in zip(subjects, plans, strict=True):
+            _verify(subject, plan, battery, run)
+        _prompts(model, plans[0], settings, large, folder)
+        advance(1)
+        run.result("headline", lambda: headline(read_run(folder), read_run(folder / "heads")))
+        advance(1)
+    report = write_report(folder)
+    return read_audit(folder, report)
+
+
+def _subjects(model: Model, twin: Model | None, battery: Battery) -> list[_Subject]:
+    everything = tuple(battery.groups)
+    if twin is None:
+        return [_Subject(model, everything)]
+    return [_Subject(model, tuple(g for g in everything if g != "inference")), _Subject(twin, ("inference",), "nli ")]
+
+
+# ---- measure
+
+
+def _measure(subject: _Subject, battery: Battery, run: Run) -> None:
+    for group in subject.groups:
+        run.result(f"measure/{group}", lambda group=group: _asked(subject, battery, group, {"base": ()})["base"])
+
+
+def _asked(subject: _Subject, battery: Battery, group: str, variants: dict[str, Variant]) -> dict[str, list[Row]]:
+    found = battery.groups[group](subject.model, list(variants.values()))
+    return {name: [_row(subject.model, name, m) for m in row] for name, row in zip(variants, found, strict=True)}
+
+
+def _row(model: Model, variant: str, measured: Measurement) -> Row:
+    return {"study": "audit", "variant": variant, "model": model.name, **measured.to_json()}
+
+
+# ---- locate
+
+
+def _arcs(model: Model, settings: AuditSettings, run: Run) -> None:
+    """Attention arcs of every head on three sentence pairs, for the report."""
+    chosen = [s for s in shipped_counter_sentences(24, settings.seed) if s.attribute_first][:3]
+    path = run.folder / "arcs.json"
+    if settings.bias == "gender" and not path.exists():
+        text = json.dumps({"sentences": arc_sheet(model, chosen)}, ensure_ascii=False)
+        run.artifact("arcs.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+
+# ---- mitigate
+
+
+def _mitigate(subject: _Subject, battery: Battery, settings: AuditSettings, run: Run) -> dict[str, Variant]:
+    """The ways out, by name: the worst heads closed, and the best viable projection if one helps."""
+    model, prefix = subject.model, subject.prefix
+    starts = model.layers if settings.full else min(4, model.layers)
+    rows = run.result(f"{prefix}candidates", lambda: _judged(model, battery, starts))
+    plans: dict[str, Variant] = {}
+    told: list[Row] = []
+    if not prefix:
+        closed = biased_heads(run.folder / "heads", settings.top, model)
+        shown = [f"{layer + 1}-{head + 1}" for layer, head in closed]
+        name = f"without heads {', '.join(shown)}"
+        plans[name] = removed(model, closed)
+        recipe = Recipe(gates=dict.fromkeys(closed, 0.0), title=name, model=model.name, fingerprint=model.fingerprint)
+        told.append({"variant": name, "what": f"The {len(shown)} heads with the highest bias scores are removed.",
+                     "heads": shown, "recipe": recipe_text(recipe), "viable": None, "chosen": True})  # fmt: skip
+    chosen = next((row for row in rows if row["chosen"]), None)
+    if chosen is not None:
+        setting = next(s for s in settings_for(model, starts) if s.name == chosen["variant"])
+        plans[f"{prefix}{setting.name}"] = variants_of(model, [setting], default_pairs(model))[0]
+        what = f"Directions that tell the groups apart are projected out of {model.name}."
+        told.append({"variant": f"{prefix}{setting.name}", "what": what, "heads": None, "recipe": chosen["recipe"],
+                     "viable": True, "chosen": True})  # fmt: skip
+    run.result(f"{prefix}mitigate", lambda: told)
+    return plans
+
+
+def _judged(model: Model, battery: Battery, starts: int) -> Iterator[Row]:
+    found = candidates(model, battery, starts)
+    chosen = best(found)
+    for candidate in found:
+        yield {**candidate.row(model), "chosen": candidate is chosen}
+
+
+# ---- verify
+
+
+def _verify(subject: _Subject, plans: dict[str, Variant], battery: Battery, run: Run) -> None:
+    """The same measures again for every way out, and the paired cost in fluency."""
+    for group in subject.groups:
+        keys = {name: f"verify/{name}/{group}" for name in plans}
+        if all(key in run for key in keys.values()) or not plans:
+            continue
+        answers = _asked(subject, battery, group, plans)
+        if group == "fluency":
+            costs = fluency_costs(subject.model, battery.sentences, list(plans.values()), battery.resampling)
+            for name, cost in zip(plans, costs, strict=True):
+                answers[name].append(_row(subject.model, name, cost))
+        for name, key in keys.items():
+            run.result(key, answers[name].copy)
+
+
+def _prompts(model: Model, plans: dict[str, Variant], settings: AuditSettings, large: bool, folder: Path) -> None:
+    """CounterActs in full, untouched and mitigated: does the mitigated model still change its mind?"""
+    if not model.abilities & {"mlm", "causal"}:
+        return
+    chosen = CounteractsSettings(seed=settings.seed, per_background=3 if large and not settings.full else None)
+    variants = {name: lambda _, edits=edits: edits for name, edits in plans.items()}
+    with open_counteracts(folder / "prompts", [model], chosen, variants) as run:
+        counteracts([model], chosen, run, variants)
+
+
+# ---- reading back
+
+
+def read_audit(folder: str | Path, report: Path | None = None) -> Audit:
+    """An audit from its run folder."""
+    run = read_run(folder)
+    said = run.results["headline"][0]
+    return Audit(Path(folder), said["text"], tuple(said["findings"]), measured_rows(run), report)
