@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from levelhead.report.page import write_report
 from levelhead.runs import Run, read_run
 from levelhead.studies.battery import Battery, fluency_costs
 from levelhead.studies.candidates import best, candidates, settings_for
-from levelhead.studies.counteracts import CounteractsSettings, counteracts, open_counteracts
+from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts, open_counteracts
 from levelhead.studies.fitting import default_pairs
 from levelhead.studies.heads import HeadsSettings, heads, prepare
 from levelhead.studies.heads_counter import arc_sheet
@@ -150,7 +151,11 @@ def _subjects(model: Model, twin: Model | None, battery: Battery) -> list[_Subje
 
 def _measure(subject: _Subject, battery: Battery, run: Run) -> None:
     for group in subject.groups:
-        run.result(f"measure/{group}", lambda group=group: _asked(subject, battery, group, {"base": ()})["base"])
+        run.result(f"measure/{group}", partial(_base_rows, subject, battery, group))
+
+
+def _base_rows(subject: _Subject, battery: Battery, group: str) -> list[Row]:
+    return _asked(subject, battery, group, {"base": ()})["base"]
 
 
 def _asked(subject: _Subject, battery: Battery, group: str, variants: dict[str, Variant]) -> dict[str, list[Row]]:
@@ -233,9 +238,13 @@ def _prompts(model: Model, plans: dict[str, Variant], settings: AuditSettings, l
     if not model.abilities & {"mlm", "causal"}:
         return
     chosen = CounteractsSettings(seed=settings.seed, per_background=3 if large and not settings.full else None)
-    variants = {name: lambda _, edits=edits: edits for name, edits in plans.items()}
+    variants = {name: Edited(partial(_same, edits), name) for name, edits in plans.items()}
     with open_counteracts(folder / "prompts", [model], chosen, variants) as run:
         counteracts([model], chosen, run, variants)
+
+
+def _same(edits: Variant, _: Model) -> Variant:
+    return edits
 
 
 # ---- reading back

