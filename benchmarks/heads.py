@@ -1,0 +1,94 @@
+"""Head scores against their floor, removals against re-running everything, pseudo-perplexity against minicons."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from minicons import scorer
+from transformers import BertForMaskedLM
+
+from benchmarks.claims import Claim, bert_base, in_turn, seconds
+from levelhead.edits.gates import removed
+from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.readings import StaticVectors, TokenLikelihoods
+from levelhead.engine.run import read_one
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model, load
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.words import load_words
+from levelhead.studies.heads import absolute_seat
+from levelhead.studies.word_table import WordTable, word_table
+
+CONTEXTS = 5_000 if torch.cuda.is_available() else 1_000  # the ratio does not depend on it; 5,000 take 15 minutes here
+REMOVALS = 40  # contexts of the ablation check: 144 removals of each
+
+
+def bench() -> list[Claim]:
+    """All three on one machine, one after the other."""
+    return [*_scores(), *_ablation(), *_fluency()]
+
+
+def _table(n: int) -> WordTable:
+    test = load_words("gender")
+    every = template_contexts(test)
+    return word_table(test, every[:: max(1, len(every) // n)][:n])
+
+
+def _scores() -> list[Claim]:
+    model, table = bert_base(), _table(CONTEXTS)
+    reading, objective = table.static(), absolute_seat(table.sets)
+    ours, floor = in_turn(
+        lambda: gate_gradients(model, reading, objective), lambda: _two_forwards_one_backward(model, reading), rounds=1
+    )
+    note = f"{len(table.contexts)} contexts, BERT-base shape, the same batches"
+    return [Claim("head scores against two forwards + one backward", ours / floor, 1.3, False, note)]
+
+
+def _two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
+    """The floor: what any gradient over these contexts costs, with weights frozen."""
+    pool = RowPool(merge=False)
+    reading.prepare(model, pool, 1)
+    for numbers in batches(pool.rows, token_budget(model)):
+        batch = inputs(model, [pool.rows[n] for n in numbers])
+        with torch.inference_mode():
+            model.base(**batch)
+        embedded = model.base.get_input_embeddings()(batch.pop("input_ids")).requires_grad_()  # type: ignore[operator]
+        model.base(inputs_embeds=embedded, **batch).last_hidden_state.sum().backward()
+
+
+def _ablation() -> list[Claim]:
+    model, table = bert_base(), _table(REMOVALS)
+    heads = [(layer, head) for layer in range(model.layers) for head in range(model.heads)]
+    variants = [removed(model, [head]) for head in heads]
+    reading = table.static()
+
+    def every_head_anew() -> None:
+        for variant in variants:
+            with model.edited(*variant):
+                read_one(model, reading)
+
+    shared, anew = seconds(lambda: read_one(model, reading, variants)), seconds(every_head_anew)
+    note = f"{len(heads)} heads, {len(table.contexts)} contexts; 1.85 is the limit at 12 layers"
+    return [Claim("removing every head against re-running everything", anew / shared, 1.6, True, note)]
+
+
+def _fluency() -> list[Claim]:
+    model = load("lh:bert-mini", device="cpu")
+    sentences = list(fluency_sentences()[:200])
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.batch_encode_plus = tokenizer.__call__  # minicons 0.3.39 asks for it; transformers 5 has dropped it
+    plain = BertForMaskedLM(model.hf.config).eval()
+    plain.bert, plain.cls.predictions = model.hf.bert, model.hf.cls.predictions
+    theirs = scorer.MaskedLMScorer(plain, "cpu", tokenizer=tokenizer)
+
+    def minicons() -> None:
+        for start in range(0, len(sentences), 10):
+            theirs.sequence_score(sentences[start : start + 10], PLL_metric="original")
+
+    reading = TokenLikelihoods([Text(s) for s in sentences])
+    ours, reference = in_turn(lambda: read_one(model, reading), minicons, rounds=2)
+    note = "200 sentences, lh:bert-mini, minicons in batches of 10"
+    return [Claim("pseudo-perplexity against minicons", reference / ours, 3.0, True, note)]
