@@ -1,0 +1,109 @@
+"""The directions along which a group difference lies at a site, and projections that take them out (SPEC B5, B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from levelhead.edits.projection import Projection
+from levelhead.errors import BadProbe
+from levelhead.models.sites import Site
+
+Doubles = npt.NDArray[np.float64]
+KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
+_NOTHING = 1e-9  # a singular value below this share of the largest is rounding, and its direction arbitrary
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """Principal directions g_i of difference vectors at a site, with their shares v_i of the variance.
+
+    basis: [dimension, hidden], or [head, dimension, dim] at query, key and value sites; orthonormal rows.
+    explained: [dimension] or [head, dimension]; sums to at most 1, the rest belongs to directions that were not kept.
+    """
+
+    site: Site
+    basis: Tensor
+    explained: Tensor
+    pairs: int  # pairs of inputs that contributed
+    vectors: int  # difference vectors: one a pair at cls and pooled sites, one an aligned token elsewhere
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> pairs or words that could not be aligned
+
+    @property
+    def dimensions(self) -> int:
+        """How many directions there are to project on."""
+        return int(self.basis.shape[-2])
+
+
+def fit_subspace(
+    site: Site, differences: npt.ArrayLike, pairs: int | None = None, skipped: Mapping[str, int] | None = None
+) -> Subspace:
+    """PCA of difference vectors [vector, hidden] (or [vector, head, dim]: every head by itself).
+
+    Each difference d enters as +d/2 and −d/2, so the data are centered by construction and the principal directions
+    are the right singular vectors of the differences:
+
+        D = U S Gᵀ,   g_i = column i of G,   v_i = S_i² / Σ_j S_j²
+
+    The sign of a direction does not matter to a projection; its largest coordinate is made positive.
+    """
+    found = np.asarray(differences, dtype=np.float64)
+    count = len(found) if pairs is None else pairs
+    if found.ndim not in (2, 3) or not len(found) or not np.isfinite(found).all():
+        raise BadProbe(
+            f"A subspace cannot be fitted on differences of shape {found.shape}"
+            f"{_because(skipped)}. Give at least one pair of inputs that differ, with finite states."
+        )
+    groups = found[:, None] if found.ndim == 2 else found
+    fits = [_principal(groups[:, head], min(KEPT, count)) for head in range(groups.shape[1])]
+    kept = min(len(directions) for directions, _ in fits)
+    if kept == 0:
+        raise BadProbe(f"The {count} pairs make no difference at {describe(site)}. Give inputs that differ there.")
+    basis = torch.from_numpy(np.stack([directions[:kept] for directions, _ in fits])).float()
+    explained = torch.from_numpy(np.stack([shares[:kept] for _, shares in fits])).float()
+    if found.ndim == 2:
+        basis, explained = basis[0], explained[0]
+    return Subspace(site, basis, explained, count, len(found), dict(skipped or {}))
+
+
+def projection(subspace: Subspace, dimensions: int = 1, soft: bool = False) -> Projection:
+    """The projection onto what is left without the first directions: hard (weights 1) or soft (weights v_i)."""
+    if not 1 <= dimensions <= subspace.dimensions:
+        few = f"{subspace.pairs} pairs" if subspace.pairs < KEPT else f"{subspace.vectors} difference vectors"
+        raise BadProbe(
+            f"{dimensions} dimensions were asked of a subspace at {describe(subspace.site)} that was fitted on {few} "
+            f"and has {subspace.dimensions}. Ask for 1 to {subspace.dimensions}, or give more pairs (at most {KEPT} "
+            "dimensions are kept)."
+        )
+    basis = subspace.basis[..., :dimensions, :].contiguous()
+    weights = subspace.explained[..., :dimensions] if soft else torch.ones(basis.shape[:-1])
+    return Projection(subspace.site, basis, weights.contiguous())
+
+
+def describe(site: Site) -> str:
+    """A site as people count: layers from 1."""
+    names = {"block": "the tokens", "cls": "the first token", "pooled": "the sentence vector", "heads": "the heads"}
+    if site.part == "pooled":
+        return names["pooled"]
+    return f"{names.get(site.part, f'the {site.part} vectors')} of layer {site.layer + 1}"
+
+
+def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+    """Directions [dimension, dim] and their shares of the variance; directions without variance are left out."""
+    _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
+    total = float((sizes**2).sum())
+    if total == 0:
+        return directions[:0], sizes[:0]
+    kept = min(most, int((sizes > _NOTHING * sizes[0]).sum()))
+    directions, sizes = directions[:kept], sizes[:kept]
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1)
+    return directions * np.sign(largest), sizes**2 / total
+
+
+def _because(skipped: Mapping[str, int] | None) -> str:
+    return f" (skipped: {', '.join(f'{reason} {n}' for reason, n in skipped.items())})" if skipped else ""

@@ -1,0 +1,390 @@
+"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and runs that are killed."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.recipe import Step, read_recipe, step
+from levelhead.edits.subspace import fit_subspace, projection
+from levelhead.engine.readings import Pooled, States
+from levelhead.engine.run import read_one
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.models.sites import Site, Variant
+from levelhead.probes.pairs import InputPair
+from levelhead.runs import Run
+from levelhead.studies import projection_settings, projections
+from levelhead.studies.fitting import (
+    OTHER_PIECES,
+    OTHER_WORDS,
+    baseline_pairs,
+    default_pairs,
+    fit_steps,
+    fit_subspaces,
+    form_of,
+    paired_states,
+)
+from levelhead.studies.projection_settings import Setting, depth_settings, paper_settings, variants_of
+from levelhead.studies.projection_tables import (
+    Outcome,
+    fairest_viable,
+    frontier,
+    observations,
+    strength_and_fairness,
+    table5,
+    table6,
+)
+from tests.studies.projection_cases import PAIRED, SINGLE, small_sweep
+from tests.tiny import tiny
+
+PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "projective-methods.md"
+ASKED = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
+
+
+@pytest.fixture(autouse=True)
+def _small_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped sentences are longer than the tiny models' 64 positions under a character-like tokenizer."""
+    monkeypatch.setattr(projection_settings, "baseline_pairs", lambda: SINGLE[:4])
+    monkeypatch.setattr(projections, "baseline_pairs", lambda: SINGLE[:4])
+
+
+# ---- the settings
+
+
+def test_there_are_76_settings_all_named_apart() -> None:
+    found = paper_settings()
+    levels = Counter(setting.level for setting in found)
+    assert levels == {"base": 1, "baseline": 1, "sent": 2, "cls": 8, "tokens": 32, "attention": 32}
+    assert len({setting.name for setting in found}) == 76
+    assert len({(setting.level, setting.code) for setting in found}) == 76
+
+
+def test_a_setting_is_spelt_out_and_has_the_papers_tuple() -> None:
+    steps = (step("tokens", soft=True, dimensions=2), step("cls"), step("sent", soft=True))
+    setting = Setting("tokens", steps)
+    assert setting.name == "tokens: soft, 2-d; cls: hard, 1-d; sent: soft"
+    assert setting.code == "(1, 1, 0, 0, 1)"
+    assert setting in paper_settings()
+    assert [s.level_name(12) for s in paper_settings()[::25]] == [
+        "base",
+        "layer 11",
+        "layer 11 + attn",
+        "layer 11 + attn",
+    ]
+
+
+def own_logits(model: Model, edits: Variant) -> torch.Tensor:
+    """The model's own forward under plain hooks. MobileBERT, whose trigrams see padding, gets one text at a time."""
+    batches = [[pair] for pair in ASKED] if "mobilebert" in model.name else [ASKED]
+    found = []
+    with torch.no_grad(), model.edited(*edits):
+        for batch in batches:
+            texts = [list(side) for side in zip(*batch, strict=True)]
+            out = model.hf(**model.tokenizer(*texts, return_tensors="pt", padding=True, padding_side="right"))
+            found.append(out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits)
+    return torch.cat(found)
+
+
+CASES = [("bert", "nsp", 2), ("bert", "nsp", 8), ("bert", "nli", 12)]
+CASES += [(family, "nli", 3) for family in ("mobilebert", "roberta", "distilbert", "electra", "albert")]
+
+
+@pytest.mark.parametrize(("family", "head", "layers"), CASES)
+def test_all_76_settings_equal_76_independently_hooked_models(family: str, head: str, layers: int) -> None:
+    model = tiny(family, head, layers=layers)
+    variants = variants_of(model, paper_settings(), PAIRED if head == "nli" else SINGLE)
+    shared = read_one(model, Pooled([Text(*pair) for pair in ASKED]), variants)
+    hooked = np.stack([own_logits(model, variant).numpy() for variant in variants])
+    assert np.abs(shared - hooked).max() < 1e-4
+    different = {tuple(np.round(logits.ravel(), 5)) for logits in hooked}
+    assert len(different) == 76, "a setting that changes nothing would pass unseen"
+
+
+def test_76_models_run_the_last_block_nine_times_and_the_others_once_or_twice() -> None:
+    model = tiny("bert", "nsp", layers=6)
+    variants = variants_of(model, paper_settings(), SINGLE)
+    calls: Counter[int] = Counter()
+
+    def count(layer: int) -> Any:
+        return lambda *_: calls.update([layer])
+
+    handles = [block.register_forward_pre_hook(count(i)) for i, block in enumerate(model.blocks)]
+    try:
+        read_one(model, Pooled([Text(*pair) for pair in ASKED]), variants)
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert [calls[layer] for layer in range(6)] == [1, 1, 1, 1, 2, 9]
+
+
+def test_one_layer_is_too_few_for_the_papers_locations() -> None:
+    with pytest.raises(CannotDo, match="has 1 layer"):
+        variants_of(tiny("bert", "nsp", layers=1), paper_settings(), SINGLE)
+
+
+def test_depth_settings_project_every_layer_from_the_first_named_on() -> None:
+    found = depth_settings(8, 2)
+    assert len(found) == 8
+    assert found[2].name == "tokens from layer 3: hard, 2-d"
+    assert [s.layer for s in found[2].steps] == [2, 3, 4, 5, 6, 7]
+
+
+# ---- fitting
+
+
+def test_after_hard_projections_the_gender_components_are_zero_in_the_model() -> None:
+    model = tiny("bert", "nsp", layers=4)
+    variant = fit_steps(model, SINGLE, [(step("tokens", dimensions=2), step("value"))])[0]
+    for edit in variant:
+        assert hasattr(edit, "basis")
+        states = read_one(model, States([Text(a) for a, _ in ASKED], edit.site), [variant])[0]
+        if edit.site.part == "block":
+            along = np.concatenate(states) @ edit.basis.numpy().T
+            assert np.abs(along).max() < 1e-5
+    assert [edit.site for edit in variant] == [Site(2, "value"), Site(2, "block")]
+
+
+def test_fit_base_reads_the_untouched_model_and_sequential_the_edited_one() -> None:
+    model = tiny("bert", "nsp", layers=4)
+    plan = (step("tokens"), step("cls"), step("sent"))
+    base = fit_steps(model, SINGLE, [plan], "base")[0]
+    found = fit_steps(model, SINGLE, [plan], "sequential")[0]
+    by_hand: Variant = ()
+    for one in plan:
+        space = fit_subspaces(model, SINGLE, [one.site(model)], [by_hand])[0][one.site(model)]
+        by_hand = (*by_hand, projection(space, 1))
+    for i, (edit, mine) in enumerate(zip(found, by_hand, strict=True)):
+        assert torch.allclose(edit.basis, mine.basis, atol=1e-5)  # type: ignore[attr-defined]
+        assert torch.allclose(edit.basis, base[i].basis, atol=1e-4) == (i == 0)  # type: ignore[attr-defined]
+
+
+def test_settings_share_projections_under_both_kinds_of_fit() -> None:
+    model = tiny("bert", "nsp", layers=3)
+    settings = [s for s in paper_settings() if s.level in ("tokens", "attention")]
+    for fit, tokens, sents in (("base", 4, 2), ("sequential", 8, 64)):
+        variants = variants_of(model, settings, SINGLE, fit)  # type: ignore[arg-type]
+        assert len({id(e) for v in variants for e in v if e.site.part == "block"}) == tokens
+        assert len({id(e) for v in variants for e in v if e.site.part == "pooled"}) == sents
+
+
+def test_leace_and_inlp_work_at_the_same_locations() -> None:
+    model = tiny("bert", "nsp", layers=3)
+    for method in ("leace", "inlp"):
+        places = ("query", "tokens", "cls", "sent")
+        plan = [step(place, method=method) for place in places]  # type: ignore[arg-type]
+        variant = fit_steps(model, SINGLE, [plan])[0]
+        out = read_one(model, Pooled([Text(*pair) for pair in ASKED]), [(), variant])
+        assert np.abs(out[1] - own_logits(model, variant).numpy()).max() < 1e-4
+        assert np.abs(out[1] - out[0]).max() > 1e-3
+
+
+def test_leace_makes_both_forms_of_the_pairs_alike_on_average() -> None:
+    model = tiny("bert", "nsp", layers=3)
+    variant = fit_steps(model, SINGLE, [[step("sent", method="leace")]])[0]
+    states = paired_states(model, SINGLE, [Site(0, "pooled")])[0][Site(0, "pooled")]
+    edited = [variant[0](torch.from_numpy(side)).mean(0) for side in (states.feminine, states.masculine)]
+    assert torch.allclose(edited[0], edited[1], atol=1e-4)
+    assert np.abs(states.feminine.mean(0) - states.masculine.mean(0)).max() > 1e-3
+
+
+def test_pairs_that_differ_in_length_serve_at_cls_and_sent_only_and_are_counted() -> None:
+    model = tiny("bert", "nsp")
+    uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
+    pieces = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
+    sites = [Site(1, "block"), Site(1, "key"), Site(2, "cls"), Site(0, "pooled")]
+    found = fit_subspaces(model, [*SINGLE, uneven, pieces], sites)[0]
+    assert [found[site].pairs for site in sites] == [7, 7, 8, 8]
+    assert found[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_PIECES: 1}
+    assert found[sites[2]].skipped == {}
+    assert found[sites[2]].vectors == 8
+
+
+def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
+    model = tiny("bert", "nli")
+    pair = PAIRED[0]
+    states = paired_states(model, [pair], [Site(0, "block")])[0][Site(0, "block")]
+    texts = [Text(*form) for form in (pair.feminine, pair.masculine)]
+    whole = read_one(model, States(texts, Site(0, "block")))[0]
+    assert len(states.feminine) == len(whole[0]) == len(whole[1])
+    own = fit_subspace(Site(0, "block"), whole[0] - whole[1], pairs=1)
+    assert torch.allclose(
+        fit_subspaces(model, [pair], [Site(0, "block")])[0][Site(0, "block")].basis, own.basis, atol=1e-5
+    )
+
+
+def test_more_dimensions_than_pairs_and_no_alignable_pair_are_errors() -> None:
+    model = tiny("bert", "nsp")
+    with pytest.raises(BadProbe, match="3 dimensions .* 2 pairs"):
+        fit_steps(model, SINGLE[:2], [[Step("tokens", 1, 3)]])
+    uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
+    with pytest.raises(BadProbe, match="No pair can be aligned word by word"):
+        fit_steps(model, [uneven], [[step("tokens")]])
+    with pytest.raises(BadProbe, match="at least one pair"):
+        fit_steps(model, [], [[step("tokens")]])
+
+
+def test_a_classifier_is_fitted_on_pairs_and_an_encoder_on_single_sentences() -> None:
+    assert form_of(default_pairs(tiny("bert", "nli"))) == "pairs"
+    assert form_of(default_pairs(tiny("bert", "nsp"))) == "single"
+    assert form_of(default_pairs(tiny("bert", "nli"), "single")) == "single"
+    assert form_of(baseline_pairs()) == "single"
+
+
+# ---- the tables, on the paper's own numbers
+
+
+@pytest.fixture(scope="module")
+def published() -> list[Outcome]:
+    """Table 7 as printed."""
+    if not PAPER.exists():
+        pytest.skip("the paper is not beside this checkout")
+    levels = {"Base": "base", "Sent-debias": "baseline", "SENT": "sent", "Layer 12": "cls", "Layer 11": "tokens"}
+    levels["+ attn"] = "attention"
+    rows: dict[tuple[str, str], list[float]] = {}
+    for line in PAPER.read_text(encoding="utf-8").split("Table 7: Full results")[1].splitlines():
+        cells = line.split("\t")
+        if cells[0] in levels and len(cells) == 8:
+            rows[levels[cells[0]], cells[1].strip()] = [float(cell) for cell in cells[2:]]
+    names = ("strength", "distance", "parity", "accuracy", "fairness", "ability")
+    return [
+        Outcome(s, dict(zip(names, v, strict=True)), v[5] >= 0.8389 - 1e-9)
+        for s in paper_settings()
+        for v in [rows[s.level, s.code]]
+    ]
+
+
+def test_the_papers_observations_are_counted_from_its_own_table(published: list[Outcome]) -> None:
+    found = observations(published)
+    assert [f"{o['agree']} of {o['cases']}" for o in found] == [o["paper"] for o in found]
+    assert [o["holds"] for o in found] == [True, False, True, True, True, True]
+
+
+def test_table_6_equals_the_papers(published: list[Outcome]) -> None:
+    found = [(r["pairs"], round(r["ability_hard"], 4), round(r["ability_soft"], 4), round(r["increase"], 4)) for r in
+             table6(published, 12)]  # fmt: skip
+    printed = [(1, 0.8458, 0.8849, 0.0391), (4, 0.8162, 0.8647, 0.0485), (16, 0.7722, 0.8194, 0.0472)]
+    printed += [(16, 0.7186, 0.7907, 0.0721), (37, 0.7558, 0.8136, 0.0578)]
+    assert np.allclose(found, printed, atol=1.01e-4)
+    assert [round(r["sd"], 4) for r in table6(published, 12)[1:]] == pytest.approx(
+        [0.0194, 0.0425, 0.0488, 0.0440], abs=1e-4
+    )
+
+
+def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_viable(published: list[Outcome]) -> None:
+    rows = {row["level"]: row for row in table5(published, 12)}
+    assert rows["layer 11"]["strength"] == 0.2465
+    assert rows["layer 11"]["strength_code"] == "(0, 0, 0, 1, 0)"
+    assert rows["layer 11"]["distance_code"] == "(0, 1, 1, 1, 0)"
+    assert rows["layer 12"]["fairness_code"] == "(0, 0, 1)"
+    # the printed (0, 0, 1, 1, 1) is 5.2 points below base: not viable by the paper's own rule
+    assert rows["layer 11"]["fairness_code"] == "(1, 1, 1, 0, 1)"
+    best = fairest_viable(published)
+    assert best is not None
+    assert (best.setting.level, best["fairness"]) == ("attention", 0.5263)
+
+
+def test_strength_and_fairness_are_unrelated_in_the_paper(published: list[Outcome]) -> None:
+    found = strength_and_fairness(published)
+    assert found.value == pytest.approx(-0.040, abs=0.003)
+    assert found.details["p_value"] == pytest.approx(0.73, abs=0.02)
+
+
+def test_no_point_of_the_frontier_is_dominated(published: list[Outcome]) -> None:
+    rows = frontier(published, 12)
+    chosen = [(r["fairness"], r["ability"]) for r in rows if r["nli_frontier"]]
+    assert (0.0377, 0.8898) in chosen
+    assert not any(a >= x and b >= y and (a, b) != (x, y) for x, y in chosen for a, b in
+                   [(r["fairness"], r["ability"]) for r in rows])  # fmt: skip
+    assert not any(r["nsp_frontier"] for r in rows), "LMS is not in the paper's table, so nothing is comparable"
+
+
+# ---- the run
+
+
+@pytest.fixture
+def models() -> tuple[Model, Model]:
+    return tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
+
+
+def run_in(folder: Path, models: tuple[Model, Model], plan: projections.Sweep) -> projections.SweepResult:
+    with Run.open(folder, plan.settings(*models), hashes=plan.hashes(*models)) as run:
+        return projections.sweep(*models, plan, run)
+
+
+def test_sweep_writes_tables_and_a_recipe_for_each_setting(tmp_path: Path, models: tuple[Model, Model]) -> None:
+    result = run_in(tmp_path / "run", models, small_sweep(tmp_path))
+    with (tmp_path / "run" / "tables" / "table7.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 76
+    assert {row["level"] for row in rows} == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
+    assert float(rows[40]["strength"]) == result.outcomes[40]["strength"]
+    recipes = sorted((tmp_path / "run" / "recipes").glob("*.toml"))
+    assert len(recipes) == 75
+    assert read_recipe(recipes[-1]).projections == paper_settings()[-1].steps
+    assert {p.stem for p in (tmp_path / "run" / "tables").iterdir()} == {
+        "table5", "table6", "table7", "frontier", "observations",
+    }  # fmt: skip
+
+
+def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
+    tmp_path: Path, models: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "CHUNK", 5)
+    plan = small_sweep(tmp_path)
+    run_in(tmp_path / "whole", models, plan)
+    asked = projections.ask.nli_labels
+    calls = []
+
+    def killed(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return asked(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(projections.ask, "nli_labels", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_in(tmp_path / "killed", models, plan)
+    run_in(tmp_path / "killed", models, plan)
+    for name in ("results.jsonl", "tables/table5.csv", "tables/table7.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
+    tmp_path: Path, models: tuple[Model, Model]
+) -> None:
+    result = run_in(tmp_path / "run", models, small_sweep(tmp_path, depth=True))
+    with (tmp_path / "run" / "tables" / "depth.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 8
+    assert Counter(row["first_layer"] for row in rows) == {"1": 8, "2": 8, "3": 8}
+    assert all(o.viable for o in result.deeper)
+    assert result.fairest_overall is not None
+    candidates = [o for o in (*result.outcomes[1:], *result.deeper) if o.viable]
+    assert result.fairest_overall["fairness"] == max(o["fairness"] for o in candidates)
+
+
+def test_a_setting_in_the_run_equals_that_setting_asked_alone(tmp_path: Path, models: tuple[Model, Model]) -> None:
+    plan = small_sweep(tmp_path)
+    result = run_in(tmp_path / "run", models, plan)
+    setting = paper_settings()[50]
+    variant = variants_of(models[0], [setting], SINGLE)
+    alone = projections.ask.ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
+    assert result.outcomes[50]["strength"] == pytest.approx(alone["strength"].value, abs=1e-5)
+    assert result.outcomes[50]["lms"] == pytest.approx(alone["lms"].value)
+
+
+def test_a_classifier_with_two_labels_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    nsp, nli = tiny("bert", "nsp"), tiny("bert", "nli")
+    nli.hf.config.id2label = {0: "yes", 1: "no"}
+    with pytest.raises(CannotDo, match="has 2 labels"):
+        run_in(tmp_path / "run", (nsp, nli), small_sweep(tmp_path))
+    assert not (tmp_path / "run" / "results.jsonl").exists()
