@@ -14,7 +14,7 @@ from levelhead.errors import BadProbe
 
 
 @app.command()
-def prompts(  # noqa: PLR0913 (options of a command are its parameters)
+def prompts(
     models: Annotated[list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")] = None,
     run: Annotated[Path | None, typer.Option("-o", "--run", help="The run folder; resumes one begun before.")] = None,
     k: Annotated[list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")] = None,

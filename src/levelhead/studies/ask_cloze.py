@@ -149,10 +149,13 @@ def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
     spelled = dict(zip(numbers, backend.decode_batch([[n] for n in numbers], skip_special_tokens=False), strict=True))
     forms = []
     for number in range(max(int(model.config.vocab_size), numbers[-1] + 1)):
-        token = tokens.get(number, f"<no token {number}>")  # some vocabularies are padded to a round number
+        token = tokens.get(number, "")  # some vocabularies are padded to a round number
         text = spelled.get(number, "")
-        surface = text if text.strip() and _NO_TEXT not in text else token
-        forms.append(TokenForm(surface, number in tokens and number not in special and shape.begins_word(token)))
+        if not text.strip():  # blanks of any length spell no word, and are not one another's forms
+            forms.append(TokenForm(f"<blank {number}>", False))
+            continue
+        surface = token if _NO_TEXT in text else text
+        forms.append(TokenForm(surface, number not in special and shape.begins_word(token)))
     return forms
 
 

@@ -1,0 +1,74 @@
+"""`levelhead prompts` as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.studies.test_counteracts import SETS
+
+COMMAND = [sys.executable, "-c", "from levelhead.cli import main; main()", "prompts"]
+
+
+def prompts(*arguments: str, ok: bool = True) -> str:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == (0 if ok else 1), done.stderr
+    if not ok:
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert "Traceback" not in done.stderr
+    return done.stdout if ok else done.stderr
+
+
+def test_list_prints_2668_json_lines_with_the_promised_keys() -> None:
+    lines = [json.loads(line) for line in prompts("--list").splitlines()]
+    assert len(lines) == 2668
+    assert set(lines[0]) == {"id", "kind", "occupation", "group", "knowledge", "base", "expected"}
+
+
+def test_list_takes_a_set_a_seed_and_fewer_backgrounds() -> None:
+    assert len(prompts("--list", "--set", "age-pastime").splitlines()) == 1288
+    few = prompts("--list", "--backgrounds", "1", "--seed", "3")
+    assert len(few.splitlines()) == 580
+    assert few != prompts("--list", "--backgrounds", "1", "--seed", "4")
+
+
+def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(SETS)
+    asked = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3", "--k", "5"]
+    said = prompts(*asked, "--remove-heads", "3-5,2-1")
+    for text in ("lh:bert-mini", "lh:gpt-mini", "without heads 3-5, 2-1", "verdict", "silent", "unrelated"):
+        assert text in said
+    data = json.loads(prompts(*asked, "--remove-heads", "3-5,2-1", "--json"))
+    assert [(m["model"], m["variant"], m["asked_as"]) for m in data["models"]] == [
+        ("lh:bert-mini", "base", "sentence pair"),
+        ("lh:bert-mini", "without heads 3-5, 2-1", "sentence pair"),
+        ("lh:gpt-mini", "base", "continuation"),
+        ("lh:gpt-mini", "without heads 3-5, 2-1", "continuation"),
+    ]
+    words = {row["verdict"] for m in data["models"] for row in m["measurements"] if row["name"] == "margin change"}
+    assert words <= {"strengthens", "weakens", "overturns", "no change", "not measured"}
+    assert {row["k"] for row in data["models"][0]["measurements"]} == {3, 5}
+    assert all(Path(path).is_file() for path in data["figures"])
+
+
+def test_a_recipe_is_one_more_variant(tmp_path: Path) -> None:
+    own, recipe = tmp_path / "own.toml", tmp_path / "quiet.toml"
+    own.write_text(SETS)
+    recipe.write_text("[[gate]]\nlayer = 3\nhead = 5\nvalue = 0.0\n")
+    asked = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3"]
+    data = json.loads(prompts(*asked, "--recipe", str(recipe), "--json"))
+    assert [m["variant"] for m in data["models"]] == ["base", "with quiet.toml"]
+    assert data["models"][0]["measurements"] != data["models"][1]["measurements"]
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    assert "run folder" in prompts(ok=False)
+    assert "No prompt set" in prompts("lh:bert-mini", "-o", run, "--set", "nothing", ok=False)
+    assert "is not a head" in prompts("lh:bert-mini", "-o", run, "--remove-heads", "3:5", ok=False)
+    assert "whole numbers" in prompts("lh:bert-mini", "-o", run, "--k", "0", ok=False)
+    assert "vocabulary of 16384" in prompts("lh:bert-mini", "-o", run, "--k", "99999", ok=False)
+    assert "fill-in-the-blank" in prompts("lh:nli-mini", "-o", str(tmp_path / "nli"), ok=False)
