@@ -1,0 +1,104 @@
+"""The chapter of the heads study: where the bias sits, and whether the scores tell the truth."""
+
+from __future__ import annotations
+
+from levelhead.report import page_charts as charts
+from levelhead.report.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
+from levelhead.report.contents import Contents, arcs
+from levelhead.report.glossary import measure_of
+from levelhead.report.tables import Table, digits_of, measured, number, probability, shown, words
+from levelhead.runs import Row
+
+
+def heads_section(contents: Contents) -> Section | None:
+    """Where the bias sits: the map, its arcs, the distribution, and whether the scores tell the truth."""
+    scores = contents.rows("scores", "heads")
+    if not scores:
+        return None
+    blocks: list[Block] = [head_map(scores, arcs(contents)), Drawn([charts.distribution(scores)])]
+    removals = contents.matching("ablation/", "heads")
+    agreement = contents.rows("ablation", "heads")
+    if removals:
+        blocks.append(Drawn([charts.ablation(scores, removals)]))
+    blocks += [Shown(_agreement_table(row)) for row in agreement]
+    groups = contents.rows("counter", "heads")
+    if known := [row for row in groups if row["value"] is not None]:
+        blocks.append(Drawn([charts.counter(known)]))
+    if groups:
+        blocks.append(Shown(_counter_table(groups)))
+    blocks.append(Shown(_scores_table(scores, removals)))
+    if tried := [*contents.rows("debias/table", "heads"), *contents.rows("debias/random", "heads")]:
+        blocks.append(Shown(_strategies_table(tried)))
+    lead = (
+        "Every square is an attention head. Its score is how fast the association grows when the head is turned up: "
+        "red heads add to it, blue ones work against it. Choose a head to see where it looks from the target word, "
+        "in a stereotype and in the same sentence turned around."
+    )
+    return Section("heads", "Where it sits", lead, blocks)
+
+
+def head_map(scores: list[Row], sentences: list[Row]) -> HeadMap:
+    """Rows of the map from the last layer to the first."""
+    largest = max(abs(row["score"]) for row in scores)
+    cells: dict[int, list[HeadCell]] = {}
+    for row in scores:
+        told = f"Layer {row['layer']}, head {row['head']}: score {shown(row['score'], 4)}"
+        told += "" if row["stderr"] is None else f", standard error {shown(row['stderr'], 4)}"
+        told += "" if row["q"] is None else f", q {probability(row, 'q').text}"
+        share = round(row["score"] / largest, 3) if largest else 0.0
+        cells.setdefault(row["layer"], []).append(HeadCell(row["layer"], row["head"], told, share))
+    return HeadMap([cells[layer] for layer in sorted(cells, reverse=True)], shown(largest, 3), sentences)
+
+
+def _agreement_table(row: Row) -> Table:
+    note = "1: the scores rank heads exactly as removing each of them does. 0: they say nothing about removal."
+    name = words("Spearman’s rho of score and drop of |SEAT|")
+    body = [[name, measured(row), number(row, "n"), probability(row, "details.p_value")]]
+    return Table("agreement", "Do the scores tell the truth?", ("Measure", "Value", "Heads", "p"), body, note)
+
+
+def _counter_table(groups: list[Row]) -> Table:
+    body = [
+        [words(f"{row['group']} heads"), number(row, "details.mean_original", 4),
+         number(row, "details.mean_counter", 4), measured(row, 4), number(row, "details.t", 2),
+         probability(row, "details.p_value"), number(row, "n")]
+        for row in groups
+    ]  # fmt: skip
+    note = (
+        "Attention from the target word to the attribute word, in stereotypes and in the same sentences turned around. "
+        "p: one-tailed, that attention falls. Lost sentences: "
+        + ("; ".join(f"{n:,} {reason}" for row in groups for reason, n in row["unscored"].items()) or "none")
+        + "."
+    )
+    columns = ("Heads", "Original", "Counter", "Change", "t", "p", "Sentences")
+    return Table("counter-stereotypes", "Counter-stereotypes", columns, body, note)
+
+
+def _scores_table(scores: list[Row], removals: list[Row]) -> Table:
+    change = {(row["layer"], row["head"]): row for row in removals}
+    body = []
+    for row in sorted(scores, key=lambda each: each["rank"]):
+        cells = [words(f"{row['layer']}-{row['head']}"), number(row, "rank"), number(row, "score", 4)]
+        cells += [number(row, "stderr", 4), probability(row, "q")]
+        if removals:
+            removed = change.get((row["layer"], row["head"]))
+            cells.append(words(None) if removed is None else number(removed, "change", 4))
+        body.append(cells)
+    columns = ["Head", "Rank", "Score", "Standard error", "q", *(["Change of |SEAT| when removed"] if removals else [])]
+    note = "q: false discovery rate at which the head would count as different from 0 (Benjamini-Hochberg)."
+    return Table("heads", f"All {len(scores)} heads, most biased first", columns, body, note, folded=True)
+
+
+def _strategies_table(rows: list[Row]) -> Table:
+    """One row a strategy, one column a measure."""
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(row["strategy"], {}).setdefault(row["name"], row)
+    body = [
+        [words(strategy), *(measured(own.get(name), digits_of(name)) for name in names)]
+        for strategy, own in found.items()
+    ]
+    note = "Random strategies: mean over seeds, with the interval of that mean."
+    columns = ("Strategy", *(measure_of(name).title if name in ("seat", "fluency") else name for name in names))
+    return Table("strategies", "What removing heads buys and costs", columns, body, note)

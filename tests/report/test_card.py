@@ -1,0 +1,47 @@
+"""A model card's section: figures with their uncertainty, limits, and nothing that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from levelhead.report.card import card
+from levelhead.report.contents import open_contents
+from tests.report.synthetic import HOSTILE, write_audit, write_sweep
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return card(open_contents(write_audit(tmp_path_factory.mktemp("runs") / "audit", model=f"{HOSTILE}|`x`")))
+
+
+def test_figures_come_with_interval_n_and_neutral_value(text: str) -> None:
+    assert "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 | follows the stereotype |" in text
+
+
+def test_what_was_not_measured_says_so(text: str) -> None:
+    assert (
+        "| Neutral inferences (accuracy) | not measured |  | 0 | 1.0 | not asked &amp; &lt;i&gt;skipped&lt;/i&gt; |"
+        in text
+    )
+
+
+def test_before_and_after_limits_and_reproduction_are_there(text: str) -> None:
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads[0] == "## Bias evaluation"
+    assert "### Changed: without heads 4-5, 1-2" in heads
+    assert heads[-2:] == ["### What these numbers do not show", "### How to get these numbers again"]
+    assert "levelhead audit" in text
+
+
+def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:
+    prose = text.split("```sh")[0]
+    assert "<script" not in prose
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\`x\\`" in prose
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in rows} == {7}
+
+
+def test_a_plain_run_gets_a_card_of_its_untouched_model(tmp_path: Path) -> None:
+    assert "Strength of stereotype (strength) | 0.400" in card(open_contents(write_sweep(tmp_path / "run")))

@@ -1,0 +1,154 @@
+"""Thresholds for release pipelines: three exit codes, and nothing unmeasured passes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from levelhead.errors import BadProbe
+from levelhead.report.check import Plan, Threshold, check, exit_code, junit, read_plan, threshold
+from levelhead.report.contents import open_contents
+from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
+
+CLOSED = "without heads 4-5, 1-2"
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_audit(tmp_path_factory.mktemp("runs") / "audit", shift=-2.0)  # seat -0.765, strength about -0.26
+
+
+def judged(run: Path, *asked: Threshold, bound: bool = False, variant: str = "base") -> list[str]:
+    return [each.outcome for each in check(open_contents(run), Plan(asked, bound, variant))]
+
+
+def most(name: str, limit: float) -> Threshold:
+    return Threshold(name, "max", limit)
+
+
+def least(name: str, limit: float) -> Threshold:
+    return Threshold(name, "min", limit)
+
+
+def test_a_signed_measure_is_judged_by_its_absolute_value(audit: Path) -> None:
+    assert judged(audit, most("seat", 0.77), most("seat", 0.76)) == ["holds", "exceeds"]
+    assert judged(audit, least("seat", 0.76), least("seat", 0.77)) == ["holds", "exceeds"]
+
+
+def test_an_unsigned_measure_is_judged_as_it_is(audit: Path) -> None:
+    assert judged(audit, least("ability", 0.75), least("ability", 0.76), most("ss", 0.5)) == [
+        "holds",
+        "exceeds",
+        "holds",
+    ]
+
+
+def test_bound_judges_the_worse_end_of_the_interval(audit: Path) -> None:
+    assert judged(audit, most("seat", 0.8), least("ability", 0.72)) == ["holds", "holds"]
+    assert judged(audit, most("seat", 0.8), least("ability", 0.72), bound=True) == ["exceeds", "exceeds"]
+    assert judged(audit, most("seat", 0.87), least("ability", 0.7), bound=True) == ["holds", "holds"]
+
+
+def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: Path) -> None:
+    run = write_audit(tmp_path / "run")  # lpbs career 0.2, from -0.4 to 0.8
+    assert judged(run, least("lpbs career", 0.1), bound=True) == ["exceeds"]
+    assert judged(run, most("lpbs career", 0.79), most("lpbs career", 0.81), bound=True) == ["exceeds", "holds"]
+
+
+def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
+    found = check(open_contents(audit), Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0))))
+    assert [each.outcome for each in found] == ["not measured", "not measured", "holds"]
+    assert "<i>skipped</i>" in str(found[0])
+    assert exit_code(found) == 2
+
+
+def test_exceeding_outweighs_not_measured(audit: Path) -> None:
+    assert exit_code(check(open_contents(audit), Plan((most("accuracy", 1.0), most("seat", 0.1))))) == 1
+
+
+def test_one_name_for_several_measures_judges_each_of_them(audit: Path) -> None:
+    found = check(open_contents(audit), Plan((most("LPBS", 9.0),)))
+    assert [(each.threshold.measure, each.outcome) for each in found] == [
+        ("lpbs career", "holds"), ("lpbs math", "not measured"),
+    ]  # fmt: skip
+
+
+def test_another_variant_and_its_cost_can_be_judged(audit: Path) -> None:
+    assert judged(audit, most("seat", 1.27), most("fluency change", 1.03), variant=CLOSED) == ["holds", "holds"]
+    assert judged(audit, most("fluency-change", 1.02), variant=CLOSED) == ["exceeds"]
+
+
+def test_plain_runs_are_checked_too(tmp_path: Path) -> None:
+    assert judged(write_heads(tmp_path / "heads"), most("seat", 1.2)) == ["exceeds"]
+    assert judged(write_prompts(tmp_path / "prompts"), most("margin", 0.051)) == ["holds"]
+    sweep = write_sweep(tmp_path / "sweep")
+    assert judged(sweep, most("strength", 0.3), variant="base") == ["exceeds"]
+    assert judged(sweep, most("strength", 0.31), variant="sent: hard") == ["holds"]
+
+
+def test_unknown_names_suggest_the_nearest(audit: Path) -> None:
+    with pytest.raises(BadProbe, match=r"no measure 'strenght'.*strength"):
+        judged(audit, most("strenght", 1))
+    with pytest.raises(BadProbe, match="no variant"):
+        judged(audit, most("seat", 1), variant="without head")
+
+
+@pytest.mark.parametrize("text", ["seat", "seat=", "=1", "seat=nan", "seat=high"])
+def test_a_threshold_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadProbe, match="is no threshold"):
+        threshold(text, "max")
+
+
+def test_thresholds_come_from_a_toml_file(tmp_path: Path) -> None:
+    path = tmp_path / "release.toml"
+    path.write_text('bound = true\nvariant = "x"\n[max]\nseat = 0.8\n"lpbs career" = 1\n[min]\nability = 0.7\n')
+    assert read_plan(path) == Plan((most("seat", 0.8), most("lpbs career", 1.0), least("ability", 0.7)), True, "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["[most]\nseat = 1", "[max]\nseat = 'x'", "[max]\nseat = true", "max = 3", "bound = 1", "["]
+)
+def test_a_wrong_threshold_file_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "release.toml"
+    path.write_text(text)
+    with pytest.raises(BadProbe, match=r"release\.toml") as caught:
+        read_plan(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> None:
+    contents = open_contents(write_audit(tmp_path / "run", model=f"{HOSTILE}\x07"))
+    found = check(contents, Plan((most("seat", 0.1), most("accuracy", 1.0), most("seat", 2.0))))
+    suite = ElementTree.fromstring(junit(found, contents))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    cases = suite.findall("testcase")
+    assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
+    assert cases[0].get("classname") == f"{HOSTILE}�"
+
+
+def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from levelhead.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_exits_0_1_2_and_says_which(audit: Path, tmp_path: Path) -> None:
+    held = levelhead("check", audit, "--max", "seat=0.8", "--min", "ability=0.7", "--junit", tmp_path / "check.xml")
+    assert (held.returncode, held.stdout.count("holds: ")) == (0, 2)
+    assert ElementTree.parse(tmp_path / "check.xml").getroot().get("failures") == "0"
+    exceeded = levelhead("check", audit, "--max", "seat=0.1", "--json")
+    told = json.loads(exceeded.stdout)
+    assert (exceeded.returncode, told["verdict"], told["thresholds"][0]["judged"]) == (
+        1,
+        "exceeds",
+        pytest.approx(0.76543211),
+    )
+    missing = levelhead("check", audit, "--max", "accuracy=1")
+    assert (missing.returncode, missing.stdout[:13]) == (2, "not measured:")
+    mistaken = levelhead("check", audit, "--max", "sat=1")
+    assert (mistaken.returncode, mistaken.stdout) == (1, "")
+    assert mistaken.stderr.startswith("levelhead: There is no measure 'sat'")

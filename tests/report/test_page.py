@@ -1,0 +1,229 @@
+"""The report's text: complete, equal to the results, and harmless whatever strings models and data bring."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelhead.errors import BadRun
+from levelhead.report.contents import open_contents
+from levelhead.report.page import write_report
+from levelhead.report.tables import number, shown, words
+from levelhead.runs import Run
+from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """Elements of a page: tag, attributes and text; text of scripts stays apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self._open: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = (tag, dict(attrs), [])
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for _, _, text in self._open:
+            text.append(data)
+
+    def having(self, attribute: str) -> list[tuple[dict[str, str | None], str]]:
+        return [(attrs, "".join(text)) for _, attrs, text in self.elements if attribute in attrs]
+
+    def tagged(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        return [(attrs, "".join(text)) for name, attrs, text in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_audit(tmp_path_factory.mktemp("runs") / "audit", model=HOSTILE)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(audit: Path) -> Page:
+    return Page((audit / "report.html").read_text(encoding="utf-8"))
+
+
+def stored(folder: Path, address: str) -> Any:
+    """The value at `PART:KEY#INDEX.path`, read from results.jsonl by hand."""
+    where, _, rest = address.rpartition("#")
+    part, _, key = where.rpartition(":") if where.split(":")[0] in ("heads", "prompts", "sweep") else ("", "", where)
+    lines = (folder / part / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = {entry["key"]: entry["rows"] for entry in map(json.loads, lines)}[key]
+    index, *path = rest.split(".")
+    value = rows[int(index)]
+    for step in path:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def as_shown(value: float, text: str) -> str:
+    """The stored value with as many digits as the text has."""
+    if "e" in text:
+        return f"{value:.1e}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    digits = len(text.partition(".")[2])
+    told = f"{value:,.{digits}f}"
+    return told.lstrip("-") if not told.strip("-0.,") else told
+
+
+def assert_numbers_are_those_of_the_results(folder: Path, page: Page, least: int) -> None:
+    found = page.having("data-key")
+    assert len(found) >= least
+    for attributes, text in found:
+        address = str(attributes["data-key"])
+        assert text.replace("−", "-") == as_shown(stored(folder, address), text), address
+
+
+def test_every_number_of_an_audit_equals_results_jsonl_to_the_digit_shown(audit: Path, page: Page) -> None:
+    assert_numbers_are_those_of_the_results(audit, page, 250)
+
+
+@pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep])
+def test_a_plain_run_gets_a_report_with_its_own_numbers(tmp_path: Path, write: Any) -> None:
+    folder = write(tmp_path / "run")
+    path = write_report(folder)
+    assert path == folder / "report.html"
+    assert_numbers_are_those_of_the_results(folder, Page(path.read_text(encoding="utf-8")), 10)
+
+
+def test_the_number_test_can_fail(audit: Path) -> None:
+    text = (audit / "report.html").read_text(encoding="utf-8").replace(">1.235<", ">1.236<")
+    with pytest.raises(AssertionError, match=r"measure/seat#0\.value"):
+        assert_numbers_are_those_of_the_results(audit, Page(text), 1)
+
+
+def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: Page) -> None:
+    heads = [attrs for attrs, _ in page.tagged("button") if "data-layer" in attrs]
+    assert len(heads) == 20
+    for attrs in heads:
+        layer, head = int(attrs["data-layer"] or 0), int(attrs["data-head"] or 0)
+        row = stored(audit, f"heads:scores#{(layer - 1) * 5 + head - 1}")
+        assert (row["layer"], row["head"]) == (layer, head)
+        told = str(attrs["aria-label"]).replace("−", "-")
+        assert told.startswith(f"Layer {layer}, head {head}: score {row['score']:.4f}, standard error 0.0200, q ")
+
+
+def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
+    text = (audit / "report.html").read_text(encoding="utf-8")
+    assert HOSTILE not in text
+    assert page.tagged("b") == []
+    assert all(attrs.get("aria-hidden") or attrs.get("class") or attrs.get("style") for attrs, _ in page.tagged("i"))
+    assert page.tagged("h1") == [({}, HOSTILE)]
+    assert any(f"tokens: soft, 2-d {HOSTILE}" in told for _, told in page.tagged("th"))
+    data = [json.loads(told) for attrs, told in page.tagged("script") if attrs.get("type") == "application/json"]
+    assert any(HOSTILE in json.dumps(each) for each in data)
+
+
+def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
+    ids = [attrs["id"] for attrs, _ in page.tagged("section")]
+    assert ids == ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce"]
+    charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
+    assert charts == [
+        "head-map", "attention", "distribution", "removal", "counter-stereotypes", "margins", "masses-female",
+        "masses-male", "frontier-next-sentences",
+    ]  # fmt: skip
+
+
+def test_what_was_not_measured_is_said_with_its_reason(page: Page) -> None:
+    limits = next(text for attrs, text in page.tagged("section") if attrs["id"] == "limits")
+    assert "Not measured: accuracy, because not asked & <i>skipped</i>." in limits
+    assert "No number here says that a model is unbiased" in limits
+
+
+def test_the_page_asks_nothing_of_the_network(audit: Path, page: Page) -> None:
+    assert not [attrs for tag, attrs, _ in page.elements if tag in ("link", "img", "iframe") or "src" in attrs]
+    links = [str(attrs["href"]) for attrs, _ in page.tagged("a")]
+    assert links
+    assert all(link.startswith("#") for link in links)
+    assert (audit / "report.html").stat().st_size < 4_000_000
+
+
+def test_every_table_has_headers_with_scope_a_caption_and_a_csv_button(page: Page) -> None:
+    assert all(attrs.get("scope") in ("row", "col") for attrs, _ in page.tagged("th"))
+    tables = [attrs for attrs, _ in page.tagged("table") if "aria-label" not in attrs]
+    assert len(tables) == len(page.tagged("caption"))
+    assert len([attrs for attrs, _ in page.tagged("button") if attrs.get("class") == "csv"]) == len(tables)
+
+
+def test_how_to_reproduce_names_command_seed_versions_and_hashes(page: Page, audit: Path) -> None:
+    told = next(text for attrs, text in page.tagged("section") if attrs["id"] == "reproduce")
+    assert f"levelhead audit '{HOSTILE}' --bias gender --top 2 -o {audit} --seed 0" in told
+    assert "transformers" in told
+    assert "ab" * 32 in told
+
+
+def test_a_report_of_an_unfinished_audit_says_so_and_shows_what_is_there(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "run")
+    lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "results.jsonl").write_text("".join(lines[:2]), encoding="utf-8")
+    text = write_report(folder).read_text(encoding="utf-8")
+    assert "is not finished" in text
+    assert 'id="changes"' not in text
+
+
+def test_an_empty_or_foreign_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="not a run folder"):
+        write_report(tmp_path)
+    with Run.open(tmp_path / "empty", {"study": "heads"}):
+        pass
+    with pytest.raises(BadRun, match="no results yet"):
+        write_report(tmp_path / "empty")
+
+
+def test_damaged_arcs_are_named(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "run")
+    (folder / "arcs.json").write_text('{"sentences": [{}]}', encoding="utf-8")
+    with pytest.raises(BadRun, match=r"arcs\.json is damaged"):
+        write_report(folder)
+
+
+def test_the_running_example_of_a_plain_heads_run_becomes_arcs(tmp_path: Path) -> None:
+    from levelhead.report.contents import arcs
+
+    folder = write_heads(tmp_path / "run")
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    shared = {"group": "biased", "layer": 2, "head": 3, "target": [1], "attribute": [0], "attention": 0.5}
+    example = [
+        {**shared, "version": "original", "tokens": ["she", "sews"], "weights": [0.5, 1.0]},
+        {**shared, "version": "counter", "tokens": ["he", "sews"], "weights": [0.25, 1.0]},
+    ]
+    for line in lines:
+        line["rows"] = example if line["key"] == "counter/example" else line["rows"]
+    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (pair,) = arcs(open_contents(folder))
+    assert pair["counter_attention"][1][2] == [0.25, 1.0]
+    assert pair["attention"][0][0] is None
+
+
+def test_numbers_are_shown_as_people_write_them() -> None:
+    assert [shown(-0.00001), shown(-0.5), shown(12345), shown(12345.678, 1), shown(1.2e-28, -1)] == [
+        "0.000", "−0.500", "12,345", "12,345.7", "1.2e-28",
+    ]  # fmt: skip
+
+
+def test_a_missing_number_is_a_dash_and_an_empty_csv_cell() -> None:
+    cell = number({"at": "x#0", "value": None}, "value")
+    assert (cell.text, cell.raw) == ("–", "")
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_quoted() -> None:
+    assert words("=HYPERLINK(1)").raw == "'=HYPERLINK(1)"
