@@ -15,7 +15,7 @@ from rich.table import Table
 from levelhead import __version__
 from levelhead.errors import LevelheadError
 
-COMMANDS = ("models", "heads", "projections", "counteracts", "debias", "audit")  # modules here, in reading order
+COMMANDS = ("models", "heads", "planted", "compare_heads", "projections", "counteracts", "debias", "audit", "report")
 
 app = typer.Typer(
     name="levelhead",
