@@ -50,10 +50,18 @@ def small_triples(folder: Path) -> TripleSet:
     return load_triples(path)
 
 
+def own_pairs(folder: Path) -> Path:
+    """The paired inputs as a user's file."""
+    path = folder / "own.tsv"
+    rows = ["\t".join(str(t) for t in (*p.feminine, *p.masculine)) for p in PAIRED]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
 def small_sweep(folder: Path, depth: bool = False) -> Sweep:
     """A sweep that takes a second or two on tiny models."""
     probe = nli_probe(occupations=["nurse", "engineer", "teacher"], contexts=["saw a book", "gave a book"])
     return Sweep(
-        triples=small_triples(folder), probe=probe, ability=ABLE, nsp_pairs=SINGLE, nli_pairs=PAIRED, depth=depth,
+        triples=small_triples(folder), probe=probe, ability=ABLE, pairs=str(own_pairs(folder)), depth=depth,
         resampling=FEW,
     )  # fmt: skip

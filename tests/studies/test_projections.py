@@ -19,7 +19,8 @@ from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.sites import Site, Variant
-from levelhead.probes.pairs import InputPair
+from levelhead.probes.nli import nli_probe
+from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.runs import Run
 from levelhead.studies import projection_settings, projections
 from levelhead.studies.fitting import (
@@ -222,7 +223,7 @@ def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
 
 def test_more_dimensions_than_pairs_and_no_alignable_pair_are_errors() -> None:
     model = tiny("bert", "nsp")
-    with pytest.raises(BadProbe, match="3 dimensions .* 2 pairs"):
+    with pytest.raises(BadProbe, match=r"3 dimensions .* 2 pairs"):
         fit_steps(model, SINGLE[:2], [[Step("tokens", 1, 3)]])
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
     with pytest.raises(BadProbe, match="No pair can be aligned word by word"):
@@ -236,6 +237,16 @@ def test_a_classifier_is_fitted_on_pairs_and_an_encoder_on_single_sentences() ->
     assert form_of(default_pairs(tiny("bert", "nsp"))) == "single"
     assert form_of(default_pairs(tiny("bert", "nli"), "single")) == "single"
     assert form_of(baseline_pairs()) == "single"
+
+
+def test_frame_pairs_share_neither_occupations_nor_acts_with_the_probe() -> None:
+    probe = nli_probe()
+    for pair in default_pairs(tiny("bert", "nli"), "frames"):
+        assert pair.aligned
+        assert pair.feminine[0] == pair.masculine[0]
+        act = pair.feminine[0].removeprefix("The person ").rstrip(".")
+        assert act not in probe.contexts
+        assert not {str(form[1]).split()[1] for form in (pair.feminine, pair.masculine)} & set(probe.occupations)
 
 
 # ---- the tables, on the paper's own numbers
@@ -328,7 +339,10 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(tmp_path: Path, model
     assert float(rows[40]["strength"]) == result.outcomes[40]["strength"]
     recipes = sorted((tmp_path / "run" / "recipes").glob("*.toml"))
     assert len(recipes) == 75
-    assert read_recipe(recipes[-1]).projections == paper_settings()[-1].steps
+    last = read_recipe(recipes[-1])
+    assert last.projections == paper_settings()[-1].steps
+    assert load_pairs(last.pairs) == PAIRED
+    assert load_pairs(read_recipe(recipes[0]).pairs) == SINGLE[:4]
     assert {p.stem for p in (tmp_path / "run" / "tables").iterdir()} == {
         "table5", "table6", "table7", "frontier", "observations",
     }  # fmt: skip
@@ -367,8 +381,8 @@ def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
     assert len(rows) == 3 * 8
     assert Counter(row["first_layer"] for row in rows) == {"1": 8, "2": 8, "3": 8}
     assert all(o.viable for o in result.deeper)
+    candidates = [o for o in (*result.outcomes[2:], *result.deeper) if o.viable]
     assert result.fairest_overall is not None
-    candidates = [o for o in (*result.outcomes[1:], *result.deeper) if o.viable]
     assert result.fairest_overall["fairness"] == max(o["fairness"] for o in candidates)
 
 
@@ -376,7 +390,7 @@ def test_a_setting_in_the_run_equals_that_setting_asked_alone(tmp_path: Path, mo
     plan = small_sweep(tmp_path)
     result = run_in(tmp_path / "run", models, plan)
     setting = paper_settings()[50]
-    variant = variants_of(models[0], [setting], SINGLE)
+    variant = variants_of(models[0], [setting], plan.fitted_on(models[0]))
     alone = projections.ask.ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
     assert result.outcomes[50]["strength"] == pytest.approx(alone["strength"].value, abs=1e-5)
     assert result.outcomes[50]["lms"] == pytest.approx(alone["lms"].value)

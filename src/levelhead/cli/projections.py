@@ -102,8 +102,11 @@ def sweep(
         bool, typer.Option("--sequential", help="Fit each projection with the earlier ones on. Default: on the base.")
     ] = False,
     pairs: Annotated[
-        Path | None, typer.Option(help="Your pairs for the classifier's subspaces, 2 or 4 columns, tab-separated.")
-    ] = None,
+        str,
+        typer.Option(
+            help="What the classifier's subspaces are fitted on: pairs, frames, single, or your own .tsv file."
+        ),
+    ] = "pairs",
     triples: Triples = None,
     labels: Labels = None,
     ability: Ability = None,
@@ -119,7 +122,6 @@ def sweep(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.nli import ability_pairs, nli_probe
-    from levelhead.probes.pairs import load_pairs
     from levelhead.probes.triples import load_triples
     from levelhead.runs import Run
     from levelhead.studies.projections import Sweep
@@ -129,8 +131,7 @@ def sweep(
         triples=load_triples(triples),
         probe=nli_probe(limit=limit),
         ability=ability_pairs(ability),
-        nli_pairs=load_pairs(pairs) if pairs else None,
-        pairs_file=str(pairs.resolve()) if pairs else "auto",
+        pairs=pairs,
         fit="sequential" if sequential else "base",
         labels=labels,
         depth=depth,
@@ -185,12 +186,16 @@ def _print_sweep(result: SweepResult, layers: int, output: Path) -> None:
     best = table5(result.outcomes, layers)
     columns = ("level", "strength", "distance", "fairness", "ability", "viable")
     print_table("Best of each level (Table 5)", columns, [[row[c] for c in columns] for row in best])
-    rows = [(o["observation"], o["holds"], f"{o['agree']} of {o['cases']}", o["paper"]) for o in result.observations]
+    rows = [(o["observation"], _holds(o), f"{o['agree']} of {o['cases']}", o["paper"]) for o in result.observations]
     print_table("The paper's observations on these models", ("observation", "holds", "here", "paper"), rows)
     rho = result.correlation
     p_value = rho.details.get("p_value")
-    print(f"Strength and fairness: Spearman {rho}{'' if p_value is None else f', p = {p_value:.3g}'}")
+    print(f"Strength and fairness, rank correlation: {rho}{'' if p_value is None else f', p = {p_value:.3g}'}")
     for title, found in (("the paper's 74", result.fairest), ("all that was tried", result.fairest_overall)):
         told = "none" if found is None else f"{found.setting.name} (fairness {found['fairness']:.3f})"
         print(f"Fairest viable of {title}: {told}")
     print(f"Tables, recipes and all numbers: {output}")
+
+
+def _holds(observation: Mapping[str, Any]) -> str:
+    return {True: "true", False: "false", None: "no case"}[observation["holds"]]

@@ -25,10 +25,17 @@ from levelhead.probes.pairs import InputPair, gender_sentence_pairs, nli_pair_in
 from levelhead.probes.sentences import shipped_counter_sentences
 
 Floats = NDArray[np.float32]
-Form = Literal["single", "pairs"]
+Form = Literal["single", "pairs", "frames"]
 OTHER_WORDS = "pair with another number of words"
 OTHER_PIECES = "word with another number of pieces"
 _BASELINE_SENTENCES = 500
+_FRAME_NOUNS = (
+    ("woman", "man"), ("girl", "boy"), ("lady", "gentleman"), ("mother", "father"), ("sister", "brother"),
+    ("wife", "husband"), ("daughter", "son"), ("aunt", "uncle"), ("niece", "nephew"), ("grandmother", "grandfather"),
+)  # fmt: skip
+_FRAME_ACTS = (
+    "folded a towel", "carried a box", "rang the bell", "locked the gate", "washed a cup", "moved the chair",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +52,28 @@ def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ..
     """The shipped pairs of the form that a model reads: premise and hypothesis for a classifier, else one sentence.
 
     A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8).
+    form="frames" gives frame_pairs() instead.
     """
     judges_pairs = model.reader is not None and "nsp" not in model.abilities
     chosen = form or ("pairs" if judges_pairs else "single")
+    if chosen == "frames":
+        return frame_pairs()
     return nli_pair_inputs() if chosen == "pairs" else gender_sentence_pairs()
+
+
+def frame_pairs() -> tuple[InputPair, ...]:
+    """60 pairs in the occupation probe's frame, without its occupations and acts: a narrow fit.
+
+        The person opened the window. / The woman opened the window.     against     ... / The man opened the window.
+
+    What a subspace is fitted on decides what its removal does. On lh:nli-mini, hard and 2-d from layer 3 on, both sets
+    even out the genders, but the varied shipped inputs leave hardly a neutral answer, and these leave neutral ones.
+    """
+    return tuple(
+        InputPair((f"The person {act}.", f"The {feminine} {act}."), (f"The person {act}.", f"The {masculine} {act}."))
+        for act in _FRAME_ACTS
+        for feminine, masculine in _FRAME_NOUNS
+    )
 
 
 def baseline_pairs() -> tuple[InputPair, ...]:
@@ -62,7 +87,7 @@ def baseline_pairs() -> tuple[InputPair, ...]:
     return tuple(InputPair((feminine, None), (masculine, None)) for feminine, masculine in both)
 
 
-def form_of(pairs: Sequence[InputPair]) -> Form:
+def form_of(pairs: Sequence[InputPair]) -> Literal["single", "pairs"]:
     """Which form of input the pairs have; the result of a fit says it."""
     return "pairs" if any(pair.feminine[1] is not None for pair in pairs) else "single"
 

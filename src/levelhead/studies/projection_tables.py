@@ -102,7 +102,7 @@ def strength_and_fairness(outcomes: Sequence[Outcome]) -> Measurement:
 
 
 def observations(outcomes: Sequence[Outcome]) -> list[Row]:
-    """The paper's observations, counted on this model. `holds` only if all cases agree.
+    """The paper's observations, counted on this model. `holds` only if all cases agree, None if there is no case.
 
     The paper states all of them without exception; for the viable settings its Table 7 has one, (1, 0, 1, 1, 0).
     """
@@ -117,7 +117,7 @@ def observations(outcomes: Sequence[Outcome]) -> list[Row]:
     return [
         {
             "observation": claim,
-            "holds": bool(cases) and all(cases),
+            "holds": all(cases) if cases else None,
             "agree": sum(cases),
             "cases": len(cases),
             "paper": paper,
@@ -186,8 +186,8 @@ def frontier(outcomes: Sequence[Outcome], layers: int) -> list[Row]:
 
 
 def fairest_viable(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The viable setting with the highest fairness; the untouched model is not a setting."""
-    able = [o for o in outcomes if o.viable and o.setting.level != "base"]
+    """The viable setting with the highest fairness; the untouched model and the baseline are none."""
+    able = [o for o in outcomes if o.viable and o.setting.level not in ("base", "baseline")]
     return max(_measured(able, "fairness"), key=lambda o: o["fairness"], default=None)
 
 

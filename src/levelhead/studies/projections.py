@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
 from levelhead.models.sites import Variant
 from levelhead.probes.nli import AbilitySet, NliPair, NliProbe, ability_pairs, nli_probe
-from levelhead.probes.pairs import InputPair
+from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.runs import Run, text_hash
 from levelhead.studies import ask_pairs as ask
 from levelhead.studies import projection_tables as tables
-from levelhead.studies.fitting import baseline_pairs, default_pairs, fit_subspaces, form_of
+from levelhead.studies.fitting import Form, baseline_pairs, default_pairs, fit_subspaces, form_of
 from levelhead.studies.projection_settings import (
     BASELINE_PAIRS,
     Setting,
@@ -33,22 +33,20 @@ from levelhead.studies.projection_settings import (
 from levelhead.studies.projection_tables import Outcome
 
 Row = dict[str, Any]
-T = TypeVar("T")
 CHUNK = 1_400  # inferences stored at a time: about ten seconds of work that a killed run can lose
 SCREEN = (41, 8)  # occupations and contexts of the depth search; the best are then asked everything
 FINALISTS = 5
+_PAIRS = "pairs.tsv"  # of the classifier, beside the recipes that name it
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked of both models. Without pairs, subspaces are fitted on the shipped pairs of each model's form."""
+    """What is asked of both models. pairs: what the classifier's subspaces are fitted on (a form or a file)."""
 
     triples: TripleSet = field(default_factory=load_triples)
     probe: NliProbe = field(default_factory=nli_probe)
     ability: AbilitySet = field(default_factory=ability_pairs)
-    nsp_pairs: tuple[InputPair, ...] | None = None
-    nli_pairs: tuple[InputPair, ...] | None = None
-    pairs_file: str = "auto"  # how recipes name nli_pairs
+    pairs: str = "pairs"
     fit: Fit = "base"
     labels: str | None = None  # of the classifier's outputs, where its config does not say
     depth: bool = False
@@ -61,22 +59,23 @@ class Sweep:
             "labels": self.labels, "triples": self.triples.name, "ability": self.ability.name,
             "occupations": self.probe.shape[0], "contexts": self.probe.shape[1],
             "words": [self.probe.feminine, self.probe.masculine], "seed": self.resampling.seed,
-            "resamples": self.resampling.resamples, "form": form_of(self.pairs(nsp, nli)[0]),
-            "nli_form": form_of(self.pairs(nsp, nli)[1]),
+            "resamples": self.resampling.resamples, "pairs": self.pairs, "form": form_of(self.fitted_on(nsp)),
+            "nli_form": form_of(self.fitted_on(nli)),
         }  # fmt: skip
 
     def hashes(self, nsp: Model, nli: Model) -> dict[str, str]:
         """Of the weights and of all data."""
-        nsp_pairs, nli_pairs = (text_hash(map(repr, pairs)) for pairs in self.pairs(nsp, nli))
         return {
             "model": nsp.fingerprint, "nli_model": nli.fingerprint, "triples": self.triples.fingerprint,
-            "probe": self.probe.fingerprint, "ability": self.ability.fingerprint, "pairs": nsp_pairs,
-            "nli_pairs": nli_pairs,
+            "probe": self.probe.fingerprint, "ability": self.ability.fingerprint,
+            "pairs": text_hash(map(repr, self.fitted_on(nsp))), "nli_pairs": text_hash(map(repr, self.fitted_on(nli))),
         }  # fmt: skip
 
-    def pairs(self, nsp: Model, nli: Model) -> tuple[tuple[InputPair, ...], tuple[InputPair, ...]]:
-        """What the subspaces of each model are fitted on."""
-        return self.nsp_pairs or default_pairs(nsp), self.nli_pairs or default_pairs(nli)
+    def fitted_on(self, model: Model) -> tuple[InputPair, ...]:
+        """What the subspaces of a model are fitted on: the next-sentence model's always on shipped single sentences."""
+        if "nsp" in model.abilities:
+            return default_pairs(model)
+        return default_pairs(model, cast(Form, self.pairs)) if self.pairs in get_args(Form) else load_pairs(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class SweepResult:
     outcomes: list[Outcome]  # the 76, in Table 7's order
     correlation: Measurement  # of Strength with fairness
     observations: list[Row]
-    fairest: Outcome | None  # viable, of the paper's 74 and the baseline
+    fairest: Outcome | None  # viable, of the paper's 74
     deeper: list[Outcome]  # finalists of the depth search
     fairest_overall: Outcome | None
 
@@ -98,8 +97,7 @@ def sweep(nsp: Model, nli: Model, plan: Sweep, run: Run) -> SweepResult:
     """
     ask.nli_order(nli, plan.labels)  # refuse a classifier that cannot be asked before the work begins
     settings = paper_settings()
-    pairs, nli_pairs = plan.pairs(nsp, nli)
-    run.result("subspaces", lambda: [*_subspaces("nsp", nsp, pairs), *_subspaces("nli", nli, nli_pairs)])
+    run.result("subspaces", lambda: [row for model in (nsp, nli) for row in _subspaces(model, plan.fitted_on(model))])
     outcomes = _measure(nsp, nli, plan, run, _Settings("", settings))
     correlation = tables.strength_and_fairness(outcomes)
     observed = run.result("observations", lambda: tables.observations(outcomes))
@@ -124,18 +122,17 @@ class _Settings:
 
 def _measure(nsp: Model, nli: Model, plan: Sweep, run: Run, asked: _Settings) -> list[Outcome]:
     """All measures of the settings, on both models."""
-    pairs, nli_pairs = plan.pairs(nsp, nli)
     next_key, nli_key = f"{asked.prefix}nsp", f"{asked.prefix}nli"
     chosen = list(asked.settings)
 
     def next_sentences() -> Iterator[Row]:
-        variants = variants_of(nsp, chosen, pairs, plan.fit)
+        variants = variants_of(nsp, chosen, plan.fitted_on(nsp), plan.fit)
         for setting, found in zip(chosen, ask.ask_nsp(nsp, plan.triples, variants, plan.resampling), strict=True):
             yield from _rows(setting, nsp, found)
 
     rows = run.result(next_key, next_sentences)
     missing = nli_key not in run
-    variants = variants_of(nli, chosen, nli_pairs, plan.fit) if missing else []
+    variants = variants_of(nli, chosen, plan.fitted_on(nli), plan.fit) if missing else []
     inferred = _labels(nli, plan, run, asked, variants) if missing else []
 
     def inferences() -> Iterator[Row]:
@@ -211,7 +208,7 @@ def _deeper(nsp: Model, nli: Model, plan: Sweep, run: Run, outcomes: Sequence[Ou
 
 
 def _screen(nli: Model, plan: Sweep, part: NliProbe, settings: Sequence[Setting]) -> Iterator[Row]:
-    variants = variants_of(nli, settings, plan.pairs(nli, nli)[1], plan.fit)
+    variants = variants_of(nli, settings, plan.fitted_on(nli), plan.fit)
     fair = ask.ask_nli(nli, part, variants, plan.labels, plan.resampling)
     able = ask.ask_ability(nli, plan.ability, variants, plan.labels)
     for setting, one, other in zip(settings, fair, able, strict=True):
@@ -232,13 +229,13 @@ def _depth_rows(judged: Sequence[Outcome]) -> list[Row]:
 # ---- rows and files
 
 
-def _subspaces(task: str, model: Model, pairs: Sequence[InputPair]) -> Iterator[Row]:
+def _subspaces(model: Model, pairs: Sequence[InputPair]) -> Iterator[Row]:
     """What the paper's locations were fitted on, and how much of the difference each direction carries."""
     sites = dict.fromkeys(step.site(model) for setting in paper_settings() for step in setting.steps)
     for site, found in fit_subspaces(model, pairs, list(sites))[0].items():
         shares = found.explained if found.explained.dim() == 1 else found.explained.mean(dim=0)
         yield {
-            "study": "projections", "task": task, "model": model.name, "location": describe(site),
+            "study": "projections", "model": model.name, "location": describe(site),
             "form": form_of(pairs), "pairs": found.pairs, "vectors": found.vectors, "skipped": found.skipped,
             "explained": shares[:4].tolist(),
         }  # fmt: skip
@@ -266,16 +263,22 @@ def _write(run: Run, nli: Model, plan: Sweep, outcomes: Sequence[Outcome], deepe
     }
     for name, rows in written.items():
         run.artifact(f"tables/{name}.csv", tables.write_csv(rows))
-    run.artifact(f"recipes/{BASELINE_PAIRS}", _write_pairs)
+    run.artifact(f"recipes/{BASELINE_PAIRS}", _pairs_writer(baseline_pairs()))
+    run.artifact(f"recipes/{_PAIRS}", _pairs_writer(plan.fitted_on(nli)))
     changed = [o.setting for o in (*outcomes, *deeper) if o.setting.steps]
     for number, setting in enumerate(changed, start=1):
-        recipe = setting.recipe(nli, plan.fit, plan.pairs_file)
+        recipe = setting.recipe(nli, plan.fit, _PAIRS)
         run.artifact(f"recipes/{_file_name(number, setting)}", lambda path, r=recipe: write_recipe(path, r))  # type: ignore[misc]
 
 
-def _write_pairs(path: Path) -> None:
-    lines = [f"{pair.feminine[0]}\t{pair.masculine[0]}\n" for pair in baseline_pairs()]
-    path.write_text("".join(["feminine\tmasculine\n", *lines]), encoding="utf-8")
+def _pairs_writer(pairs: Sequence[InputPair]) -> Callable[[Path], None]:
+    """The pairs as the file that a recipe beside it names."""
+    lines = ["\t".join(text for form in (p.feminine, p.masculine) for text in form if text) + "\n" for p in pairs]
+
+    def write(path: Path) -> None:
+        path.write_text("".join(lines), encoding="utf-8")
+
+    return write
 
 
 def _file_name(number: int, setting: Setting) -> str:
