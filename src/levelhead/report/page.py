@@ -16,7 +16,7 @@ from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections import headline, sections
 
 REPORT = "report.html"
-_GLOBALS = "window.vegaEmbed = vegaEmbed; window.vega = vega;"
+_GLOBALS = "window.vegaEmbed = vegaEmbed;"
 _TEMPLATES = Path(__file__).parent / "template"
 
 

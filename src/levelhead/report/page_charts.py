@@ -46,8 +46,10 @@ def _chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     return typed.Chart(typed.Data(values=list(rows)))
 
 
-def _spec(chart: Any, told: str, height: Any) -> dict[str, Any]:
-    return dict(chart.properties(width="container", height=height, description=told).to_dict())
+def _spec(chart: Any, told: str, height: int) -> dict[str, Any]:
+    """As wide as the page; heights are given in pixels, since Vega-Lite warns when they follow the rows."""
+    size = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return dict(chart.properties(width="container", height=height, autosize=size, description=told).to_dict())
 
 
 # ---- heads
@@ -124,7 +126,7 @@ def counter(groups: Sequence[Row]) -> Chart:
             tooltip=["group:N", "version:N", alt.Tooltip("attention:Q", format=".4f"), "sentences:Q"],
         )
     )  # fmt: skip
-    return Chart("counter-stereotypes", "Where target words look", told, _spec(bars, told, alt.Step(26)))
+    return Chart("counter-stereotypes", "Where target words look", told, _spec(bars, told, 52 * len(groups)))
 
 
 # ---- CounterActs
@@ -168,7 +170,7 @@ def masses(rows: Sequence[Row], groups: Sequence[str], controls: Sequence[Contro
                 tooltip=["kind:N", "words:N", alt.Tooltip("mass:Q", format=".4f"), "n:Q"],
             )
         )  # fmt: skip
-        spec = _spec(bars, told, alt.Step(16))
+        spec = _spec(bars, told, 34 * len(_kinds(rows)))
         charts.append(
             Chart(f"masses-{group}", f"Answers about {group} occupations", told, spec, [c.signal for c in controls])
         )
@@ -201,7 +203,7 @@ def margins(rows: Sequence[Row], controls: Sequence[Control]) -> Chart:
                  alt.Tooltip("high:Q", format=".4f"), "verdict:N", "n:Q"],
     )  # fmt: skip
     layers = alt.layer(zero, bare, bars, points)
-    spec = _spec(layers, told, alt.Step(34))
+    spec = _spec(layers, told, 36 * len(_kinds(rows)))
     return Chart("margins", "Does knowledge change the answer?", told, spec, [c.signal for c in controls])
 
 

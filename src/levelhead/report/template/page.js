@@ -109,7 +109,7 @@
     views.get(figure)?.finalize();
     const spec = themed(read(one("script", figure)));
     const theme = root.dataset.theme === "dark" ? "dark" : "light";
-    const options = { actions: false, renderer: "svg", logLevel: vega.Error, config: house(plot.clientWidth), tooltip: { theme } };
+    const options = { actions: false, renderer: "svg", config: house(plot.clientWidth), tooltip: { theme } };
     const { view } = await vegaEmbed(plot, spec, options);
     views.set(figure, view);
     for (const name of figure.dataset.follows.split(" ")) if (name in chosen) view.signal(name, chosen[name]);
