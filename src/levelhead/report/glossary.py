@@ -21,7 +21,6 @@ class Measure:
     signed: bool = False  # 0 is neutral and both directions are bias: judged by its absolute value
     above: str = "above the neutral value"
     below: str = "below the neutral value"
-    needs: str = ""  # what a model must have to be asked
 
 
 _FOLLOWS = "follows the stereotype"
@@ -32,13 +31,11 @@ MEASURES: tuple[Measure, ...] = (
         "seat", "Word association (SEAT)",
         "Do the words of one target list lie closer to one group's words than those of the other list do?",
         "0: no association. ±2: as strong as it can be.", scale=(-2, 2), signed=True, above=_FOLLOWS, below=_AGAINST,
-        needs="word vectors",
     ),
     Measure(
         "lpbs", "Fill-in association (LPBS)",
         "Does naming a word raise the chance that the model fills in she rather than he?",
         "0: no association. ±2: as strong as it can be.", scale=(-2, 2), signed=True, above=_FOLLOWS, below=_AGAINST,
-        needs="a masked language model",
     ),
     Measure(
         "ss", "Stereotype score (SS)",
@@ -73,7 +70,7 @@ MEASURES: tuple[Measure, ...] = (
         "fairness", "Fairness of inferences",
         "Does a classifier refrain from inferring gender from an occupation, and treat both genders alike? "
         "(accuracy × parity)",
-        "1: always. Lower is less fair.", scale=(0, 1), below="infers gender from occupation", needs="an NLI head",
+        "1: always. Lower is less fair.", scale=(0, 1), below="infers gender from occupation",
     ),
     Measure(
         "accuracy", "Neutral inferences",

@@ -47,15 +47,16 @@ def headline(contents: Contents) -> tuple[str, list[Cell]]:
         return str(told[0]["text"]), [words(finding) for finding in findings]
     known = [row for row in measurements(contents) if row["value"] is not None]
     found = [row for row in known if measure_of(row["name"]).side == "bias"]
-    findings = [_finding(row) for row in sorted(found, key=_reading_order)]
+    findings = [_finding(row, contents.model) for row in sorted(found, key=_reading_order)]
     if contents.study == "audit":
         return f"The audit of {contents.model} is not finished: run the same command again, it goes on.", findings
     return f"What was measured on {contents.model}", findings
 
 
-def _finding(row: Row) -> Cell:
+def _finding(row: Row, model: str) -> Cell:
     told, value = verdict(row), measured(row, digits_of(row["name"]))
-    said = (Part(f"{measure_of(row['name']).title}: "), *value.parts, Part(f" — {told}." if told else "."))
+    whose = f" of {row['model']}" if row.get("model", model) != model else ""
+    said = (Part(f"{measure_of(row['name']).title}{whose}: "), *value.parts, Part(f" — {told}." if told else "."))
     return Cell(said)
 
 
@@ -76,7 +77,7 @@ def measured_section(contents: Contents) -> Section | None:
     blocks: list[Block] = []
     if cards := [_card(row) for row in _key_rows(rows)]:
         blocks.append(Cards(cards))
-    blocks.append(Shown(_measures_table(rows)))
+    blocks.append(Shown(_measures_table(rows, contents.model)))
     lead = (
         "Each number comes with its 95 % interval and with n, the number of items it rests on. The neutral value is "
         "that of a model without this bias."
@@ -110,7 +111,7 @@ def _bar(row: Row) -> Bar | None:
     return Bar(place(row["value"]), place(row["interval"][0]), place(row["interval"][1]), neutral, ends)
 
 
-def _measures_table(rows: list[Row]) -> Table:
+def _measures_table(rows: list[Row], model: str) -> Table:
     body = []
     for row in rows:
         known, digits = measure_of(row["name"]), digits_of(row["name"])
@@ -118,17 +119,17 @@ def _measures_table(rows: list[Row]) -> Table:
         value = measured(row) if row["value"] is None else number(row, "value", digits)
         body.append([
             words(known.title, asked), words(row["name"]), value, interval(row, digits), number(row, "n"),
-            number(row, "neutral", 1), words("" if row["value"] is None else verdict(row), _asked_on(row)),
+            number(row, "neutral", 1), words("" if row["value"] is None else verdict(row), _asked_on(row, model)),
         ])  # fmt: skip
     columns = ("Measure", "Name", "Value", "95 % interval", "n", "Neutral", "What it says")
     note = "“Cannot be told from neutral” is not “unbiased”: more items may show a difference."
     return Table("measures", "Every measure of the untouched model", columns, body, note)
 
 
-def _asked_on(row: Row) -> str:
-    """The data, and what of it could not be scored, with reasons."""
-    settings = row.get("settings") or {}
-    told = [str(settings[name]) for name in ("data",) if settings.get(name)]
+def _asked_on(row: Row, model: str) -> str:
+    """The data, what of it could not be scored, with reasons, and the model where the page is about several."""
+    told = [str(row["model"])] if row.get("model", model) != model else []
+    told += [str(data)] if (data := (row.get("settings") or {}).get("data")) else []
     told += [f"{n:,} not scored: {reason}" for reason, n in (row.get("unscored") or {}).items()]
     return "; ".join(told)
 

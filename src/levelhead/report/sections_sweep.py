@@ -6,10 +6,11 @@ import tomllib
 
 from levelhead.report import page_charts as charts
 from levelhead.report.blocks import Block, Frontier, Section, Shown
-from levelhead.report.contents import Contents
+from levelhead.report.contents import BASE, Contents
 from levelhead.report.tables import Cell, Part, Table, interval, number, part, probability, words
 from levelhead.runs import Row
 
+_POINTS = 0.05 + 1e-9  # as in measures/fairness.py: 0.8889 - 0.05 in floats is not 0.8389
 _NSP = charts.Axes(
     "frontier-next-sentences", "Next sentences: bias against sense", "Strength (0 is best)", "LMS",
     "Left and up is better.",
@@ -33,11 +34,11 @@ def sweep_section(contents: Contents) -> Section | None:
     drawn, recipes = [*drawn, *more], [*recipes, *others]
     rows = [row for key in ("nsp", "nli", "depth nsp", "depth nli") for row in contents.rows(key, "sweep")]
     if rows:
-        usable = {row["variant"]: row["viable"] for row in rows if "viable" in row}
+        kept = {row["variant"]: row["viable"] for row in rows if "viable" in row}
         drawn = [
             charts.frontier(points, axes)
             for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
-            if (points := _points(rows, bias, use, usable))
+            if (points := _points(rows, bias, use, kept if use == "ability" else None))
         ]
         recipes = _recipes(contents, rows)
     if not drawn and not rows:
@@ -70,14 +71,18 @@ def _candidates(contents: Contents, prefix: str) -> tuple[list[charts.Chart], li
     return [charts.frontier(points, axes)], recipes
 
 
-def _points(rows: list[Row], bias: str, use: str, usable: dict[str, bool | None]) -> list[Row]:
+def _points(rows: list[Row], bias: str, use: str, kept: dict[str, bool | None] | None) -> list[Row]:
+    """kept: settings that keep the classifier's ability; without it, those at most 5 points below the base in `use`."""
     levels = {row["variant"]: row["level"] for row in rows}
     values = {(row["variant"], row["name"]): row["value"] for row in rows}
+    known = [name for name in levels if None not in (values.get((name, bias)), values.get((name, use)))]
+    if kept is None:
+        floor = (values.get((BASE, use)) or 0.0) - _POINTS
+        kept = {name: values[name, use] >= floor for name in known}
     return [
-        {"setting": name, "level": level, "bias": values[name, bias], "use": values[name, use],
-         "usable": "lost" if usable.get(name) is False else "kept"}
-        for name, level in levels.items()
-        if values.get((name, bias)) is not None and values.get((name, use)) is not None
+        {"setting": name, "level": levels[name], "bias": values[name, bias], "use": values[name, use],
+         "usable": "lost" if kept.get(name) is False else "kept"}
+        for name in known
     ]  # fmt: skip
 
 
