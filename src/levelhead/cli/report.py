@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, app, print_json, print_table
 from levelhead.errors import BadProbe
+
+if TYPE_CHECKING:
+    from levelhead.report.compare import Comparison
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts or sweep wrote.")]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
@@ -45,7 +49,6 @@ def compare(
     from levelhead.report.compare import compare as put_side_by_side
     from levelhead.report.compare import comparison_html
     from levelhead.report.page import write_page
-    from levelhead.report.tables import shown
 
     found = put_side_by_side(runs)
     if output is not None:
@@ -53,21 +56,8 @@ def compare(
     if json:
         print_json(found.to_json())
         return
-    rows = []
-    for name, values in found.rows.items():
-        told: list[object] = [name, None if values[0] is None else values[0]["value"]]
-        for row, difference in zip(values[1:], found.differences[name], strict=True):
-            told.append(None if row is None else row["value"])
-            between = (
-                ""
-                if difference is None or difference.interval is None
-                else (f" [{shown(difference.interval[0])}, {shown(difference.interval[1])}]")
-            )
-            told.append(None if difference is None else f"{shown(difference.value)}{between}, {difference.how}")
-        rows.append(told)
-    columns = ["measure", found.sides[0].label]
-    columns += [part for side in found.sides[1:] for part in (side.label, "difference")]
-    print_table("Side by side", columns, rows, "Differences from the first, with 95 % intervals.")
+    columns = ("measure", found.sides[0].label, "against", "value", "difference", "")
+    print_table("Side by side", columns, _differences(found), "Differences from the first, with 95 % intervals.")
     for side, heads in zip(found.sides[1:], found.heads, strict=True):
         if heads is not None and heads["rank correlation"]["value"] is not None:
             rho = heads["rank correlation"]["value"]
@@ -79,6 +69,20 @@ def compare(
         print(f"Page: {output}")
 
 
+def _differences(found: Comparison) -> Iterator[tuple[object, ...]]:
+    """One line a measure and run: both values, the difference with its interval, and whether it is paired."""
+    for name, values in found.rows.items():
+        first = None if values[0] is None else values[0]["value"]
+        for side, row, difference in zip(found.sides[1:], values[1:], found.differences[name], strict=True):
+            value = None if row is None else row["value"]
+            if difference is None:
+                yield name, first, side.label, value, None, None
+                continue
+            low, high = difference.interval or (None, None)
+            told = f"{difference.value:+.3f}" + ("" if low is None else f" [{low:+.3f}, {high:+.3f}]")
+            yield name, first, side.label, value, told, "paired" if difference.paired else "unpaired"
+
+
 @app.command()
 def check(
     run: RunFolder,
@@ -87,7 +91,9 @@ def check(
         typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
     ] = None,
     least: Annotated[list[str] | None, typer.Option("--min", metavar="NAME=NUMBER", help="At least.")] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="A TOML file with [max] and [min].")] = None,
+    thresholds: Annotated[
+        Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
+    ] = None,
     bound: Annotated[bool, typer.Option("--bound", help="Judge the interval's worse bound, not the value.")] = False,
     variant: Annotated[str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML.")] = None,

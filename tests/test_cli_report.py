@@ -1,0 +1,61 @@
+"""`levelhead report`, `compare`, `card` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.report.synthetic import write_audit, write_heads
+
+
+def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from levelhead.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    place = tmp_path_factory.mktemp("runs")
+    return write_audit(place / "a", "first"), write_audit(place / "b", "second", shift=0.5)
+
+
+def test_report_writes_one_file_a_run(runs: tuple[Path, Path]) -> None:
+    done = levelhead("report", *runs, "--json")
+    assert json.loads(done.stdout)["reports"] == [str(run / "report.html") for run in runs]
+    assert all((run / "report.html").stat().st_size > 100_000 for run in runs)
+
+
+def test_report_refuses_one_output_for_two_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    done = levelhead("report", *runs, "-o", tmp_path / "x.html")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "-o came with 2 runs" in done.stderr
+
+
+def test_compare_prints_differences_and_writes_a_page(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    done = levelhead("compare", *runs, "-o", tmp_path / "both.html")
+    assert done.returncode == 0
+    assert "+0.500" in done.stdout
+    assert "head scores agree with rho" in done.stdout
+    assert "Side by side" in (tmp_path / "both.html").read_text(encoding="utf-8")
+    told = json.loads(levelhead("compare", *runs, "--json").stdout)
+    assert told["measures"]["seat"]["differences"][0]["value"] == pytest.approx(0.5)
+
+
+def test_card_goes_to_standard_output_or_a_file(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    text = levelhead("card", runs[0]).stdout
+    assert text.startswith("## Bias evaluation\n")
+    assert levelhead("card", runs[0], "-o", tmp_path / "card.md").stdout == f"{tmp_path / 'card.md'}\n"
+    assert (tmp_path / "card.md").read_text(encoding="utf-8") == text
+
+
+def test_reading_a_run_loads_no_torch(tmp_path: Path) -> None:
+    folder = write_heads(tmp_path / "run")
+    code = f"import sys; from levelhead.report.page import write_report; write_report({str(folder)!r}); "
+    done = subprocess.run(
+        [sys.executable, "-c", code + "print('torch' in sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
