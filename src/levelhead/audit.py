@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,12 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.models.sites import Variant
-from levelhead.probes.cloze import load_cloze
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.sentences import fluency_sentences, shipped_counter_sentences
 from levelhead.report.headline import headline, measured_rows, notebook_html
 from levelhead.report.page import write_report
 from levelhead.runs import Run, read_run
-from levelhead.studies.battery import Battery, fluency_costs
+from levelhead.studies.battery import Battery
 from levelhead.studies.candidates import best, candidates, settings_for
 from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts, open_counteracts
 from levelhead.studies.fitting import default_pairs
@@ -41,6 +40,7 @@ from levelhead.studies.mitigate import biased_heads
 from levelhead.studies.projection_settings import variants_of
 
 Row = dict[str, Any]
+CLOZE_K = 5
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 
 
@@ -55,27 +55,41 @@ class AuditSettings:
     seed: int = 0
 
     def heads(self, large: bool) -> HeadsSettings:
-        """The heads study; removing every head alone is left out for a large model in a quick audit."""
+        """The heads study; removing every head alone, the longest part, is left to the full audit."""
         if self.full:
-            return HeadsSettings(self.bias, per_word=8, experiments=("scores", "ablation", "counter", "debias"))
+            everything = ("scores", "ablation", "counter", "debias")
+            return HeadsSettings(self.bias, per_word=8, experiments=everything, seed=self.seed)
         if large:
-            return HeadsSettings(self.bias, per_word=1, experiments=("scores", "counter"), n_sentences=100)
-        return HeadsSettings(self.bias, seed=self.seed)
+            return HeadsSettings(self.bias, experiments=("scores", "counter"), n_sentences=100, seed=self.seed)
+        return HeadsSettings(self.bias, experiments=("scores", "counter"), seed=self.seed)
 
     def battery(self, model: Model, large: bool) -> Battery:
         """All probes, in the size that the time allows."""
         words = prepare(model, self.heads(large))
-        limit = None if self.full else (41, 8)
-        per_background = None if not large or self.full else 3
-        sentences = fluency_sentences() if not large or self.full else fluency_sentences()[::3]
+        every = 1 if self.full else 3 if large else 2
         return Battery(
             words.test,
             tuple(words.table.contexts),
-            probe=nli_probe(limit=limit),
-            cloze=load_cloze(seed=self.seed, per_background=per_background),
-            sentences=tuple(sentences),
+            probe=nli_probe(limit=None if self.full else (41, 8)),
+            sentences=fluency_sentences()[::every],
             resampling=Resampling(seed=self.seed),
         )
+
+    def screen(self, battery: Battery) -> Battery:
+        """What candidates are chosen on: less than what the chosen one is verified on."""
+        if self.full:
+            return battery
+        return replace(battery, probe=nli_probe(limit=(25, 6)), sentences=battery.sentences[::3])
+
+    def starts(self, model: Model) -> int:
+        """From how many layers token projections are tried beside the paper's settings."""
+        if self.full:
+            return model.layers
+        return 0 if "nsp" in model.abilities else min(4, model.layers)
+
+    def prompts(self, large: bool) -> CounteractsSettings:
+        """CounterActs; fewer backgrounds for a large model."""
+        return CounteractsSettings(seed=self.seed, per_background=3 if large and not self.full else None)
 
 
 @dataclass(frozen=True)
@@ -121,19 +135,20 @@ def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, 
     if twin is not None:
         hashes["nli weights"] = twin.fingerprint
     with Run.open(folder, asked, hashes=hashes) as run, steps("Audit", 5) as advance:
+        found = heads(model, settings.heads(large), folder / "heads")
+        run.result("measure/seat", lambda: [{**row, "study": "audit", "model": name} for row in found.results["seat"]])
+        _arcs(model, settings, run)
+        advance(1)
         for subject in subjects:
             _measure(subject, battery, run)
         advance(1)
-        heads(model, settings.heads(large), folder / "heads")
-        _arcs(model, settings, run)
-        advance(1)
-        plans = [_mitigate(subject, battery, settings, run) for subject in subjects]
+        plans = [_mitigate(subject, settings.screen(battery), settings, run) for subject in subjects]
         advance(1)
         for subject, plan in zip(subjects, plans, strict=True):
             _verify(subject, plan, battery, run)
-        _prompts(model, plans[0], settings, large, folder)
+        _prompts(model, plans[0], settings.prompts(large), run)
         advance(1)
-        run.result("headline", lambda: headline(read_run(folder), read_run(folder / "heads")))
+        run.result("headline", lambda: headline(read_run(folder), found))
         advance(1)
     report = write_report(folder)
     return read_audit(folder, report)
@@ -150,7 +165,7 @@ def _subjects(model: Model, twin: Model | None, battery: Battery) -> list[_Subje
 
 
 def _measure(subject: _Subject, battery: Battery, run: Run) -> None:
-    for group in subject.groups:
+    for group in subject.groups:  # "seat" is there already
         run.result(f"measure/{group}", partial(_base_rows, subject, battery, group))
 
 
@@ -185,7 +200,7 @@ def _arcs(model: Model, settings: AuditSettings, run: Run) -> None:
 def _mitigate(subject: _Subject, battery: Battery, settings: AuditSettings, run: Run) -> dict[str, Variant]:
     """The ways out, by name: the worst heads closed, and the best viable projection if one helps."""
     model, prefix = subject.model, subject.prefix
-    starts = model.layers if settings.full else min(4, model.layers)
+    starts = settings.starts(model)
     rows = run.result(f"{prefix}candidates", lambda: _judged(model, battery, starts))
     plans: dict[str, Variant] = {}
     told: list[Row] = []
@@ -225,22 +240,30 @@ def _verify(subject: _Subject, plans: dict[str, Variant], battery: Battery, run:
         if all(key in run for key in keys.values()) or not plans:
             continue
         answers = _asked(subject, battery, group, plans)
-        if group == "fluency":
-            costs = fluency_costs(subject.model, battery.sentences, list(plans.values()), battery.resampling)
-            for name, cost in zip(plans, costs, strict=True):
-                answers[name].append(_row(subject.model, name, cost))
         for name, key in keys.items():
             run.result(key, answers[name].copy)
 
 
-def _prompts(model: Model, plans: dict[str, Variant], settings: AuditSettings, large: bool, folder: Path) -> None:
-    """CounterActs in full, untouched and mitigated: does the mitigated model still change its mind?"""
+def _prompts(model: Model, plans: dict[str, Variant], settings: CounteractsSettings, run: Run) -> None:
+    """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     if not model.abilities & {"mlm", "causal"}:
+        missing = Measurement.missing("margin", f"{model.name} predicts no words")
+        run.result("measure/prompts", lambda: _row(model, "base", missing))
         return
-    chosen = CounteractsSettings(seed=settings.seed, per_background=3 if large and not settings.full else None)
     variants = {name: Edited(partial(_same, edits), name) for name, edits in plans.items()}
-    with open_counteracts(folder / "prompts", [model], chosen, variants) as run:
-        counteracts([model], chosen, run, variants)
+    with open_counteracts(run.folder / "prompts", [model], settings, variants) as prompts:
+        rows = counteracts([model], settings, prompts, variants)
+    for name in ("base", *plans):
+        key = "measure/prompts" if name == "base" else f"verify/{name}/prompts"
+        own = [{**row, "study": "audit"} for row in rows if _is_margin(row, name)]
+        run.result(key, own.copy)
+
+
+def _is_margin(row: Row, variant: str) -> bool:
+    """The preference for the stereotypical group, all occupations, without any knowledge."""
+    return (row["variant"], row["name"], row.get("k"), row.get("kind"), row.get("group")) == (
+        variant, "margin", CLOZE_K, "base", ""
+    )  # fmt: skip
 
 
 def _same(edits: Variant, _: Model) -> Variant:

@@ -9,9 +9,9 @@ import torch
 
 from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.folding import affine, folded, plan_folding
-from levelhead.engine.trunk import first_token_reader
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.projection import Projection
+from levelhead.engine.trunk import first_token_reader
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 from levelhead.models.sites import Part, Site

@@ -20,7 +20,7 @@ from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
 from tests.tiny import tiny
 
-FILLS = "tired happy late early ready sorry glad hungry quiet busy".split()
+FILLS = ["tired", "happy", "late", "early", "ready", "sorry", "glad", "hungry", "quiet", "busy"]
 WORDS = ["nurse", "engineer", "teacher", "women"]
 
 

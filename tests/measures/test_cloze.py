@@ -221,9 +221,7 @@ def test_verdicts(change: float, spread: float, word: str) -> None:
         (0.2, 0.3, None, "not measured"),
     ],
 )
-def test_the_word_of_a_verdict(
-    base: float, margin: float, interval: tuple[float, float] | None, word: str
-) -> None:
+def test_the_word_of_a_verdict(base: float, margin: float, interval: tuple[float, float] | None, word: str) -> None:
     assert verdict_word(base, margin, interval) == word
 
 

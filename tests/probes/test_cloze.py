@@ -249,7 +249,7 @@ def line_of(text: str, start: str) -> int:
         ("loves {word}.", "loves {word}", "line {base = }: base:"),
         ("loved {background}.", "loved {backgrond}.", "line 45: knowledge.6.text: unknown placeholder {backgrond}"),
         ("loved {background}.", "loved {background.", "a brace without its partner"),
-        ('expected = "none"', 'expected = "nothing"', "line {expected = \"no}: knowledge.9.expected: Input should be"),
+        ('expected = "none"', 'expected = "nothing"', 'line {expected = "no}: knowledge.9.expected: Input should be'),
         ('kind = "target neutral"', 'kind = "base"', "knowledge.3.kind: 'base' is taken"),
         ('ask = "The target neighbor is"', "", "ask: this key is needed"),
         ('ask = "The target neighbor is"', 'ask = "The target neighbor is "', "line {ask = }: ask: spaces"),

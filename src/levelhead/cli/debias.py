@@ -20,7 +20,7 @@ _HEAD = re.compile(r"\s*(\d+)-(\d+)\s*(?:=\s*(\S+))?\s*")
 
 
 @app.command()
-def debias(  # noqa: PLR0913 (options of a command are its parameters)
+def debias(
     model: Annotated[str, typer.Argument(help="Shipped model, folder, .gguf file or hub name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write; new or empty.")],
     recipe: Annotated[

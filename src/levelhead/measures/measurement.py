@@ -26,7 +26,9 @@ class Measurement:
 
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
-            raise ValueError(f"{self.name}: a measurement has either a value or a reason, got {self.value!r}, {self.reason!r}")
+            raise ValueError(
+                f"{self.name}: a measurement has either a value or a reason, got {self.value!r}, {self.reason!r}"
+            )
 
     @classmethod
     def missing(cls, name: str, reason: str, **known: Any) -> Measurement:

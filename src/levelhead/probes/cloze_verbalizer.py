@@ -96,11 +96,11 @@ def _toml_entries(text: str, path: Path) -> list[tuple[str, str, str]]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{path} is not TOML: {error}. Write lines such as female = [\"she\", \"her\"].") from error
+        raise BadProbe(f'{path} is not TOML: {error}. Write lines such as female = ["she", "her"].') from error
     entries = []
     for group, words in table.items():
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise BadProbe(f"{path}: {group} must be a list of words, as in {group} = [\"she\", \"her\"].")
+            raise BadProbe(f'{path}: {group} must be a list of words, as in {group} = ["she", "her"].')
         entries += [(word, group, f"{path}, {group}") for word in words]
     return entries
 

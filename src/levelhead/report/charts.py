@@ -18,7 +18,7 @@ alt.data_transformers.disable_max_rows()
 
 
 def finished(chart: Any, title: str, subtitle: str = "") -> Any:
-    """The chart with its title and the house style. Titles say what is seen, subtitles what was measured and on how much."""
+    """The chart with its title and the house style: titles say what is seen, subtitles what was measured."""
     return (
         chart.properties(title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=15))
         .configure_view(strokeWidth=0)

@@ -214,13 +214,11 @@ def ask_fluency(
     A text that does not fit into the model's positions is left out and counted.
     """
     texts = list(fluency_sentences() if sentences is None else sentences)
-    causal = "causal" in model.abilities
-    if not causal and "mlm" not in model.abilities:
-        reason = f"{model.name} predicts no tokens: it has neither a masked-language head nor a causal one"
+    if reason := _why_no_fluency(model):
         return [Measurement.missing("fluency", reason)] * len(variants)
     kept = [text for text, fits in zip(texts, fitting(model, texts), strict=True) if fits]
     scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")
-    measure = perplexities.perplexity if causal else perplexities.pseudo_perplexity
+    measure = perplexities.perplexity if "causal" in model.abilities else perplexities.pseudo_perplexity
     lost = {"first token of a text": scores.unscored, "text longer than the model's positions": len(texts) - len(kept)}
     known = {"text": "shipped" if sentences is None else "given", "sentences": len(kept)}
     found = []
@@ -229,3 +227,22 @@ def ask_fluency(
         unscored = {**measured.unscored, **{reason: n for reason, n in lost.items() if n}}
         found.append(replace(measured, unscored=unscored, settings={**measured.settings, **known}))
     return found
+
+
+def ask_fluency_change(
+    model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
+) -> list[Measurement]:
+    """What each variant costs in fluency: its perplexity over the untouched model's, paired by text."""
+    if reason := _why_no_fluency(model):
+        return [Measurement.missing("fluency change", reason)] * len(variants)
+    texts = [text for text, fits in zip(sentences, fitting(model, sentences), strict=True) if fits]
+    scores = read_one(model, TokenLikelihoods([Text(t) for t in texts]), [(), *variants], label="Fluency")
+    base, *edited = scores.values
+    changes = [perplexities.fluency_change(values, base, resampling) for values in edited]
+    return [replace(change, name="fluency change") for change in changes]
+
+
+def _why_no_fluency(model: Model) -> str:
+    if model.abilities & {"mlm", "causal"}:
+        return ""
+    return f"{model.name} predicts no tokens: it has neither a masked-language head nor a causal one"

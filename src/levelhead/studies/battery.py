@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from levelhead.engine.readings import TokenLikelihoods
-from levelhead.engine.run import read_one
-from levelhead.measures.cloze import Bootstrap
-from levelhead.measures.fluency import fluency_change
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.sites import Variant
-from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.contexts import Context
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import WordTest, load_words
-from levelhead.studies.ask_cloze import ask_cloze
+from levelhead.runs import text_hash
 from levelhead.studies.ask_pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
-from levelhead.studies.ask_words import ask_fluency, ask_lpbs, ask_seat
+from levelhead.studies.ask_words import ask_fluency, ask_fluency_change, ask_lpbs, ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
 NSP_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")
 NLI_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
 LPBS_TESTS = ("career", "math", "science")
-CLOZE_K = 5
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,6 @@ class Battery:
     triples: TripleSet = field(default_factory=load_triples)
     probe: NliProbe = field(default_factory=nli_probe)
     ability: AbilitySet = field(default_factory=ability_pairs)
-    cloze: ClozeSet = field(default_factory=load_cloze)
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
 
@@ -49,14 +41,14 @@ class Battery:
         """Measures that are asked together, by the name of the group."""
         return {
             "seat": self._seat, "lpbs": self._lpbs, "triples": self._triples, "inference": self._inference,
-            "prompts": self._prompts, "fluency": self._fluency,
+            "fluency": self._fluency,
         }  # fmt: skip
 
     def hashes(self) -> dict[str, str]:
         """Of all data."""
         return {
             "words": self.test.fingerprint(), "triples": self.triples.fingerprint, "inference": self.probe.fingerprint,
-            "ability": self.ability.fingerprint, "prompts": self.cloze.fingerprint,
+            "ability": self.ability.fingerprint, "text": text_hash(self.sentences),
         }  # fmt: skip
 
     def _seat(self, model: Model, variants: Sequence[Variant]) -> Answers:
@@ -88,34 +80,12 @@ class Battery:
         able = ask_ability(model, self.ability, variants)
         return [[*row.values(), replace(ability, name="ability")] for row, ability in zip(fair, able, strict=True)]
 
-    def _prompts(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        if not model.abilities & {"mlm", "causal"}:
-            return _missing(("margin",), f"{model.name} predicts no words", len(variants))
-        bootstrap = Bootstrap(self.resampling.seed)
-        rows = []
-        for answers in ask_cloze(model, self.cloze, variants, (CLOZE_K,)):
-            scores = answers.scores(bootstrap, per_occupation=False)
-            margin = [
-                m for m in scores.measurements
-                if m.name == "margin" and m.settings["kind"] == "base" and not m.settings["group"]
-            ]  # fmt: skip
-            rows.append(margin[:1] or [Measurement.missing("margin", "no prompt of kind 'base'")])
-        return rows
-
     def _fluency(self, model: Model, variants: Sequence[Variant]) -> Answers:
+        """Of an edited model, what the edit costs: the ratio of perplexities is far sharper than their difference."""
+        if any(variants):
+            return [[one] for one in ask_fluency_change(model, self.sentences, variants, self.resampling)]
         found = ask_fluency(model, self.sentences, variants, resampling=self.resampling)
         return [[replace(one, name="fluency", settings={**one.settings, "kind": one.name})] for one in found]
-
-
-def fluency_costs(
-    model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling
-) -> list[Measurement]:
-    """How much worse each variant predicts the same text than the untouched model: the paired ratio of perplexities."""
-    if not model.abilities & {"mlm", "causal"}:
-        return [Measurement.missing("fluency change", f"{model.name} predicts no words")] * len(variants)
-    scores = read_one(model, TokenLikelihoods([Text(s) for s in sentences]), [(), *variants], label="Fluency")
-    base, *edited = scores.values
-    return [replace(fluency_change(values, base, resampling), name="fluency change") for values in edited]
 
 
 def _missing(names: Sequence[str], reason: str, variants: int) -> Answers:

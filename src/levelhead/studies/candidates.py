@@ -16,8 +16,8 @@ from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.models.sites import Variant
 from levelhead.studies.ask_pairs import ask_ability, ask_nli, ask_nsp
-from levelhead.studies.ask_words import absolute_seats
-from levelhead.studies.battery import Battery, fluency_costs
+from levelhead.studies.ask_words import absolute_seats, ask_fluency_change
+from levelhead.studies.battery import Battery
 from levelhead.studies.fitting import default_pairs
 from levelhead.studies.projection_settings import Setting, depth_settings, paper_settings, variants_of
 from levelhead.studies.word_table import word_table
@@ -106,7 +106,7 @@ def _by_words(
     model: Model, battery: Battery, settings: Sequence[Setting], variants: Sequence[Variant]
 ) -> list[Candidate]:
     seats = absolute_seats(model, word_table(battery.test, battery.contexts), variants)
-    costs = fluency_costs(model, battery.sentences, variants, battery.resampling)
+    costs = ask_fluency_change(model, battery.sentences, variants, battery.resampling)
     return [
         Candidate(s, ("|seat|", seat), ("fluency change", c.value), -seat, c.value is None or c.value <= RATIO)
         for s, seat, c in zip(settings, seats, costs, strict=True)

@@ -161,12 +161,12 @@ def _arcs(model: Model, row: AttentionRow, head: tuple[int, int]) -> Row:
     return shown | {"target": row.target.tolist(), "attribute": row.attribute.tolist()}
 
 
-def _number(value: float) -> float | None:
+def _number(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
 def arc_sheet(model: Model, sentences: Sequence[StereotypeSentence]) -> list[Row]:
-    """Normalized attention from the target word in every head, for the report's arcs: both versions of each sentence."""
+    """Normalized attention from the target word in every head, both versions of each sentence: the report's arcs."""
     sheets = []
     for sentence, first, second in zip(sentences, *_attention(model, sentences), strict=True):
         sheet: Row = {"text": sentence.text, "counter": sentence.counter}
