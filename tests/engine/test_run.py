@@ -88,7 +88,7 @@ def test_all_variants_at_once_equal_each_variant_alone_under_hooks(family: str) 
 
 
 NSP = [("bert", "nsp"), ("mobilebert", "nsp")]
-NLI = [(f, "nli") for f in "bert roberta distilbert electra albert modernbert deberta-v2 mpnet".split()]
+NLI = [(f, "nli") for f in ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2", "mpnet"]]
 
 
 @pytest.mark.parametrize(("family", "head"), [*NSP, *NLI])

@@ -78,7 +78,7 @@ def test_scores_by_hand() -> None:
     assert change.neutral == 0
     assert change.n == 2
     assert {"k": 3, "seed": 0, "resampled": "occupations"}.items() <= dict(change.settings).items()
-    assert change.details == pytest.approx({"base": 0.55, "margin": 0.0})
+    assert {name: change.details[name] for name in ("base", "margin")} == pytest.approx({"base": 0.55, "margin": 0.0})
 
 
 def test_relative_probability_by_hand() -> None:
@@ -350,3 +350,8 @@ def test_answers_that_are_not_finite_or_not_sorted_are_refused() -> None:
         TopK(np.array([["she"]]), np.array([[1, 0]]), np.array([[0.5]]))
     with pytest.raises(ValueError, match="were answered"):
         score_cloze(asked(("base", "nurse", 1)), answers([("she", 0.5)], [("she", 0.5)]), (1,))
+
+
+def test_a_margin_that_may_still_be_zero_is_weakened_not_overturned() -> None:
+    assert verdict_word(0.010, -0.002, (-0.02, -0.005), (-0.009, 0.004)) == "weakens"
+    assert verdict_word(0.010, -0.020, (-0.04, -0.02), (-0.03, -0.01)) == "overturns"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
@@ -82,9 +83,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     """A table for a person; long cells wrap."""
     table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
     for name in columns:
-        table.add_column(name)
+        table.add_column(escape(name))
     for row in rows:
-        table.add_row(*[cell(value) for value in row])
+        table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
     Console().print(table)
 
 

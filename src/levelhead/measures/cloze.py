@@ -29,6 +29,7 @@ from levelhead.measures.cloze_topk import Floats, Ints, TopK, margins, masses, r
 from levelhead.measures.measurement import Measurement
 
 BASE = "base"
+Interval = tuple[float, float]
 VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "not measured"]
 
 
@@ -103,17 +104,19 @@ class _Quantity:
     unscored: str = ""  # why a prompt may have count 0
 
 
-def verdict_word(base: float, margin: float, interval: tuple[float, float] | None) -> VerdictWord:
+def verdict_word(
+    base: float, margin: float, interval: Interval | None, margin_interval: Interval | None = None
+) -> VerdictWord:
     """The change in a word. It speaks of the stereotype (pro − anti), not of the size of a preference.
 
-    no change: the change's interval includes 0. overturns: it does not, and the margin changes its sign.
-    strengthens, weakens: it does not, and the margin rises or falls on its side.
+    no change: the change's interval includes 0. overturns: it does not, and the margin has clearly changed its sign:
+    its own interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on its side.
     """
     if interval is None:
         return "not measured"
     if interval[0] <= 0 <= interval[1]:
         return "no change"
-    if base * margin < 0:
+    if base * margin < 0 and not (margin_interval and margin_interval[0] <= 0 <= margin_interval[1]):
         return "overturns"
     return "strengthens" if margin > base else "weakens"
 
@@ -158,7 +161,7 @@ def score_cloze(
             names = [name for name in quantities if labels["kind"] != BASE or name not in _AGAINST_BASE]
             cell = {name: _measure(name, quantities[name], rows, asked, how, settings) for name in names}
             if labels["kind"] != BASE:
-                cell["margin change"] = _with_margins(cell["margin change"], quantities["margin"], rows, asked)
+                cell["margin change"] = _with_margins(cell["margin change"], quantities["margin"], rows, asked, how)
             if labels["kind"] != BASE and not labels["occupation"]:
                 verdicts.append(_verdict(cell["margin change"]))
             measurements += cell.values()
@@ -233,9 +236,9 @@ def _measure(
     return Measurement(name, value, bounds, int(counts.sum()), unscored, quantity.neutral, {}, settings)
 
 
-def _interval(sums: Floats, counts: Floats, clusters: Ints, strata: Ints, how: Bootstrap) -> tuple[float, float] | None:
+def _interval(sums: Floats, counts: Floats, clusters: Ints, strata: Ints, how: Bootstrap) -> Interval | None:
     names, first, member = np.unique(clusters, return_index=True, return_inverse=True)
-    if len(names) < 2:
+    if len(names) < 2 or np.count_nonzero(np.bincount(member, counts)) < 2:
         return None
     order = np.argsort(strata[first], kind="stable")
     sizes = np.unique(strata[first], return_counts=True)[1]
@@ -256,16 +259,20 @@ def _weights(sizes: tuple[int, ...], seed: int, draws: int) -> Floats:
     return np.hstack([generator.multinomial(size, np.full(size, 1 / size), draws) for size in sizes]).astype(float)
 
 
-def _with_margins(change: Measurement, margin: _Quantity, rows: Ints, asked: Asked) -> Measurement:
+def _with_margins(change: Measurement, margin: _Quantity, rows: Ints, asked: Asked, how: Bootstrap) -> Measurement:
     if change.value is None:
         return change
-    return replace(
-        change, details={"base": float(margin.sums[asked.base[rows]].mean()), "margin": float(margin.sums[rows].mean())}
-    )
+    own = _interval(margin.sums[rows], np.ones(len(rows)), asked.clusters[rows], asked.own[rows], how)
+    low, high = own or (None, None)
+    base, reached = float(margin.sums[asked.base[rows]].mean()), float(margin.sums[rows].mean())
+    return replace(change, details={"base": base, "margin": reached, "margin_low": low, "margin_high": high})
 
 
 def _verdict(change: Measurement) -> Verdict:
     word: VerdictWord = "not measured"
     if change.value is not None:
-        word = verdict_word(float(change.details["base"] or 0), float(change.details["margin"] or 0), change.interval)
+        known = change.details
+        low, high = known["margin_low"], known["margin_high"]
+        own = None if low is None or high is None else (low, high)
+        word = verdict_word(float(known["base"] or 0), float(known["margin"] or 0), change.interval, own)
     return Verdict(change.settings["kind"], change.settings["group"], change.settings["k"], word, change)
