@@ -24,14 +24,24 @@ _PUBLIC = {
     "States": "engine.readings", "Attention": "engine.readings",
     "Measurement": "measures.measurement",
     "gates": "edits.gates", "removed": "edits.gates", "HeadGates": "edits.gates", "Projection": "edits.projection",
+    "audit": "audit", "Audit": "audit", "AuditSettings": "audit", "read_audit": "audit",
+    "heads": "studies.heads", "HeadsSettings": "studies.heads", "sentence_seat": "studies.ask_words",
+    "sweep": "studies.projections", "Sweep": "studies.projections", "mitigate": "studies.mitigate",
+    "counteracts": "studies.counteracts", "CounteractsSettings": "studies.counteracts",
+    "Run": "runs", "read_run": "runs", "read_recipe": "edits.recipe",
     "LevelheadError": "errors",
 }  # fmt: skip
 
 if TYPE_CHECKING:
+    from levelhead.audit import Audit as Audit
+    from levelhead.audit import AuditSettings as AuditSettings
+    from levelhead.audit import audit as audit
+    from levelhead.audit import read_audit as read_audit
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
     from levelhead.edits.projection import Projection as Projection
+    from levelhead.edits.recipe import read_recipe as read_recipe
     from levelhead.engine.gradients import gate_gradients as gate_gradients
     from levelhead.engine.readings import Attention as Attention
     from levelhead.engine.readings import Pooled as Pooled
@@ -50,6 +60,16 @@ if TYPE_CHECKING:
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
     from levelhead.models.sites import Site as Site
+    from levelhead.runs import Run as Run
+    from levelhead.runs import read_run as read_run
+    from levelhead.studies.ask_words import sentence_seat as sentence_seat
+    from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
+    from levelhead.studies.counteracts import counteracts as counteracts
+    from levelhead.studies.heads import HeadsSettings as HeadsSettings
+    from levelhead.studies.heads import heads as heads
+    from levelhead.studies.mitigate import mitigate as mitigate
+    from levelhead.studies.projections import Sweep as Sweep
+    from levelhead.studies.projections import sweep as sweep
 
 __all__ = [*_PUBLIC, "__version__"]
 

@@ -12,10 +12,12 @@ Every result is stored as soon as it is there; a killed audit goes on and ends w
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from levelhead.edits.gates import removed
@@ -278,3 +280,13 @@ def read_audit(folder: str | Path, report: Path | None = None) -> Audit:
     run = read_run(folder)
     said = run.results["headline"][0]
     return Audit(Path(folder), said["text"], tuple(said["findings"]), measured_rows(run), report)
+
+
+class _CallableModule(ModuleType):
+    """`lh.audit(...)` works although `levelhead.audit` is this module, which hides a function of its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Audit:
+        return audit(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -106,7 +106,7 @@ def sweep(
         typer.Option(
             help="What the classifier's subspaces are fitted on: pairs, frames, single, or your own .tsv file."
         ),
-    ] = "pairs",
+    ] = "frames",
     triples: Triples = None,
     labels: Labels = None,
     ability: Ability = None,

@@ -6,7 +6,7 @@
 
     [fit]                        # where the directions of projections come from
     on = "base"                  # the untouched model, or "sequential": with the earlier interventions on
-    pairs = "auto"               # shipped pairs of the form that the model reads; "single", "pairs", or a file of yours
+    pairs = "auto"               # shipped pairs that suit the model; "single", "pairs", "frames", or a file of yours
 
     [[gate]]                     # layers and heads are counted from 1
     layer = 3
@@ -196,7 +196,8 @@ class _Reader:
     def pairs(self, fit: dict[str, Any]) -> str:
         """A file of pairs is meant relative to the recipe."""
         named = self.text(fit, "pairs", "[fit]") or "auto"
-        return named if named in ("auto", "single", "pairs") else str(self.file.parent / Path(named).expanduser())
+        shipped = ("auto", "single", "pairs", "frames")
+        return named if named in shipped else str(self.file.parent / Path(named).expanduser())
 
     # ---- single values
 

@@ -246,50 +246,62 @@ class _Batch:
             value = torch.stack(found, dim=1) if asked.collector.stage == "attention" else found[0]
             for member in members:
                 asked.collector.take(member, asked.asks, value)
+        groups = self._split(members, self.model.layers - 1, AFTER)
         for asked in self.ends:
-            for edits, some in self._split(members, self.model.layers - 1, AFTER):
-                rows = asked.pick(hidden)
-                for edit in edits:
-                    rows = _after_rows(edit, rows, asked.position)
-                self._give_end(asked, rows, some)
+            rows = torch.cat([_edited_rows(edits, asked.pick(hidden), asked.position) for edits, _ in groups])
+            self._give_end(asked, rows, [some for _, some in groups])
 
     def _give_last_state(self, asked: _Asked, members: list[int], hidden: Tensor, site: Site) -> None:
         for edits, some in self._split(members, site.layer, AFTER):
-            rows = asked.pick(hidden)
-            for edit in edits:
-                rows = _after_rows(edit, rows, asked.position)
+            rows = _edited_rows(edits, asked.pick(hidden), asked.position)
             for member in some:
                 asked.collector.take(member, asked.asks, rows)
 
-    def _give_end(self, asked: _Asked, rows: Tensor, members: list[int]) -> None:
-        stage, collector = asked.collector.stage, asked.collector
-        if stage == "final":
-            values = self.trunk.final(rows)
-            for member in members:
-                collector.take(member, asked.asks, values)
-        elif stage == "logits":
-            size = max(1, _LOGIT_FLOATS // int(self.model.config.vocab_size))
-            for start in range(0, len(rows), size):
-                logits = self.trunk.logits(rows[start : start + size])
-                for member in members:
-                    collector.take(member, asked.asks[start : start + size], logits)
+    def _give_end(self, asked: _Asked, rows: Tensor, groups: list[list[int]]) -> None:
+        """rows: the asks' rows of each group, one group after the other; what follows runs once for all of them."""
+        stage, size = asked.collector.stage, len(asked.asks)
+        if stage == "logits":
+            for group, own in zip(groups, rows.split(size), strict=True):
+                self._give_logits(asked, own, group)
+        elif stage == "final":
+            for group, values in zip(groups, self.trunk.final(rows).split(size), strict=True):
+                for member in group:
+                    asked.collector.take(member, asked.asks, values)
         else:
-            self._give_pooled(asked, self.trunk.pooled(rows), members)
+            self._give_pooled(asked, self.trunk.pooled(rows).split(size), groups)
 
-    def _give_pooled(self, asked: _Asked, pooled: Tensor, members: list[int]) -> None:
-        for edits, some in self._split(members, 0, ("pooled",)):
-            vector = pooled
-            for edit in edits:
-                vector = edit(vector)
-            values = vector if asked.collector.stage == "pooled" else self.trunk.judge(vector)
+    def _give_logits(self, asked: _Asked, rows: Tensor, members: list[int]) -> None:
+        size = max(1, _LOGIT_FLOATS // int(self.model.config.vocab_size))
+        for start in range(0, len(rows), size):
+            logits = self.trunk.logits(rows[start : start + size])
+            for member in members:
+                asked.collector.take(member, asked.asks[start : start + size], logits)
+
+    def _give_pooled(self, asked: _Asked, pooled: Sequence[Tensor], groups: list[list[int]]) -> None:
+        judged: list[tuple[list[int], Tensor]] = []
+        for own, group in zip(pooled, groups, strict=True):
+            for edits, some in self._split(group, 0, ("pooled",)):
+                vector = own
+                for edit in edits:
+                    vector = edit(vector)
+                judged.append((some, vector))
+        vectors = torch.cat([vector for _, vector in judged])
+        values = (vectors if asked.collector.stage == "pooled" else self.trunk.judge(vectors)).cpu()
+        for (some, _), value in zip(judged, values.split(len(asked.asks)), strict=True):
             for member in some:
-                asked.collector.take(member, asked.asks, values)
+                asked.collector.take(member, asked.asks, value)
 
 
 def _after(edit: Edit, hidden: Tensor) -> Tensor:
     if edit.site.part == "block":
         return edit(hidden)
     return torch.cat([edit(hidden[:, :1]), hidden[:, 1:]], dim=1)
+
+
+def _edited_rows(edits: Sequence[Edit], rows: Tensor, position: Tensor) -> Tensor:
+    for edit in edits:
+        rows = _after_rows(edit, rows, position)
+    return rows
 
 
 def _after_rows(edit: Edit, rows: Tensor, position: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
+from levelhead import __version__
 from levelhead.errors import CannotDo, LevelheadError, UnknownModel
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
@@ -81,7 +82,7 @@ def save_plain(name: str | Path, folder: str | Path) -> Path:
 def _find(name: str, trust: Trust) -> tuple[Path, str]:
     """Where the files lie, and how to say so in a record."""
     if name.startswith(PREFIX):
-        return find_shipped(name).folder, f"shipped with levelhead {version('levelhead')}"
+        return find_shipped(name).folder, f"shipped with levelhead {__version__}"
     if name.startswith("pypi:"):
         return _find_package(name.removeprefix("pypi:"))
     path = Path(name).expanduser()

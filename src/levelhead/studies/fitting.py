@@ -51,11 +51,11 @@ class PairedStates:
 def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ...]:
     """The shipped pairs of the form that a model reads: premise and hypothesis for a classifier, else one sentence.
 
-    A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8).
-    form="frames" gives frame_pairs() instead.
+    A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8); by default it is
+    fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
     """
     judges_pairs = model.reader is not None and "nsp" not in model.abilities
-    chosen = form or ("pairs" if judges_pairs else "single")
+    chosen = form or ("frames" if judges_pairs else "single")
     if chosen == "frames":
         return frame_pairs()
     return nli_pair_inputs() if chosen == "pairs" else gender_sentence_pairs()

@@ -57,5 +57,5 @@ def biased_heads(run: str | Path, top: int, model: Model) -> list[Head]:
 
 
 def _pairs(model: Model, named: str) -> tuple[InputPair, ...]:
-    forms: dict[str, Form | None] = {"auto": None, "single": "single", "pairs": "pairs"}
+    forms: dict[str, Form | None] = {"auto": None, "single": "single", "pairs": "pairs", "frames": "frames"}
     return default_pairs(model, forms[named]) if named in forms else load_pairs(named)

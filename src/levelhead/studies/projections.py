@@ -46,7 +46,7 @@ class Sweep:
     triples: TripleSet = field(default_factory=load_triples)
     probe: NliProbe = field(default_factory=nli_probe)
     ability: AbilitySet = field(default_factory=ability_pairs)
-    pairs: str = "pairs"
+    pairs: str = "frames"
     fit: Fit = "base"
     labels: str | None = None  # of the classifier's outputs, where its config does not say
     depth: bool = False
