@@ -128,13 +128,13 @@ def _mitigation_findings(run: RunData, measured: Measured) -> list[str]:
             continue
         chosen = next((row for row in rows if row["chosen"]), None)
         bias = rows[0]["bias"]["name"]
-        where = "On the classifier: " if prefix else ""
+        tried = f"{len(rows) - 1} projections{' of the classifier' if prefix else ''}"
         if chosen is None:
-            said.append(f"{where}None of {len(rows) - 1} projections improves {bias} without losing too much ability.")
+            said.append(f"None of {tried} improves {bias} without losing too much ability.")
             continue
         before, after = rows[0], chosen
         said.append(
-            f"{where}Best viable of {len(rows) - 1} projections ({after['variant']}): {bias} {before['bias']['value']:.2f} → "
+            f"Best viable of {tried} ({after['variant']}): {bias} {before['bias']['value']:.2f} → "
             f"{after['bias']['value']:.2f}, {after['ability']['name']} {before['ability']['value']:.2f} → "
             f"{after['ability']['value']:.2f}."
         )
