@@ -87,7 +87,29 @@ def _print_heads(told: dict[str, Any]) -> None:
         print(f"Ablation: {_agreement(row)}")
     for row in told.get("counter", []):
         print(f"Counter-stereotypes, {row['group']} heads: {counter_in_words(row)}")
+    _print_debias(told.get("debias", {}))
     print(f"Results and figures: {told['run']}")
+
+
+def _print_debias(debias: dict[str, Any]) -> None:
+    """What removing heads bought and cost: a row a strategy, a column a measure; then the claim and learned gates."""
+    rows = [row for key in ("debias/table", "debias/random") for row in debias.get(key, [])]
+    measures = list(dict.fromkeys(row["measure"] for row in rows))
+    found = {(row["strategy"], row["measure"]): row for row in rows}
+    strategies = list(dict.fromkeys(row["strategy"] for row in rows))
+    if rows:
+        cells = [[name, *(_shown(found.get((name, measure))) for measure in measures)] for name in strategies]
+        print_table("What removing heads buys and costs", ["strategy", *measures], cells)
+    for row in debias.get("debias/verdict", []):
+        holds = {True: "holds", False: "does not hold", None: "could not be tested"}[row["holds"]]
+        print(f"That {row['claim']} {holds} here ({row['random_lower']} of {row['seeds']} random draws do better).")
+    for row in debias.get("debias/tradeoff", []):
+        rival = f"; {row['rival']}: {row['rival_abs_seat']:.3f} at {row['rival_ratio']:.3f}" if "rival" in row else ""
+        print(f"Gates {row['strategy']}: |SEAT| {row['abs_seat']:.3f} at {row['ratio']:.3f} x the perplexity{rival}")
+
+
+def _shown(row: dict[str, Any] | None) -> str:
+    return "" if row is None else _valued(row) if row["value"] is not None else "not measured"
 
 
 def _valued(row: dict[str, Any]) -> str:
