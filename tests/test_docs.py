@@ -12,6 +12,7 @@ from levelhead.models.families import FAMILIES
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r'^```toml\n(.*?^name = "(\w[\w-]*)".*?)^```', re.M | re.S)  # saved as NAME.toml
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -19,6 +20,8 @@ def test_code_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("levelhead.models.families.FAMILIES", dict(FAMILIES))
     names: dict[str, object] = {"__name__": "docs"}
+    for text, name in FILE.findall(page.read_text(encoding="utf-8")):
+        Path(f"{name}.toml").write_text(text, encoding="utf-8")
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         exec(compile(block, str(page), "exec"), names)
     FAMILIES.pop("my-llama", None)
