@@ -29,6 +29,7 @@ from levelhead.models.model import Model, load
 from levelhead.models.sites import Variant
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.sentences import fluency_sentences, shipped_counter_sentences
+from levelhead.probes.triples import load_triples
 from levelhead.report.headline import headline, measured_rows, notebook_html
 from levelhead.report.page import write_report
 from levelhead.runs import Run, read_run
@@ -72,6 +73,7 @@ class AuditSettings:
         return Battery(
             words.test,
             tuple(words.table.contexts),
+            triples=load_triples().every(3 if large and not self.full else 1),
             probe=nli_probe(limit=None if self.full else (41, 8)),
             sentences=fluency_sentences()[::every],
             resampling=Resampling(seed=self.seed),
@@ -92,7 +94,7 @@ class AuditSettings:
 
     def prompts(self, large: bool) -> CounteractsSettings:
         """CounterActs; fewer backgrounds for a large model."""
-        return CounteractsSettings(seed=self.seed, per_background=3 if large and not self.full else None)
+        return CounteractsSettings(seed=self.seed, per_background=1 if large and not self.full else None)
 
 
 @dataclass(frozen=True)

@@ -378,3 +378,11 @@ def test_a_file_that_is_missing_binary_or_of_another_kind_gets_one_line(tmp_path
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00\x9c")
     one_line(binary, "not UTF-8")
+
+
+def test_a_part_of_the_triples_has_a_fingerprint_of_its_own() -> None:
+    whole = load_triples()
+    part = whole.every(3)
+    assert len(part.pairs) == -(-len(whole.pairs) // 3)
+    assert part.fingerprint != whole.fingerprint
+    assert whole.every(1) is whole

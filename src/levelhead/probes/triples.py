@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from levelhead.errors import BadProbe
@@ -57,6 +57,11 @@ class TripleSet:
     problems: Mapping[str, int]
     fingerprint: str  # sha256 of every text, originals and twins, in order
     form: Form  # "stereoset": scores by StereoSet's own rule, averaged by target; "pairs": by example
+
+    def every(self, step: int) -> TripleSet:
+        """A part for a quick look: every so many pairs, in order."""
+        some = self.pairs[::step]
+        return self if step == 1 else replace(self, pairs=some, fingerprint=_fingerprint(list(some)))
 
 
 def load_triples(name_or_path: str | Path | None = None, *, names: bool = False) -> TripleSet:
