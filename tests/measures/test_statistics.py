@@ -247,6 +247,11 @@ def test_q_values_agree_with_statsmodels(p: list[float]) -> None:
     assert q_values(p) == pytest.approx(multipletests(p, method="fdr_bh")[1], abs=1e-12)
 
 
+def test_no_q_value_is_below_its_p_value_not_even_by_rounding() -> None:
+    p = np.repeat(0.8444218515250481, 12)  # 12 p / 12 is a little less than p in floats
+    assert (q_values(p) >= p).all()
+
+
 def test_q_values_keep_the_shape_and_leave_out_what_was_not_tested() -> None:
     q = q_values([[0.01, np.nan], [0.04, 0.03]])
     assert q == pytest.approx(np.array([[0.03, np.nan], [0.04, 0.04]]), nan_ok=True)

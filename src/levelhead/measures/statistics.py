@@ -232,7 +232,7 @@ def q_values(p_values: npt.ArrayLike) -> FloatArray:
     flat = p.ravel()
     tested = np.flatnonzero(~np.isnan(flat))
     order = tested[np.argsort(flat[tested], kind="stable")]
-    scaled = flat[order] * order.size / np.arange(1, order.size + 1)
+    scaled = flat[order] * (order.size / np.arange(1, order.size + 1))  # in this order no q falls below its p
     q = np.full(flat.size, np.nan)
     q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
     return q.reshape(p.shape)
