@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 from rich.console import Console
@@ -28,10 +30,42 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")]
-Dtype = Annotated[str | None, typer.Option(help="float32 (default), bfloat16 or float16.")]
-Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")]
-Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that the model's folder brings along.")]
+
+
+class Loading(TypedDict):
+    """How models are loaded: the options of `levelhead.load` that many commands share."""
+
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")]
+    dtype: Annotated[str | None, typer.Option(help="float32 (default), bfloat16 or float16.")]
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
+    ]
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that the model's folder brings along.")
+    ]
+
+
+_LOADING: Loading = {"device": None, "dtype": None, "allow_pickle": False, "trust_remote_code": False}
+
+
+def loads(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of Loading; it gets what came in them as one parameter, `loading`."""
+    own, shared = get_type_hints(command, include_extras=True), get_type_hints(Loading, include_extras=True)
+    parameters = [p.replace(annotation=own[p.name]) for p in signature(command).parameters.values()]
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=shared[name])
+        for name, default in _LOADING.items()
+    ]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        loading = {name: given.pop(name) for name in _LOADING}
+        command(**given, loading=loading)
+
+    shown = [*(p for p in parameters if p.name != "loading"), *options]
+    called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in shown}
+    return called
 
 
 def _version(wanted: bool) -> None:

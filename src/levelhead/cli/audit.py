@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 
 @app.command()
+@loads
 def audit(
     name: Annotated[
         str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
     ] = "lh:bert-mini",
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for results and report.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")] = Path(
         "runs/audit"
     ),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
@@ -24,19 +25,15 @@ def audit(
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Measure a model's bias, find the heads that carry it, try two ways out, verify them, and write a report."""
     from levelhead.audit import AuditSettings
     from levelhead.audit import audit as run_audit
 
     settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, seed=seed)
-    found = run_audit(
-        name, out, settings, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
-    )
+    found = run_audit(name, out, settings, **loading)
     if json:
         told: dict[str, Any] = {"run": str(out), "report": str(found.report), "headline": found.headline}
         print_json({**told, "findings": found.findings, "measurements": found.measurements})

@@ -13,7 +13,7 @@ from levelhead.cli.app import Json, app, print_json, print_table
 @app.command("compare-heads")
 def compare_heads(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of `levelhead heads`, the base first.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for tables and figures.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for tables and figures.")],
     top: Annotated[int, typer.Option(min=1, help="How many of the base's anti-biased heads to follow.")] = 5,
     json: Json = False,
 ) -> None:

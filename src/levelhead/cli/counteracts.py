@@ -9,14 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.errors import BadProbe
 
 
 @app.command()
+@loads
 def prompts(
     models: Annotated[list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")] = None,
-    run: Annotated[Path | None, typer.Option("-o", "--run", help="The run folder; resumes one begun before.")] = None,
+    run: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The run folder; resumes one begun before.")
+    ] = None,
     k: Annotated[list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")] = None,
     prompt_set: Annotated[
         str, typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file.")
@@ -30,10 +33,8 @@ def prompts(
     seed: Annotated[int, typer.Option(help="Of the drawn backgrounds and of the intervals.")] = 0,
     list_prompts: Annotated[bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")] = False,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change the answer?"""
     from levelhead.probes.cloze import load_cloze, prompt_rows
@@ -59,10 +60,7 @@ def prompts(
     if recipe is not None:
         steps = read_recipe(recipe)
         edited[f"with {recipe.name}"] = Edited(lambda model: edits_of(model, steps), recipe.read_text(encoding="utf-8"))
-    loaded = [
-        load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
-        for name in models
-    ]
+    loaded = [load(name, **loading) for name in models]
     with open_counteracts(run, loaded, settings, edited) as folder:
         rows = counteracts(loaded, settings, folder, edited)
     figures = counteracts_figures(run)

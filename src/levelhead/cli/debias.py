@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json
+from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.errors import BadProbe
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _HEAD = re.compile(r"\s*(\d+)-(\d+)\s*(?:=\s*(\S+))?\s*")
 
 
 @app.command()
+@loads
 def debias(
     model: Annotated[str, typer.Argument(help="Shipped model, folder, .gguf file or hub name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write; new or empty.")],
@@ -32,10 +33,8 @@ def debias(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="With --from-heads: how many, the most biased first.")] = 3,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Write a mitigated model: plain weights where the edits fold, else an adapter with self-contained code."""
     if recipe is None and not heads and from_heads is None:
@@ -48,7 +47,7 @@ def debias(
     from levelhead.models.model import load
     from levelhead.studies.mitigate import biased_heads, mitigate
 
-    loaded = load(model, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    loaded = load(model, **loading)
     found = {} if from_heads is None else dict.fromkeys(biased_heads(from_heads, top, loaded), 0.0)
     report = mitigate(loaded, replace(asked, gates={**asked.gates, **found, **given}), output)
     print_json(report) if json else _print(model, report)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")]
 Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
@@ -16,9 +16,10 @@ _SHOWN = 5  # heads at either end of the ranking
 
 
 @app.command()
+@loads
 def heads(
     name: ModelName,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for results and figures.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")],
     bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
     contexts: Annotated[str, typer.Option(help="templates, a text file or folder, or hub:NAME.")] = "templates",
     experiments: Annotated[
@@ -34,10 +35,8 @@ def heads(
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.models.model import load
@@ -47,7 +46,7 @@ def heads(
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
     settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, trim=trim, seed=seed)
-    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    model = load(name, **loading)
     run = find_heads(model, settings, out)
     told = _told(run)
     told["figures"] = [str(path) for path in write_figures(out)]
@@ -92,20 +91,29 @@ def _print_heads(told: dict[str, Any]) -> None:
 
 
 def _print_debias(debias: dict[str, Any]) -> None:
-    """What removing heads bought and cost: a row a strategy, a column a measure; then the claim and learned gates."""
-    rows = [row for key in ("debias/table", "debias/random") for row in debias.get(key, [])]
-    measures = list(dict.fromkeys(row["measure"] for row in rows))
-    found = {(row["strategy"], row["measure"]): row for row in rows}
-    strategies = list(dict.fromkeys(row["strategy"] for row in rows))
-    if rows:
-        cells = [[name, *(_shown(found.get((name, measure))) for measure in measures)] for name in strategies]
-        print_table("What removing heads buys and costs", ["strategy", *measures], cells)
+    """What removing heads bought and cost (Table 1), more and more of them (Table 3), the claim, and learned gates."""
+    _print_strategies(
+        "What removing heads buys and costs", [*debias.get("debias/table", []), *debias.get("debias/random", [])]
+    )
+    _print_strategies("Removing more and more of the most biased heads", debias.get("debias/sweep", []))
     for row in debias.get("debias/verdict", []):
         holds = {True: "holds", False: "does not hold", None: "could not be tested"}[row["holds"]]
         print(f"That {row['claim']} {holds} here ({row['random_lower']} of {row['seeds']} random draws do better).")
     for row in debias.get("debias/tradeoff", []):
         rival = f"; {row['rival']}: {row['rival_abs_seat']:.3f} at {row['rival_ratio']:.3f}" if "rival" in row else ""
         print(f"Gates {row['strategy']}: |SEAT| {row['abs_seat']:.3f} at {row['ratio']:.3f} x the perplexity{rival}")
+
+
+def _print_strategies(title: str, rows: list[dict[str, Any]]) -> None:
+    """A row a strategy, a column a measure."""
+    found = {(row["strategy"], row["measure"]): row for row in rows}
+    measures = list(dict.fromkeys(measure for _, measure in found))
+    cells = [
+        [name, *(_shown(found.get((name, measure))) for measure in measures)]
+        for name in dict.fromkeys(strategy for strategy, _ in found)
+    ]
+    if cells:
+        print_table(title, ["strategy", *measures], cells)
 
 
 def _shown(row: dict[str, Any] | None) -> str:
@@ -143,23 +151,22 @@ def counter_in_words(row: dict[str, Any]) -> str:
 
 
 @app.command()
+@loads
 def seat(
     name: ModelName,
     test: Annotated[Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")],
     pooling: Annotated[str, typer.Option(help="mean, cls or last token.")] = "mean",
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """The original sentence-level SEAT of a test file."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.studies.ask_words import sentence_seat
 
-    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    model = load(name, **loading)
     found = sentence_seat(model, test, pooling, resampling=Resampling(seed=seed))  # type: ignore[arg-type]
     if json:
         print_json({"model": model.name, **found.to_json()})
@@ -169,15 +176,14 @@ def seat(
 
 
 @app.command()
+@loads
 def lpbs(
     name: ModelName,
     tests: Annotated[str, typer.Option(help="Word lists, separated by commas.")] = "career,math,science",
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Log-probability bias scores of a masked model: do the words of X raise she over he more than those of Y?"""
     from levelhead.measures.statistics import Resampling
@@ -185,7 +191,7 @@ def lpbs(
     from levelhead.probes.words import load_words
     from levelhead.studies.ask_words import ask_lpbs
 
-    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    model = load(name, **loading)
     asked = [load_words(part.strip()) for part in tests.split(",") if part.strip()]
     found = [(test, ask_lpbs(model, test, resampling=Resampling(seed=seed))[0]) for test in asked]
     if json:
@@ -197,16 +203,15 @@ def lpbs(
 
 
 @app.command()
+@loads
 def fluency(
     name: ModelName,
     text: Annotated[str | None, typer.Option(help="A text file or folder, or hub:NAME. Default: ours.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many sentences of the text.")] = 1_000,
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
     from levelhead.measures.statistics import Resampling
@@ -215,6 +220,6 @@ def fluency(
     from levelhead.studies.ask_words import ask_fluency
 
     sentences = None if text is None else list(islice(corpus_sentences(text), limit))
-    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    model = load(name, **loading)
     found = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
     print_json({"model": model.name, **found.to_json()}) if json else print(f"{model.name}: {found}")

@@ -8,20 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 
 @app.command()
+@loads
 def models(
     name: Annotated[str | None, typer.Argument(help="Describe one model: shipped, folder, .gguf, hub name.")] = None,
     save: Annotated[
         tuple[str, Path] | None, typer.Option(metavar="NAME DIR", help="Write a shipped model as a plain folder.")
     ] = None,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """List the models inside the package, describe any model, or save a shipped one as a Hugging Face folder."""
     from levelhead.models.model import load
@@ -33,7 +32,7 @@ def models(
         print_json(told) if json else print(f"{save[0]} is now a plain Hugging Face folder: {folder}")
         return
     if name is not None:
-        loaded = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+        loaded = load(name, **loading)
         told = {
             "name": loaded.name, "class": type(loaded.hf).__name__, "family": loaded.hf.config.model_type,
             "layers": loaded.layers, "heads": loaded.heads, "hidden": loaded.config.hidden_size,

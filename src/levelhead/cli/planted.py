@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 
 @app.command()
+@loads
 def planted(
     name: Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="Folder for the results.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
     heads: Annotated[int, typer.Option(help="Heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
@@ -23,10 +24,8 @@ def planted(
     ] = None,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Plant a bias into known heads of a copy of the model, and see which localizer finds them."""
     from levelhead.models.model import load
@@ -34,7 +33,7 @@ def planted(
 
     chosen = tuple(part.strip() for part in kinds.split(",") if part.strip())
     settings = PlantedSettings(bias, heads, seeds, chosen, sentences=sentences, seed=seed)
-    model = load(name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    model = load(name, **loading)
     run = plant_and_find(model, settings, out)
     told = {"run": str(run.folder), "settings": run.settings, "summary": run.results["summary"]}
     print_json(told) if json else _print(told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Device, Dtype, Json, Pickle, Remote, app, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -26,6 +26,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the intervals.")]
 
 
 @app.command()
+@loads
 def nsp(
     model: Annotated[str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")],
     triples: Triples = None,
@@ -34,10 +35,8 @@ def nsp(
     ] = False,
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Which sentence does the model expect next? Stereotype score, LMS, ICAT, Strength and Distance."""
     from levelhead.measures.statistics import Resampling
@@ -46,7 +45,7 @@ def nsp(
     from levelhead.studies.ask_pairs import ask_likelihood_triples, ask_nsp
 
     asked = load_triples(triples)
-    loaded = load(model, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    loaded = load(model, **loading)
     asking = ask_likelihood_triples if likelihood else ask_nsp
     found = asking(loaded, asked, resampling=Resampling(seed=seed))[0]
     told = {"model": loaded.name, "fingerprint": loaded.fingerprint, "triples": asked.name, "problems": asked.problems}
@@ -57,6 +56,7 @@ def nsp(
 
 
 @app.command()
+@loads
 def nli(
     model: Annotated[str, typer.Argument(help="A three-way NLI classifier, e.g. lh:nli-mini.")],
     labels: Labels = None,
@@ -65,10 +65,8 @@ def nli(
     words: Words = ("woman", "man"),
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Does a classifier infer gender from occupation? Accuracy, parity, fairness, and plain ability."""
     from levelhead.measures.statistics import Resampling
@@ -77,7 +75,7 @@ def nli(
     from levelhead.studies.ask_pairs import ask_ability, ask_nli
 
     probe, able = nli_probe(*words, limit=limit), ability_pairs(ability)
-    loaded = load(model, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    loaded = load(model, **loading)
     found = ask_nli(loaded, probe, labels=labels, resampling=Resampling(seed=seed))[0]
     found["ability"] = ask_ability(loaded, able, labels=labels)[0]
     told = {
@@ -93,6 +91,7 @@ def nli(
 
 
 @app.command()
+@loads
 def sweep(
     model: Annotated[str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")],
     nli: Annotated[str, typer.Option(help="An NLI classifier, e.g. lh:nli-mini.")],
@@ -113,10 +112,8 @@ def sweep(
     limit: Limit = None,
     seed: Seed = 0,
     json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    allow_pickle: Pickle = False,
-    trust_remote_code: Remote = False,
+    *,
+    loading: Loading,
 ) -> None:
     """Project gender out of two models in 76 ways: what does each buy, what does it cost? Tables, recipes, verdicts."""
     from levelhead.measures.statistics import Resampling
@@ -137,9 +134,7 @@ def sweep(
         depth=depth,
         resampling=Resampling(seed=seed),
     )
-    options: dict[str, Any] = {"device": device, "dtype": dtype}
-    options |= {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
-    first, second = load(model, **options), load(nli, **options)
+    first, second = load(model, **loading), load(nli, **loading)
     with Run.open(output, plan.settings(first, second), hashes=plan.hashes(first, second)) as run:
         result = run_sweep(first, second, plan, run)
     if json:
