@@ -143,7 +143,29 @@ def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
             {"group": "regular", **measured("attention change, regular heads", None)},
         ]
         run.result("counter", lambda: groups)
+        for key, found in debias_rows().items():
+            run.result(f"debias/{key}", lambda found=found: found)
     return folder
+
+
+def debias_rows() -> dict[str, list[Row]]:
+    """Targeted debiasing as studies/debias.py writes it, of a model that has every measure."""
+
+    def rows(strategy: str, seat: float, ratio: float, **more: Any) -> list[Row]:
+        values = {"seat": seat, "lpbs career": 0.4, "lpbs math": 0.5, "fluency": 20 * ratio, "fluency change": ratio}
+        about = {"study": "heads", "strategy": strategy, "masked": 2, "heads": []}
+        return [{**about, "measure": name, **measured(name, value), **more} for name, value in values.items()]
+
+    random = rows("random-2", 1.22, 1.03)
+    random[0]["mean_abs"] = 1.25
+    learned = rows("base", 1.23, 1.0) + rows("learned, at most 1.05", -1.02, 1.04)
+    unseen = {**learned[0], "contexts": "not learned on", **measured("seat", 9.0)}
+    won = {"strategy": "learned, at most 1.05", "abs_seat": 1.02, "ratio": 1.04, "rival": "top-1", "beats": True}
+    return {
+        "table": rows("base", 1.23, 1.0) + rows("top-2", 1.0, 1.1) + rows("bottom-2", 1.5, 2.0),
+        "random": random, "sweep": rows("top-0", 1.23, 1.0) + rows("top-1", 1.1, 1.02) + rows("top-2", 1.0, 1.1),
+        "learned": [*learned, unseen], "tradeoff": [{**won, "rival_abs_seat": 1.1, "rival_ratio": 1.02}],
+    }  # fmt: skip
 
 
 def write_prompts(folder: Path, model: str = "lh:tiny", seed: int = 0, drift: float = 0.0) -> Path:

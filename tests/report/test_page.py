@@ -138,9 +138,19 @@ def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
     assert ids == ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
     assert charts == [
-        "head-map", "attention", "distribution", "removal", "counter-stereotypes", "margins", "masses-female",
-        "masses-male", "frontier-next-sentences",
+        "head-map", "attention", "distribution", "removal", "counter-stereotypes", "debias", "margins",
+        "masses-female", "masses-male", "frontier-next-sentences",
     ]  # fmt: skip
+
+
+def test_strategies_have_a_column_for_each_measure_each_lpbs_test_too(page: Page) -> None:
+    tables = [text for _, text in page.tagged("table") if "bottom-2" in text]
+    assert len(tables) == 1
+    assert "lpbs career" in tables[0]
+    assert "lpbs math" in tables[0]
+    learned = [text for _, text in page.tagged("table") if "learned, at most 1.05" in text]
+    assert len(learned) == 1
+    assert "top-1" in learned[0]
 
 
 def test_what_was_not_measured_is_said_with_its_reason(page: Page) -> None:

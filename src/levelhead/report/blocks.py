@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from levelhead.report.charts import Chart, Control
 from levelhead.report.glossary import Measure
-from levelhead.report.page_charts import Chart, Control
 from levelhead.report.tables import Cell, Table
 from levelhead.runs import Row
 

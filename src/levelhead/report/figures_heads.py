@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,20 @@ from typing import Any
 import altair as alt
 
 from levelhead.errors import BadRun
-from levelhead.report.charts import BIASED, DIVERGING, INK, MUTED, REGULAR, SEQUENTIAL, finished, save_svg
+from levelhead.report import charts_heads
+from levelhead.report.charts import (
+    BIASED,
+    DIVERGING,
+    INK,
+    MUTED,
+    REGULAR,
+    SEQUENTIAL,
+    Chart,
+    figure,
+    finished,
+    of_rows,
+    save_svg,
+)
 from levelhead.runs import Row, RunData, read_run
 
 _CELL = 22  # pixels of a heat map's cell
@@ -24,18 +38,36 @@ def write_figures(folder: str | Path) -> list[Path]:
     if "scores" not in run.results:
         raise BadRun(f"{folder} has no head scores yet. Run `levelhead heads` on it first.")
     writers: dict[str, Callable[[Path], object]] = {
-        "distribution": lambda path: save_svg(distribution(run), path),
         "heatmap": lambda path: save_svg(heat_map(run), path),
         "heatmap-signed": lambda path: save_svg(heat_map(run, signed=True), path),
     }
-    if "ablation" in run.results:
-        writers["ablation"] = lambda path: save_svg(ablation(run), path)
+    for name, (chart, subtitle) in _charts(run).items():
+        writers[name] = partial(_write_chart, chart, subtitle)
     if example := run.results.get("counter/example"):
         writers["example"] = lambda path: path.write_text(arcs(example), encoding="utf-8")
-    if measured_groups(run):
-        writers["counter"] = lambda path: save_svg(counter(run), path)
     (run.folder / "figures").mkdir(exist_ok=True)
     return [_write(run.folder / "figures" / f"{name}.svg", write) for name, write in writers.items()]
+
+
+def _charts(run: RunData) -> dict[str, tuple[Chart, str]]:
+    """The charts that the report's page shows too, each with its subtitle."""
+    scores, about = run.results["scores"], f"{_model(run)}, {_test(run)}"
+    found = {"distribution": (charts_heads.distribution(scores), f"{about}: {_measured(run)}")}
+    if "ablation" in run.results:
+        rho = run.results["ablation"][0]["value"]
+        told = "not measured" if rho is None else f"{rho:.2f}"
+        subtitle = f"{about}: Spearman's rho {told} over {len(scores)} heads; on the dashed line the two are equal"
+        found["ablation"] = (charts_heads.ablation(scores, removal_rows(run)), subtitle)
+    if groups := [row for row in run.results.get("counter", []) if row["value"] is not None]:
+        found["counter"] = (charts_heads.counter(groups), _t_tests(groups))
+    tried = {key: run.results.get(f"debias/{key}", []) for key in charts_heads.TRIED}
+    if trade := charts_heads.tradeoff(tried):
+        found["debias"] = (trade, f"{about}: |SEAT| against perplexity; left and down is better")
+    return found
+
+
+def _write_chart(chart: Chart, subtitle: str, path: Path) -> None:
+    path.write_text(figure(chart, subtitle), encoding="utf-8")
 
 
 def _write(path: Path, write: Callable[[Path], object]) -> Path:
@@ -48,26 +80,6 @@ def _write(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
-def distribution(run: RunData) -> Any:
-    """Fig. 1: how the heads' bias scores are distributed, with every head as a tick."""
-    rows = [{"score": row["score"], "head": f"{row['layer']}-{row['head']}"} for row in run.results["scores"]]
-    base = _chart(rows)
-    score = alt.X("score:Q", title="bias score b")
-    curve = (
-        base.transform_density("score", as_=["score", "density"], steps=200)
-        .mark_area(color=MUTED, opacity=0.35)
-        .encode(x=score, y=alt.Y("density:Q", title="density"))
-    )
-    color = alt.condition("datum.score > 0", alt.value(BIASED), alt.value(REGULAR))
-    ticks = base.mark_tick(thickness=1.5, height=14, yOffset=-7).encode(
-        x=score, y=alt.value(220), color=color, tooltip=["head:N", "score:Q"]
-    )
-    zero = _chart([{"x": 0}]).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="x:Q")
-    biased = sum(row["score"] > 0 for row in rows)
-    title = f"{biased} of {len(rows)} heads of {_model(run)} add to bias ({_test(run)})"
-    return finished((curve + zero + ticks).properties(width=520, height=220), title, _measured(run))
-
-
 def heat_map(run: RunData, signed: bool = False) -> Any:
     """Fig. 2: the score of every head; negatives clipped to 0 as in the paper, or signed."""
     rows = run.results["scores"]
@@ -76,7 +88,7 @@ def heat_map(run: RunData, signed: bool = False) -> Any:
     low, colors = (-most, DIVERGING) if signed else (0.0, SEQUENTIAL)
     layers, heads = max(row["layer"] for row in rows), max(row["head"] for row in rows)
     chart = (
-        _chart(values)
+        of_rows(values)
         .mark_rect(stroke="white", strokeWidth=1)
         .encode(
             x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
@@ -90,66 +102,18 @@ def heat_map(run: RunData, signed: bool = False) -> Any:
     return finished(chart, f"Where bias ({_test(run)}) sits in {_model(run)}", f"{_measured(run)}; {what}")
 
 
-def ablation(run: RunData) -> Any:
-    """Does the gradient tell the truth? Score against what |SEAT| does when the head is removed."""
-    removed = {(row["layer"], row["head"]): row["change"] for row in removal_rows(run)}
-    rows = [
-        {"head": f"{r['layer']}-{r['head']}", "b": r["score"], "drop": -removed[r["layer"], r["head"]]}
-        for r in run.results["scores"]
-    ]
-    points = (
-        _chart(rows)
-        .mark_circle(size=45, color=INK, opacity=0.6)
-        .encode(
-            x=alt.X("b:Q", title="bias score b (gradient)"),
-            y=alt.Y("drop:Q", title="drop of |SEAT| when removed"),
-            tooltip=["head:N", "b:Q", "drop:Q"],
-        )
-    )
-    ends = [{"b": edge, "drop": edge} for edge in (min(r["b"] for r in rows), max(r["b"] for r in rows))]
-    line = _chart(ends).mark_line(color=MUTED, strokeDash=[3, 3]).encode(x="b:Q", y="drop:Q")
-    rho = run.results["ablation"][0]["value"]
-    told = "not measured" if rho is None else f"{rho:.2f}"
-    subtitle = f"Spearman's rho {told} over {len(rows)} heads; on the dashed line the two are equal"
-    return finished((line + points).properties(width=420, height=300), "Score against actual removal", subtitle)
-
-
 def removal_rows(run: RunData) -> list[Row]:
     """One row for each head that was removed alone."""
     return [row for key, rows in run.results.items() if key.startswith("ablation/") for row in rows]
 
 
-def measured_groups(run: RunData) -> list[Row]:
-    """The groups of heads for which the counter-stereotype experiment has a value."""
-    return [row for row in run.results.get("counter", []) if row["value"] is not None]
-
-
-def counter(run: RunData) -> Any:
-    """Fig. 4: attention to the attribute word in originals and in counter-stereotypes, by group of heads."""
-    rows, titles = [], []
-    for group in measured_groups(run):
-        d = group["details"]
-        label = f"{group['group']} heads ({d['heads']:.0f})"
-        rows += [
-            {"group": label, "version": version, "attention": d[key]}
-            for version, key in (("original", "mean_original"), ("counter-stereotype", "mean_counter"))
-        ]
+def _t_tests(groups: Sequence[Row]) -> str:
+    told = []
+    for row in groups:
+        d = row["details"]
         tested = "no t-test" if d["t"] is None else f"t = {d['t']:.2f}, p = {d['p_value']:.3g}"
-        titles.append(f"{group['group']}: {tested}, N = {group['n']}")
-    order = ["original", "counter-stereotype"]
-    chart = (
-        _chart(rows)
-        .mark_bar()
-        .encode(
-            x=alt.X("version:N", sort=order, title=None, axis=alt.Axis(labels=False, ticks=False)),
-            y=alt.Y("attention:Q", title="mean normalized attention"),
-            color=alt.Color("version:N", sort=order, title=None, scale=alt.Scale(range=[BIASED, MUTED])),
-            column=alt.Column("group:N", title=None, header=alt.Header(labelFontSize=12)),
-            tooltip=["group:N", "version:N", "attention:Q"],
-        )
-        .properties(width=170, height=220)
-    )
-    return finished(chart, "Attention from target word to attribute word", "; ".join(titles))
+        told.append(f"{row['group']}: {tested}, N = {row['n']}")
+    return "; ".join(told)
 
 
 def arcs(example: Sequence[Row]) -> str:
@@ -203,10 +167,6 @@ def _panel(row: Row, top: int) -> str:
             f"{escape(token)}</text>"
         )
     return "\n".join(parts)
-
-
-def _chart(rows: Sequence[Row]) -> Any:
-    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
 
 
 def _model(run: RunData) -> str:

@@ -1,132 +1,23 @@
-"""Interactive charts of the report as Vega-Lite. Colors are names such as $biased that the page's theme fills in."""
+"""Charts of CounterActs and of the trade between bias and use, for the report's page."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
+from levelhead.report.charts import LINES, Chart, Control, of_rows, page_spec
 from levelhead.report.contents import BASE
 from levelhead.runs import Row
 
 BARE = "no knowledge"  # the base prompt, which has none before it
-_LINES = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400)
 _VERDICTS = {
     "strengthens": "$biased", "weakens": "$regular", "overturns": "$good", "no change": "$muted",
     "not measured": "$faint", "without knowledge": "$ink",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Control:
-    """A choice that charts follow: a signal of theirs and its values, each with a label."""
-
-    signal: str
-    label: str
-    options: Sequence[tuple[Any, str]]
-    chosen: Any
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A drawn chart: its name (also that of its files), title, and what it shows in words for who cannot see it."""
-
-    name: str
-    title: str
-    told: str
-    spec: Mapping[str, Any]
-    follows: Sequence[str] = field(default=())  # signals
-
-
-def _chart(rows: Sequence[Mapping[str, Any]]) -> Any:
-    typed: Any = alt
-    return typed.Chart(typed.Data(values=list(rows)))
-
-
-def _spec(chart: Any, told: str, height: int) -> dict[str, Any]:
-    """As wide as the page; heights are given in pixels, since Vega-Lite warns when they follow the rows."""
-    size = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return dict(chart.properties(width="container", height=height, autosize=size, description=told).to_dict())
-
-
-# ---- heads
-
-
-def distribution(scores: Sequence[Row]) -> Chart:
-    """How the heads' bias scores are distributed, every head as a tick."""
-    rows = [{"score": row["score"], "head": f"{row['layer']}-{row['head']}"} for row in scores]
-    biased = sum(row["score"] > 0 for row in scores)
-    told = f"Distribution of the bias scores of {len(rows)} heads; {biased} are above 0."
-    score = alt.X("score:Q", title="bias score b")
-    curve = (
-        _chart(rows)
-        .transform_density("score", as_=["score", "density"], steps=200)
-        .mark_area(color="$faint", opacity=0.6)
-        .encode(x=score, y=alt.Y("density:Q", title="density"))
-    )
-    color = alt.condition("datum.score > 0", alt.value("$biased"), alt.value("$regular"))
-    ticks = (
-        _chart(rows)
-        .mark_tick(thickness=2, height=16, yOffset=-8)
-        .encode(
-            x=score, y=alt.value(220), color=color, tooltip=["head:N", alt.Tooltip("score:Q", format=".4f")]
-        )
-    )  # fmt: skip
-    zero = _chart([{"x": 0}]).mark_rule(color="$muted", strokeDash=[4, 4]).encode(x="x:Q")
-    title = f"{biased} of {len(rows)} heads add to the bias"
-    return Chart("distribution", title, told, _spec(curve + zero + ticks, told, 220))
-
-
-def ablation(scores: Sequence[Row], removals: Sequence[Row]) -> Chart:
-    """Score against what |SEAT| does when the head is removed."""
-    change = {(row["layer"], row["head"]): row["change"] for row in removals}
-    rows = [
-        {"head": f"{r['layer']}-{r['head']}", "b": r["score"], "drop": -change[r["layer"], r["head"]]}
-        for r in scores
-        if (r["layer"], r["head"]) in change
-    ]
-    told = f"Bias score of {len(rows)} heads against the drop of |SEAT| when each is removed."
-    points = (
-        _chart(rows)
-        .mark_circle(size=60, color="$accent", opacity=0.75)
-        .encode(
-            x=alt.X("b:Q", title="bias score b (gradient)"), y=alt.Y("drop:Q", title="drop of |SEAT| when removed"),
-            tooltip=["head:N", alt.Tooltip("b:Q", format=".4f"), alt.Tooltip("drop:Q", format=".4f")],
-        )
-    )  # fmt: skip
-    ends = [{"b": edge, "drop": edge} for edge in (min(r["b"] for r in rows), max(r["b"] for r in rows))]
-    line = _chart(ends).mark_line(color="$muted", strokeDash=[4, 4]).encode(x="b:Q", y="drop:Q")
-    return Chart("removal", "Does the score tell what removal does?", told, _spec(line + points, told, 280))
-
-
-def counter(groups: Sequence[Row]) -> Chart:
-    """Attention to the attribute word in originals and in counter-stereotypes, by group of heads."""
-    order = ["original", "counter-stereotype"]
-    rows = [
-        {"group": f"{row['group']} heads\n({row['details']['heads']:.0f})", "version": version,
-         "attention": row["details"][key], "sentences": row["n"]}
-        for row in groups
-        for version, key in zip(order, ("mean_original", "mean_counter"), strict=True)
-    ]  # fmt: skip
-    told = "Mean attention from the target word to the attribute word: " + "; ".join(
-        f"{row['group']} heads {row['details']['mean_original']:.3f} in originals, "
-        f"{row['details']['mean_counter']:.3f} in counter-stereotypes"
-        for row in groups
-    )
-    bars = (
-        _chart(rows)
-        .mark_bar()
-        .encode(
-            x=alt.X("attention:Q", title="mean normalized attention"),
-            y=alt.Y("group:N", title=None, axis=_LINES), yOffset=alt.YOffset("version:N", sort=order),
-            color=alt.Color("version:N", sort=order, title=None, scale=alt.Scale(range=["$accent", "$faint"])),
-            tooltip=["group:N", "version:N", alt.Tooltip("attention:Q", format=".4f"), "sentences:Q"],
-        )
-    )  # fmt: skip
-    return Chart("counter-stereotypes", "Where target words look", told, _spec(bars, told, 52 * len(groups)))
 
 
 # ---- CounterActs
@@ -160,7 +51,7 @@ def masses(rows: Sequence[Row], groups: Sequence[str], controls: Sequence[Contro
             _following(own, controls)
             .mark_bar()
             .encode(
-                y=alt.Y("kind:N", sort=_kinds(rows), title=None, axis=_LINES),
+                y=alt.Y("kind:N", sort=_kinds(rows), title=None, axis=LINES),
                 yOffset=alt.YOffset("words:N", sort=list(groups)),
                 x=alt.X("mass:Q", title="probability among the top k"),
                 color=alt.Color(
@@ -170,7 +61,7 @@ def masses(rows: Sequence[Row], groups: Sequence[str], controls: Sequence[Contro
                 tooltip=["kind:N", "words:N", alt.Tooltip("mass:Q", format=".4f"), "n:Q"],
             )
         )  # fmt: skip
-        spec = _spec(bars, told, 34 * len(_kinds(rows)))
+        spec = page_spec(bars, told, 34 * len(_kinds(rows)))
         charts.append(
             Chart(f"masses-{group}", f"Answers about {group} occupations", told, spec, [c.signal for c in controls])
         )
@@ -191,10 +82,10 @@ def margins(rows: Sequence[Row], controls: Sequence[Control]) -> Chart:
     ]  # fmt: skip
     told = "Margin between the stereotyped group's words and the other's after each kind of knowledge, with intervals."
     base = _following(values, controls)
-    where = alt.Y("kind:N", sort=_kinds(rows), title=None, axis=_LINES)
+    where = alt.Y("kind:N", sort=_kinds(rows), title=None, axis=LINES)
     scale = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
     color = alt.Color("verdict:N", scale=scale, title="the stereotype")
-    zero = _chart([{"x": 0}]).mark_rule(color="$muted").encode(x="x:Q")
+    zero = of_rows([{"x": 0}]).mark_rule(color="$muted").encode(x="x:Q")
     bare = base.transform_filter("datum.bare").mark_rule(color="$ink", strokeDash=[4, 4]).encode(x="margin:Q")
     bars = base.mark_rule(strokeWidth=2.5).encode(y=where, x=alt.X("low:Q", title="margin"), x2="high:Q", color=color)
     points = base.mark_point(filled=True, size=80, opacity=1).encode(
@@ -203,12 +94,12 @@ def margins(rows: Sequence[Row], controls: Sequence[Control]) -> Chart:
                  alt.Tooltip("high:Q", format=".4f"), "verdict:N", "n:Q"],
     )  # fmt: skip
     layers = alt.layer(zero, bare, bars, points)
-    spec = _spec(layers, told, 36 * len(_kinds(rows)))
+    spec = page_spec(layers, told, 36 * len(_kinds(rows)))
     return Chart("margins", "Does knowledge change the answer?", told, spec, [c.signal for c in controls])
 
 
 def _following(rows: Sequence[Mapping[str, Any]], controls: Iterable[Control]) -> Any:
-    chart = _chart(rows)
+    chart = of_rows(rows)
     for control in controls:
         parameter = alt.param(name=control.signal, value=control.chosen)
         chart = chart.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
@@ -249,7 +140,7 @@ def frontier(points: Sequence[Row], axes: Axes) -> Chart:
     # axes may start anywhere: the trade is in the differences, and all points must stay apart
     free = alt.Scale(zero=False, nice=True)
     dots = (
-        _chart(points)
+        of_rows(points)
         .mark_point(filled=True, size=90, opacity=0.9, cursor="pointer")
         .encode(
             x=alt.X("bias:Q", title=axes.bias, scale=free), y=alt.Y("use:Q", title=axes.use, scale=free),
@@ -262,4 +153,4 @@ def frontier(points: Sequence[Row], axes: Axes) -> Chart:
                      alt.Tooltip("use:Q", format=".4f", title=axes.use), alt.Tooltip("usable:N", title="ability")],
         )
     )  # fmt: skip
-    return Chart(axes.name, axes.title, told, _spec(dots, told, 340))
+    return Chart(axes.name, axes.title, told, page_spec(dots, told, 340))

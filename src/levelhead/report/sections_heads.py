@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from levelhead.report import page_charts as charts
+from dataclasses import replace
+
+from levelhead.report import charts_heads as charts
 from levelhead.report.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.report.contents import Contents, arcs
 from levelhead.report.glossary import measure_of
@@ -27,8 +29,9 @@ def heads_section(contents: Contents) -> Section | None:
     if groups:
         blocks.append(Shown(_counter_table(groups)))
     blocks.append(Shown(_scores_table(scores, removals)))
-    if tried := [*contents.rows("debias/table", "heads"), *contents.rows("debias/random", "heads")]:
-        blocks.append(Shown(_strategies_table(tried)))
+    blocks += _debias_blocks({key: contents.rows(f"debias/{key}", "heads") for key in charts.TRIED})
+    if won := contents.rows("debias/tradeoff", "heads"):
+        blocks.append(Shown(_learned_table(won)))
     lead = (
         "Every square is an attention head. Its score is how fast the association grows when the head is turned up: "
         "red heads add to it, blue ones work against it. Choose a head to see where it looks from the target word, "
@@ -89,16 +92,41 @@ def _scores_table(scores: list[Row], removals: list[Row]) -> Table:
     return Table("heads", f"All {len(scores)} heads, most biased first", columns, body, note, folded=True)
 
 
-def _strategies_table(rows: list[Row]) -> Table:
+def _debias_blocks(tried: dict[str, list[Row]]) -> list[Block]:
+    """What gating heads buys and costs: the trade as a chart, Table 1 and Table 3 of the paper."""
+    trade = charts.tradeoff(tried)
+    blocks: list[Block] = [] if trade is None else [Drawn([trade])]
+    if rows := [*tried["table"], *tried["random"]]:
+        note = "Random strategies: mean over seeds, with the interval of that mean."
+        blocks.append(Shown(_strategies_table("strategies", "What removing heads buys and costs", rows, note)))
+    if rows := tried["sweep"]:
+        note = "The last row removes every head with a score above 0."
+        table = _strategies_table("more-heads", "Removing more and more of the most biased heads", rows, note)
+        blocks.append(Shown(replace(table, folded=True)))
+    return blocks
+
+
+def _strategies_table(name: str, caption: str, rows: list[Row], note: str) -> Table:
     """One row a strategy, one column a measure."""
-    names = list(dict.fromkeys(row["name"] for row in rows))
+    measures = list(dict.fromkeys(row["measure"] for row in rows))
     found: dict[str, dict[str, Row]] = {}
     for row in rows:
-        found.setdefault(row["strategy"], {}).setdefault(row["name"], row)
+        found.setdefault(row["strategy"], {})[row["measure"]] = row
     body = [
-        [words(strategy), *(measured(own.get(name), digits_of(name)) for name in names)]
+        [words(strategy), *(measured(own.get(measure), digits_of(measure)) for measure in measures)]
         for strategy, own in found.items()
     ]
-    note = "Random strategies: mean over seeds, with the interval of that mean."
-    columns = ("Strategy", *(measure_of(name).title if name in ("seat", "fluency") else name for name in names))
-    return Table("strategies", "What removing heads buys and costs", columns, body, note)
+    columns = ("Strategy", *(measure_of(m).title if m in ("seat", "fluency") else m for m in measures))
+    return Table(name, caption, columns, body, note)
+
+
+def _learned_table(rows: list[Row]) -> Table:
+    """Learned gates beside the best top-k that costs no more."""
+    body = [
+        [words(row["strategy"]), number(row, "abs_seat"), number(row, "ratio"), words(row.get("rival")),
+         number(row, "rival_abs_seat"), number(row, "rival_ratio")]
+        for row in rows
+    ]  # fmt: skip
+    columns = ("Gates", "|SEAT|", "Perplexity ratio", "Best top-k that costs no more", "Its |SEAT|", "Its ratio")
+    note = "Gates in [0, 2] that minimize |SEAT| while perplexity grows at most by the factor given."
+    return Table("learned-gates", "Learned gates against removal", columns, body, note)

@@ -35,11 +35,12 @@ from levelhead.models.model import Model
 from levelhead.models.sites import Variant
 from levelhead.probes.contexts import Context
 from levelhead.probes.sentences import Kind, fluency_sentences, lpbs_sentences
-from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
+from levelhead.probes.words import SentenceTest, WordTest, load_seat_test, load_words
 from levelhead.studies.word_table import WordTable, fitting, word_table
 
 UNTOUCHED: tuple[Variant, ...] = ((),)
 PRONOUNS = (("she",), ("he",))  # LPBS: the attribute words of A and of B
+LPBS_TESTS = ("career", "math", "science")
 _FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
 Doubles = NDArray[np.float64]
 
@@ -189,6 +190,17 @@ def ask_lpbs(
         measured = log_probability.lpbs(log_probability.word_bias(cells, in_a), in_x, resampling)
         found.append(replace(measured, settings={**measured.settings, **settings}))
     return found
+
+
+def ask_lpbs_tests(
+    model: Model, variants: Sequence[Variant] = UNTOUCHED, resampling: Resampling = DEFAULT
+) -> list[list[Measurement]]:
+    """LPBS of the three shipped tests in every variant [variant][test], named "lpbs career" and so on."""
+    found = [ask_lpbs(model, load_words(name), variants, resampling=resampling) for name in LPBS_TESTS]
+    return [
+        [replace(measured, name=f"lpbs {name}") for name, measured in zip(LPBS_TESTS, of_variant, strict=True)]
+        for of_variant in zip(*found, strict=True)
+    ]
 
 
 def _why_no_lpbs(model: Model, words: Sequence[str], tokens: Sequence[int | None]) -> str:

@@ -13,15 +13,14 @@ from levelhead.probes.contexts import Context
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import TripleSet, load_triples
-from levelhead.probes.words import WordTest, load_words
+from levelhead.probes.words import WordTest
 from levelhead.runs import text_hash
 from levelhead.studies.ask_pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
-from levelhead.studies.ask_words import ask_fluency, ask_fluency_change, ask_lpbs, ask_seat
+from levelhead.studies.ask_words import ask_fluency, ask_fluency_change, ask_lpbs_tests, ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
 NSP_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")
 NLI_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
-LPBS_TESTS = ("career", "math", "science")
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,7 @@ class Battery:
         return [[one] for one in found]
 
     def _lpbs(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        tests = [ask_lpbs(model, load_words(name), variants, resampling=self.resampling) for name in LPBS_TESTS]
-        named = [
-            [replace(m, name=f"lpbs {test}") for m in found] for test, found in zip(LPBS_TESTS, tests, strict=True)
-        ]
-        return [list(row) for row in zip(*named, strict=True)]
+        return ask_lpbs_tests(model, variants, self.resampling)
 
     def _triples(self, model: Model, variants: Sequence[Variant]) -> Answers:
         if "nsp" in model.abilities:

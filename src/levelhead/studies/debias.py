@@ -34,7 +34,6 @@ from levelhead.studies.debias_bench import (
     Measured,
     Strategy,
     drawn,
-    named,
     strategies,
     sweep,
     top,
@@ -85,12 +84,12 @@ def _random(bench: Bench, scores: Doubles) -> list[Row]:
 def _over_seeds(name: str, count: int, found: Sequence[Measured]) -> list[Row]:
     rows: list[Row] = []
     about = {"study": "heads", "strategy": name, "masked": count, "heads": []}
-    for key in found[0]:
-        values = [m[key].value for m in found if key in m]
+    for measure in found[0]:
+        values = [m[measure].value for m in found if measure in m]
         known = [value for value in values if value is not None]
-        whole = Measurement.missing(key, found[0][key].reason) if not known else mean_sd(key, known)
-        row = {**about, **named(key), **whole.to_json(), "values": values}
-        if key == "seat" and known:
+        whole = Measurement.missing(measure, found[0][measure].reason) if not known else mean_sd(measure, known)
+        row = {**about, "measure": measure, **whole.to_json(), "values": values}
+        if measure == "seat" and known:
             row["mean_abs"] = float(np.abs(known).mean())
         rows.append(row)
     return rows

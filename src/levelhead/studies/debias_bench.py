@@ -21,13 +21,12 @@ from levelhead.models.model import Model
 from levelhead.models.sites import Variant
 from levelhead.probes.contexts import Context
 from levelhead.probes.sentences import fluency_sentences
-from levelhead.probes.words import WordTest, load_words
+from levelhead.probes.words import WordTest
 from levelhead.runs import Row
-from levelhead.studies.ask_words import PRONOUNS, ask_lpbs, ask_seat
+from levelhead.studies.ask_words import PRONOUNS, ask_lpbs_tests, ask_seat
 from levelhead.studies.learned_gates import LearnSettings
 from levelhead.studies.word_table import fitting
 
-LPBS_TESTS = ("career", "math", "science")
 _SWEEP = (0, 1, 2, 3, 5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 _LONGEST = 12  # steps of a default sweep
 Doubles = NDArray[np.float64]
@@ -138,9 +137,9 @@ class Bench:
         """A row for each strategy and measure."""
         measured = self.measure([strategy.variant for strategy in chosen])
         return [
-            {**strategy.row(), **named(key), **found.to_json()}
+            {**strategy.row(), "measure": measure, **found.to_json()}
             for strategy, all_found in zip(chosen, measured, strict=True)
-            for key, found in all_found.items()
+            for measure, found in all_found.items()
         ]
 
     def measure(self, variants: Sequence[Variant]) -> list[Measured]:
@@ -161,12 +160,7 @@ class Bench:
         if not (set(PRONOUNS[0]) <= set(self.test.A) and set(PRONOUNS[1]) <= set(self.test.B)):
             reason = f"the shipped LPBS tests ask about she and he, not about {self.test.name}"
             return [{"lpbs": Measurement.missing("lpbs", reason, neutral=0.0)} for _ in variants]
-        tests = [load_words(name) for name in LPBS_TESTS]
-        asked = [ask_lpbs(self.model, test, variants, resampling=self.resampling) for test in tests]
-        return [
-            {f"lpbs/{name}": values[i] for name, values in zip(LPBS_TESTS, asked, strict=True)}
-            for i in range(len(variants))
-        ]
+        return [{m.name: m for m in found} for found in ask_lpbs_tests(self.model, variants, self.resampling)]
 
     def fluency(self, variants: Sequence[Variant]) -> list[Measured]:
         """Perplexity, and how it changed against the untouched model on the same sentences."""
@@ -184,9 +178,3 @@ class Bench:
             }
             for texts in values
         ]
-
-
-def named(key: str) -> Row:
-    """What a key of Measured says, as columns of a row."""
-    measure, _, test = key.partition("/")
-    return {"measure": measure, "test": test} if test else {"measure": measure}
