@@ -43,7 +43,7 @@ def test_sentences_are_split_where_a_reader_would(text: str, expected: list[str]
     assert list(split_sentences(text.splitlines(keepends=True))) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(["She left", " early", ". ", "It rained. ", "\n", "and so", " Mr. Hall "]), max_size=40),
     st.integers(1, 9),
