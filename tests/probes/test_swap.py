@@ -55,6 +55,8 @@ def test_at_least_150_sentences_are_labeled_and_at_most_3_are_known_to_fail() ->
     ("source", "target"),
     [
         ("HER mother lost Her keys.", "HIS father lost His keys."),
+        ("She brought her coffee to the office.", "He brought his coffee to the office."),
+        ("He asked her questions and called her names.", "She asked him questions and called him names."),
         ("She's late, she'd said, but she'll come.", "He's late, he'd said, but he'll come."),
         ("She’s my mother-in-law’s aunt.", "He’s my father-in-law’s uncle."),
         ("the women's club and the girls' school", "the men's club and the boys' school"),

@@ -187,7 +187,9 @@ def _speech(a: Around) -> bool | None:
 
 
 def _naming(a: Around) -> bool | None:
-    """named her Maria, appointed her captain of the team."""
+    """named her Maria, appointed her captain of the team, called her names."""
+    if a.before in ("call", "calls", "called", "calling") and a.after[0] == "names":
+        return False
     elected = _is(a.before, "elect") and _is(a.after[0], "role") and _ends(a.after[1])
     return False if elected or (a.proper and _is(a.before, "name")) else None
 
@@ -197,7 +199,8 @@ def _giving(a: Around) -> bool | None:
     amount = word == NUMBER or _is(word, "amount") or (word == SUM and _ends(then))
     if amount and then == "times":  # struck her three times
         return _is(a.before, "preposition")
-    given = amount and (_is(a.before, "give") or (_is(a.before, "take") and _is(then, "time")))
+    moved = then == "to" and _is(a.after[2], "article")  # brought her coffee to the office
+    given = amount and not moved and (_is(a.before, "give") or (_is(a.before, "take") and _is(then, "time")))
     granted = _is(a.before, "grant") and word != PERSON
     praised = _is(a.before, "earn") and (_is(word, "praise") or _is(then, "praise"))
     ranked = _is(a.before, "rank") and _ends(then)
