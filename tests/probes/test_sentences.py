@@ -133,7 +133,7 @@ def test_groups_agree_with_the_shipped_gender_list():
 def test_articles_agree_in_the_original_and_in_the_counter():
     sentences = shipped_counter_sentences()
     assert any(" an engineer" in s.text for s in sentences)
-    assert any(s.text.startswith("An emotional ") for s in sentences)
+    assert any(" an emotional " in s.text for s in sentences)
     for s in sentences:
         assert disagreeing_articles(s.text) == disagreeing_articles(s.counter) == [], s.text
 
@@ -212,6 +212,7 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
         ("Yesterday the diva was gentle to everyone.", "the attribute word has no counterpart"),
         ("Yesterday Queen Elizabeth thanked the nurse warmly.", "the attribute word is part of a name"),
         ("A gentle Queen Anne ruled the country.", "the attribute word is part of a name"),
+        ("In no man's land stood a bold tree.", "the attribute word names nobody"),
         ("A nurse slept.", "fewer than 4 or more than 60 words"),
         ("A nurse slept on the sofa.", "no attribute word or no target word"),
         ("The woman slept on the sofa.", "no attribute word or no target word"),
@@ -325,8 +326,9 @@ def test_lpbs_spans_hold_the_mask_and_the_target(mask):
 
 
 def test_lpbs_targets_read_as_english():
-    texts = {s.text for s in lpbs_sentences(["children", "NASA"], "[MASK]")}
-    assert {"[MASK] asked about the children.", "[MASK] asked about NASA."} <= texts
+    texts = {s.text for s in lpbs_sentences(["children", "NASA", "algebra"], "[MASK]")}
+    told = ("the children", "NASA", "algebra")
+    assert {f"[MASK] asked about {topic}." for topic in told} <= texts
     texts = {s.text for s in lpbs_sentences(["engineer", "nurse"], "[MASK]", "person")}
     assert {"[MASK] is an engineer.", "[MASK] is a nurse."} <= texts
     assert "[MASK] is very gentle." in {s.text for s in lpbs_sentences(["gentle"], "[MASK]", "trait")}

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from levelhead.probes.english import Token, classes
+from levelhead.probes.english import Token, classes, tokenize
 
 Gender = Literal["F", "M"]
 
@@ -94,6 +94,16 @@ def in_phrase(tokens: Sequence[Token], i: int) -> bool:
         return first >= 0 and [t.text.lower().replace("’", "'") for t in there] == words
 
     return any(holds(words, place) for words, place in _phrases().get(tokens[i].text.lower(), ()))
+
+
+def names_nobody(text: str, start: int) -> bool:
+    """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, oh boy, the PA."""
+    tokens = tokenize(text)
+    i = next((i for i, token in enumerate(tokens) if token.start == start), None)
+    if i is None:
+        return False
+    letters = tokens[i].text
+    return in_phrase(tokens, i) or (letters.isupper() and len(letters) == 2 and not text.isupper())
 
 
 def name_row(token: Token) -> Row | None:

@@ -22,6 +22,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.cloze_articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import corpus_sentences
+from levelhead.probes.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
 Span = tuple[int, int]  # first character, one past the last
@@ -104,7 +105,7 @@ def _filled(template: str, words: Mapping[str, str]) -> tuple[str, dict[str, Spa
         word = words[slot[1]]
         if _ARTICLE.search(text) and article(word) == "an":
             text = _ARTICLE.sub(r"\1n ", text)
-        if word[0].isupper():  # a proper name: "the children", but "NASA"
+        if word[0].isupper() or word in _toml("lpbs.toml")["bare"]:  # "the children", but "NASA" and "algebra"
             text = text.removesuffix("the ")
         spans[slot[1]] = (len(text), len(text) + len(word))
         text += word if text else word[0].upper() + word[1:]
@@ -249,6 +250,8 @@ def _blemish(sentence: StereotypeSentence) -> str | None:
     """What would make the counter sentence no English although nothing but one word changed."""
     start, end = sentence.attribute_span
     before, after = sentence.text[:start], sentence.text[end:]
+    if names_nobody(sentence.text, start):
+        return "the attribute word names nobody"  # a bachelor's degree
     if _ARTICLE.search(before):
         counter = sentence.counter[slice(*sentence.counter_attribute_span)]
         if article(sentence.text[start:end]) != article(counter):
