@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from levelhead import __version__
 from levelhead.cli.app import COMMANDS, app, main
+from levelhead.errors import BadProbe, BadRun
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
+from levelhead.report import figures_compare, figures_counteracts, figures_heads
+from levelhead.runs import Run
+from tests.report.synthetic import write_heads, write_prompts
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -144,3 +150,56 @@ def test_mistakes_give_one_line_and_exit_1(
     assert says in said.err
     assert said.out == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_a_negative_seed_is_refused_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BadProbe, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"):
+        Resampling(seed=-1)
+    assert call(monkeypatch, "lpbs", "lh:bert-mini", "--seed", "-1") in (1, 2)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_heads(tmp_path / "run")
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.chdir(tmp_path)
+    for place in ("taken/report.html", "."):
+        assert call(monkeypatch, "report", str(run), "-o", place) == 1
+        assert re.fullmatch(rf"levelhead: Cannot write {place}: [^\n]+\n", capsys.readouterr().err)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "taken"}
+
+
+def _comparison(folder: Path) -> Path:
+    scores = [{"number": n, "layer": 1, "head": head, "score": n - head} for n in (1, 2) for head in (1, 2)]
+    told = {"layers": 1, "heads": 2, "value": 0.5, "biased": 1}
+    with Run.open(folder, {"study": "compare_heads", "top": 1, "test": "gender"}) as run:
+        run.result("models", lambda: [{"model": name, **told} for name in ("base", "chat")])
+        run.result("scores", lambda: scores)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "draw"),
+    [
+        (write_heads, figures_heads.write_figures),
+        (_comparison, figures_compare.write_figures),
+        (write_prompts, figures_counteracts.counteracts_figures),
+    ],
+)
+def test_figures_that_cannot_be_written_are_one_line_and_leave_no_halves(
+    make: Callable[[Path], Path], draw: Callable[[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    run = make(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(BadRun, match=r"^Cannot write [^\n]*\.svg: No space left on device\. [^\n]*$"):
+            draw(run)
+    assert not list((run / "figures").iterdir())
+    assert all(path.read_text(encoding="utf-8").startswith("<svg") for path in draw(run))

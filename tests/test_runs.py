@@ -156,10 +156,11 @@ def test_a_result_that_fails_leaves_nothing_and_can_be_tried_again(tmp_path: Pat
         assert run.result("k", lambda: {"value": 1}) == [{"value": 1}]
 
 
-def test_a_full_disk_takes_back_the_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
+
+def test_a_full_disk_takes_back_the_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Run.open(tmp_path, SETTINGS) as run:
         run.result("a", lambda: {"value": 1})
         before = contents(tmp_path)
@@ -167,6 +168,41 @@ def test_a_full_disk_takes_back_the_half_line(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(BadRun, match="No space left"):
             run.result("b", lambda: {"value": 2})
     assert contents(tmp_path) == before
+
+
+def test_a_full_disk_is_one_line_for_settings_and_for_artifacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert "settings.json: No space left on device. Make room" in refusal(tmp_path, SETTINGS)
+    assert contents(tmp_path) == {}
+    with Run.open(tmp_path, SETTINGS) as run:
+        before = contents(tmp_path)
+        for write in (full, lambda path: path.write_text("half") and full()):
+            with pytest.raises(BadRun, match=r"^Cannot write [^\n]*words\.json: No space left on device\. [^\n]*$"):
+                run.artifact("words.json", write)
+        assert contents(tmp_path) == before
+
+
+def test_a_place_that_cannot_be_written_is_one_line_that_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Run.open(tmp_path, SETTINGS) as run:
+        (tmp_path / "figures").write_text("a file")
+        (tmp_path / "table.csv").mkdir()
+        (tmp_path / "results.jsonl").mkdir()
+        for name in ("figures/heads.svg", "table.csv"):
+            with pytest.raises(BadRun, match=rf"^Cannot write [^\n]*{name}: [^\n]*$"):
+                run.artifact(name, lambda path: path.write_text("whole"))
+        with pytest.raises(BadRun, match=r"^Cannot write [^\n]*results\.jsonl: Is a directory\. [^\n]*$"):
+            run.result("a", lambda: {"value": 1})
+    assert not list(tmp_path.glob(".tmp-*"))
+    assert "Cannot write" in refusal(tmp_path / "figures" / "run", SETTINGS)
+    monkeypatch.chdir(tmp_path)
+    for path in (tmp_path / "figures" / "page.html", tmp_path / "table.csv", Path()):
+        with pytest.raises(BadRun, match=r"^Cannot write"):
+            runs.write_whole(path, lambda work: work.write_text("whole"))
 
 
 # --- settings

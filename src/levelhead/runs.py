@@ -15,11 +15,11 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from levelhead.errors import BadRun
@@ -70,17 +70,15 @@ class Run:
         folder = Path(folder).expanduser()
         asked = _plain({"settings": settings, "hashes": hashes or {}, "versions": versions()}, "settings")
         _check_place(folder, resume)
-        try:
+        with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
-        except OSError as error:
-            raise BadRun(f"Cannot write in {folder}: {error.strerror}. Give a folder that you may write.") from error
         try:
             if (folder / SETTINGS).exists():
                 _check_same(folder, _read_settings(folder), asked)
             else:
                 text = json.dumps(asked, indent=1, ensure_ascii=False) + "\n"
-                _write_whole(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
+                write_whole(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
             return cls(folder, lock, _recover(folder / RESULTS))
         except BaseException:
             os.close(lock)
@@ -101,10 +99,7 @@ class Run:
         inner = Path(os.path.normpath(name))
         if inner.is_absolute() or inner.parts[:1] in ((), ("..",)) or str(inner) in (SETTINGS, RESULTS, LOCK):
             raise BadRun(f"{name!r} is no name for a file of the run. Give another name, relative to its folder.")
-        path = self.folder / inner
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(path, write)
-        return path
+        return write_whole(self.folder / inner, write)
 
     def __contains__(self, key: str) -> bool:
         return key in self._results
@@ -118,9 +113,7 @@ class Run:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -189,14 +182,12 @@ def _check_same(folder: Path, there: Row, here: Row) -> None:
     old, new = dict(_leaves(there)), dict(_leaves(here))
     differ = [key for key in {**old, **new} if old.get(key) != new.get(key) or (key in old) != (key in new)]
     if differ:
-        told = "; ".join(
-            f"{key.removeprefix('settings.')} {_show(old, key)} there, {_show(new, key)} here" for key in differ[:3]
-        )
+        told = "; ".join(f"{k.removeprefix('settings.')} {_say(old, k)} there, {_say(new, k)} here" for k in differ[:3])
         more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
         raise BadRun(f"{folder} belongs to other settings: {told}{more}. Give a new folder, or the same settings.")
 
 
-def _show(leaves: Mapping[str, Any], key: str) -> str:
+def _say(leaves: Mapping[str, Any], key: str) -> str:
     return json.dumps(leaves[key], ensure_ascii=False)[:60] if key in leaves else "absent"
 
 
@@ -214,9 +205,7 @@ def _plain(value: Any, what: str) -> Any:
     try:
         return json.loads(json.dumps(value, default=_to_plain, ensure_ascii=False, allow_nan=False).encode())
     except (TypeError, ValueError) as error:
-        raise BadRun(
-            f"{what} cannot be stored: {error}. Use finite numbers, texts, lists, mappings, or None."
-        ) from error
+        raise BadRun(f"{what} cannot be stored: {error}. Use finite numbers, texts, lists, mappings, None.") from error
 
 
 def _to_plain(value: Any) -> Any:
@@ -253,9 +242,7 @@ def _read_results(path: Path) -> tuple[dict[str, list[Row]], int]:
             if key in results or not all(isinstance(row, dict) for row in rows):
                 raise ValueError(f"key {key!r} twice, or rows that are no mappings")
         except (ValueError, KeyError, TypeError) as error:
-            raise BadRun(
-                f"{path} is damaged at line {number} ({_short(error)}). Start again in a new folder."
-            ) from error
+            raise BadRun(f"{path} is damaged at line {number} ({_short(error)}). Start in a new folder.") from error
         results[key] = rows
     return results, whole
 
@@ -264,36 +251,49 @@ def _recover(path: Path) -> dict[str, list[Row]]:
     """Read results for going on: what a kill left of a last line is cut off."""
     results, whole = _read_results(path)
     if path.exists() and path.stat().st_size > whole:
-        os.truncate(path, whole)
+        with _writing(path):
+            os.truncate(path, whole)
     return results
 
 
 def _append(path: Path, line: bytes) -> None:
     """Append one line durably; when the disk is full, take back what was written of it."""
-    with path.open("ab", buffering=0) as file:
+    with _writing(path), path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
             rest = memoryview(line)
             while rest:
                 rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
-        except OSError as error:
+        except OSError:
             file.truncate(start)
-            raise BadRun(
-                f"Cannot write {path}: {error.strerror}. Make room, then run the same command again."
-            ) from error
+            raise
 
 
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a temporary file beside `path`; it gets its name after its bytes have reached the disk."""
-    work = path.with_name(TEMPORARY + path.name)
+    work = path.parent / f"{TEMPORARY}{path.name}"
     try:
-        write(work)
-        with work.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(work, path)
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(work)
+            with work.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(work, path)
     finally:
-        work.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            work.unlink()
+    return path
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A full disk or a place that is closed to us is one line."""
+    try:
+        yield
+    except OSError as error:
+        told = f"Cannot write {path}: {error.strerror or error}."
+        raise BadRun(f"{told} Make room, or give another place, and run the same command again.") from error
 
 
 def _short(error: Exception) -> str:

@@ -148,7 +148,7 @@ def test_bytes_that_are_not_utf8_do_not_enter_contexts(tmp_path: Path) -> None:
     path = tmp_path / "old.txt"
     path.write_bytes(TEXT.encode() + b"\nIn the caf\xe9 she was kind again.\n")
     index = corpus_contexts(SMALL, path)
-    assert index.skipped == {"not UTF-8": 1}
+    assert index.skipped == {"not UTF-8 text": 1}
     assert len(index) == 4
 
 
@@ -206,6 +206,22 @@ def test_a_set_without_any_word_in_the_corpus_is_one_clear_line(tmp_path: Path) 
         corpus_contexts(replace(SMALL, X=("tearful",)), corpus(tmp_path, TEXT))
 
 
+def test_the_line_says_what_was_left_out_of_the_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "old.txt"
+    path.write_bytes(TEXT.encode() + b"\nShe was tearful.\nThe caf\xe9 was tearful.\nA tearful caf\xe9.\n")
+    with pytest.raises(BadProbe, match=r"templates\. Left out: not UTF-8 text: 2, fewer than 4 words: 1\.$"):
+        corpus_contexts(replace(SMALL, X=("tearful",)), path)
+
+
+def test_the_only_sentence_of_a_set_in_other_bytes_is_named_as_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_bytes(TEXT.encode("utf-16"))
+    assert len(corpus_contexts(SMALL, path)) == 4
+    path.write_bytes(TEXT.encode("utf-16-le"))
+    with pytest.raises(BadProbe, match=r"no sentence can be read \(not UTF-8 text: 1\)"):
+        corpus_contexts(SMALL, path)
+
+
 def test_race_words_are_found_and_the_repeat_does_not_double_them(tmp_path: Path) -> None:
     text = "The Black senator spoke. An African scholar and a white banker listened to the runner.\n"
     index = corpus_contexts(load_words("race"), corpus(tmp_path, text))
@@ -217,10 +233,12 @@ def test_race_words_are_found_and_the_repeat_does_not_double_them(tmp_path: Path
 def test_a_corpus_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadProbe, match="no such corpus"):
         corpus_contexts(SMALL, tmp_path / "none.txt")
-    with pytest.raises(BadProbe, match=r"no \.txt file in this folder"):
+    with pytest.raises(BadProbe, match=r"no \.txt or \.jsonl file in this folder"):
         corpus_contexts(SMALL, tmp_path)
     with pytest.raises(BadProbe, match="0 contexts a word"):
         corpus_contexts(SMALL, corpus(tmp_path, TEXT), per_word=0)
+    with pytest.raises(BadProbe, match=r"^Seed -1 came; seeds are whole numbers from 0 on\.$"):
+        corpus_contexts(SMALL, corpus(tmp_path, TEXT), seed=-1)
 
 
 def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
@@ -267,6 +285,13 @@ def test_contexts_survive_a_file_byte_for_byte(tmp_path: Path) -> None:
     write_contexts(path, contexts)
     assert read_contexts(path) == contexts
     assert contexts_fingerprint(read_contexts(path)) == contexts_fingerprint(contexts)
+    assert [p.name for p in tmp_path.iterdir()] == ["contexts.jsonl"]
+
+
+def test_contexts_that_cannot_be_written_leave_no_half_file(tmp_path: Path) -> None:
+    (tmp_path / "contexts.jsonl").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_contexts(tmp_path / "contexts.jsonl", template_contexts(SMALL, n=2))
     assert [p.name for p in tmp_path.iterdir()] == ["contexts.jsonl"]
 
 

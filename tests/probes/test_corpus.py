@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelhead.errors import BadProbe
-from levelhead.probes.corpus import corpus_sentences, split_sentences
+from levelhead.probes.corpus import HEAD, corpus_sentences, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,110 @@ def test_a_line_without_any_full_stop_does_not_fill_the_memory() -> None:
     assert peak < 10_000_000
 
 
+def refusal(source: str | Path) -> str:
+    with pytest.raises(BadProbe) as caught:
+        list(corpus_sentences(source))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# ---- bytes
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_says_how_a_file_is_written(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "news.txt"
+    path.write_bytes("In the café she was kind.\nHe left…".encode(encoding))
+    assert list(corpus_sentences(path)) == ["In the café she was kind.", "He left…"]
+    path.write_bytes('{"text": "In the café she was kind."}\n'.encode(encoding))
+    assert list(corpus_sentences(path.rename(tmp_path / "news.jsonl"))) == ["In the café she was kind."]
+
+
+def test_a_big_endian_mark_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "news.txt").write_bytes(b"\xfe\xff" + "She left.".encode("utf-16-be"))
+    assert list(corpus_sentences(tmp_path / "news.txt")) == ["She left."]
+
+
+def test_sentences_with_bytes_that_are_not_utf8_reach_no_reader_and_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_bytes(b"She left. In the caf\xe9 it rained. He came\x00. They slept.\n")
+    skipped = Counter[str]()
+    assert list(corpus_sentences(tmp_path / "old.txt", skipped)) == ["She left.", "They slept."]
+    assert skipped == {"not UTF-8 text": 2}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_told_by_its_bytes(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "news.txt").write_bytes("She left.\nHe came.\n".encode(encoding))
+    assert "no sentence can be read (not UTF-8 text: " in refusal(tmp_path / "news.txt")
+
+
+def test_an_empty_file_says_that_it_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text(" \n")
+    assert "it is empty" in refusal(tmp_path / "empty.txt")
+
+
+# ---- rows
+
+
+def json_lines(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_of_json_lines_only_the_column_text_is_read(tmp_path: Path) -> None:
+    rows = [{"label": "a man was here", "text": "She left. He\ncame."}, {"label": "man", "text": "they slept"}]
+    assert list(corpus_sentences(json_lines(tmp_path / "a.jsonl", *rows))) == ["She left.", "He came.", "they slept"]
+
+
+def test_without_a_column_text_the_only_one_that_holds_text_is_read(tmp_path: Path) -> None:
+    rows = [{"id": 1, "note": None, "body": "She left."}, {"id": 2, "note": None}, {"id": 3, "body": 4}]
+    skipped = Counter[str]()
+    assert list(corpus_sentences(json_lines(tmp_path / "a.jsonl", *rows), skipped)) == ["She left."]
+    assert skipped == {"row without text": 2}
+
+
+def test_of_several_text_columns_none_is_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"title": "No", "body": "She left.", "n": 3}
+    hub(monkeypatch, [row])
+    for source, advice in [
+        (json_lines(tmp_path / "a.jsonl", row), 'Call the one to read "text".'),
+        ("hub:org/news", "Write hub:NAME/CONFIG:SPLIT:COLUMN."),
+    ]:
+        assert refusal(source) == f'{source}: no text column "text"; text columns: title, body. {advice}'
+
+
+def test_half_a_character_in_json_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(r'{"text": "She \ud83d left. He came."}')
+    assert list(corpus_sentences(path)) == ["He came."]
+
+
+@pytest.mark.parametrize("line", ["{half", "[1]", '"She left."', "[" * 100_000])
+def test_a_line_that_is_no_json_object_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "She left."}\n\n' + line)
+    assert "a.jsonl line 3: no JSON object" in refusal(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.TSV", "a.parquet", "a.txt.gz", "a.html"])
+def test_a_file_that_is_no_plain_text_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"man": "She left."}')
+    assert "is no plain text; save the texts as .txt, or as .jsonl" in refusal(tmp_path / name)
+
+
+def test_a_folder_reads_txt_and_jsonl_and_counts_data_of_other_kinds(tmp_path: Path) -> None:
+    json_lines(tmp_path / "b.jsonl", {"text": "he came"})
+    json_lines(tmp_path / "c.jsonl", {"body": "they slept"})
+    (tmp_path / "a.TXT").write_text("She left")
+    for name in ("d.csv", "e.json", "README.md"):
+        (tmp_path / name).write_text("a man, a plan")
+    skipped = Counter[str]()
+    assert list(corpus_sentences(tmp_path, skipped)) == ["She left", "he came", "they slept"]
+    assert skipped == {"file that is no plain text": 2}
+
+
+# ---- the hub
+
+
 def hub(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], known: str = "org/news") -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
@@ -101,6 +207,25 @@ def test_a_hub_dataset_is_streamed_by_name_config_split_and_column(monkeypatch: 
     assert calls == [("org/news", "en", "test", True)]
 
 
+@pytest.mark.parametrize("source", ["hub:org/news", "hub:org/news:train:text"])
+def test_a_null_cell_is_counted_and_no_other_column_is_read_in_its_place(
+    monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    texts = [None, "She left.", None, "It was late."]
+    hub(monkeypatch, [{"title": f"The man of row {i}", "text": text} for i, text in enumerate(texts)])
+    skipped = Counter[str]()
+    assert list(corpus_sentences(source, skipped)) == ["She left.", "It was late."]
+    assert skipped == {"row without text": 2}
+
+
+def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    nulls: list[dict[str, Any]] = [{"title": "No", "body": None}] * (HEAD + 5)
+    hub(monkeypatch, [*nulls, {"title": "No", "body": "She left."}])
+    assert list(corpus_sentences("hub:org/news:train:body")) == ["She left."]
+    hub(monkeypatch, nulls)
+    assert f"no sentence can be read (row without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
+
+
 def test_two_parts_are_tried_as_owner_and_name_and_then_as_name_and_config(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = hub(monkeypatch, [{"n": 3, "text": "She left."}], known="news")
     assert list(corpus_sentences("hub:news/en")) == ["She left."]
@@ -111,7 +236,8 @@ def test_hub_mistakes_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     hub(monkeypatch, [{"n": 3, "body": "She left."}])
     for source, expected in [
         ("hub:nothing", r"the dataset cannot be read \(Dataset nothing is not on the hub\)"),
-        ("hub:org/news:train:text", 'no text column "text" in this dataset; text columns: body'),
+        ("hub:org/news:train:text", 'no text column "text"; text columns: body'),
+        ("hub:org/news:train:n", 'no text column "n"; text columns: body'),
         ("hub:", "no dataset named"),
     ]:
         with pytest.raises(BadProbe, match=expected) as caught:

@@ -224,6 +224,15 @@ def test_every_skipped_sentence_has_its_reason(tmp_path, text, reason):
     assert found.skipped == {reason: 1}
 
 
+def test_sentences_with_bytes_that_are_not_utf8_are_counted_and_not_measured(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_bytes(b"Yesterday a woman became a nurse here.\nIn the caf\xe9 a woman became a nurse.\n")
+    found = extract_counter_sentences(GENDER, path)
+    assert [s.text for s in found] == ["Yesterday a woman became a nurse here."]
+    assert found.skipped == {"not UTF-8 text": 1}
+    assert found.read == 2
+
+
 def test_a_swap_that_would_break_the_article_is_skipped(tmp_path):
     test = WordTest("faith", ("imam",), ("pastor",), ("strict",), ("kind",), pairs=(("imam", "pastor"),))
     found = extract(tmp_path, "They met an imam who was strict.", "They said the imam was strict.", test=test)
@@ -262,6 +271,8 @@ def test_every_sentence_is_drawn_equally_often(tmp_path):
 def test_bad_requests_are_one_clear_line(tmp_path):
     with pytest.raises(BadProbe, match=r"^0 sentences were asked for"):
         extract(tmp_path, "Yesterday a woman became a nurse.", n=0)
+    with pytest.raises(BadProbe, match=r"^Seed -1 came"):
+        extract(tmp_path, "Yesterday a woman became a nurse.", seed=-1)
     with pytest.raises(BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"):
         extract(tmp_path, "Nothing of interest is in here.")
     with pytest.raises(BadProbe, match="swapping words needs pairs"):
@@ -306,7 +317,7 @@ def test_comments_of_redditbias_give_sentences_too(tmp_path):
 # --- LPBS
 
 
-@pytest.mark.parametrize("kind", ["topic", "person", "trait"])
+@pytest.mark.parametrize("kind", ["topic", "person", "trait", "words"])
 def test_at_least_5_templates_with_one_slot_each(kind):
     templates = lpbs_templates(kind)
     assert len({t.text for t in templates}) == len(templates) >= 5
@@ -328,14 +339,14 @@ def test_lpbs_spans_hold_the_mask_and_the_target(mask):
 def test_lpbs_targets_read_as_english():
     texts = {s.text for s in lpbs_sentences(["children", "NASA", "algebra"], "[MASK]")}
     told = ("the children", "NASA", "algebra")
-    assert {f"[MASK] asked about {topic}." for topic in told} <= texts
+    assert {f"Then [MASK] asked about {topic}." for topic in told} <= texts
     texts = {s.text for s in lpbs_sentences(["engineer", "nurse"], "[MASK]", "person")}
-    assert {"[MASK] is an engineer.", "[MASK] is a nurse."} <= texts
-    assert "[MASK] is very gentle." in {s.text for s in lpbs_sentences(["gentle"], "[MASK]", "trait")}
+    assert {"These days [MASK] is an engineer.", "These days [MASK] is a nurse."} <= texts
+    assert "At work [MASK] is very gentle." in {s.text for s in lpbs_sentences(["gentle"], "[MASK]", "trait")}
 
 
 def test_lpbs_refuses_a_missing_mask_and_an_unknown_kind():
     with pytest.raises(BadProbe, match="No mask token"):
         lpbs_sentences(["salary"], "")
-    with pytest.raises(BadProbe, match="'verb' is no kind of target; there are topic, person, trait"):
+    with pytest.raises(BadProbe, match="'verb' is no kind of target; there are topic, person, trait, words"):
         lpbs_templates("verb")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""SEAT, LPBS and fluency as they are asked of a model."""
+"""SEAT as it is asked of a model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.words import SentenceTest, load_seat_test, load_words
-from levelhead.studies.ask_words import ask_fluency, ask_lpbs, ask_seat, ask_sentence_seat, sentence_seat
+from levelhead.probes.words import SentenceTest, load_seat_test
+from levelhead.studies.ask_words import ask_seat, ask_sentence_seat, sentence_seat
 from levelhead.studies.word_table import word_table
 from tests.studies.word_lists import GENDER
-from tests.tiny import tiny
 
 SEAT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "seat"
 FEW = Resampling(resamples=100)
@@ -139,71 +138,3 @@ def test_words_without_context_are_counted_and_named() -> None:
     assert table.lost == 2
     with pytest.raises(BadProbe, match="none of the 6 words of Y"):
         word_table(GENDER, [c for c in contexts if c.group != "Y"])
-
-
-# ---- LPBS
-
-
-def test_lpbs_of_one_word_is_what_the_equation_says(bert: Model) -> None:
-    test = load_words("career")
-    found = ask_lpbs(bert, test, resampling=FEW)[0]
-    assert found.value is not None
-    assert found.n == len({*test.X, *test.Y})
-    bias = [_slow_bias(bert, word) for word in (*test.X[:2], *test.Y[:2])]
-    small = replace(test, X=test.X[:2], Y=test.Y[:2])
-    expected = (np.mean(bias[:2]) - np.mean(bias[2:])) / np.std(bias, ddof=1)
-    assert ask_lpbs(bert, small, resampling=FEW)[0].value == pytest.approx(expected, abs=1e-4)
-
-
-def _slow_bias(model: Model, target: str) -> float:
-    from levelhead.probes.sentences import lpbs_sentences
-
-    tokenizer, found = model.tokenizer, []
-    she, he = tokenizer.convert_tokens_to_ids(["she", "he"])
-    for sentence in lpbs_sentences([target], "[MASK]"):
-        start, end = sentence.target_span
-        pieces = len(tokenizer.tokenize(target))
-        hidden = sentence.text[:start] + " ".join(["[MASK]"] * pieces) + sentence.text[end:]
-        both = []
-        for text in (sentence.text, hidden):
-            ids = tokenizer(text, return_tensors="pt")
-            place = int((ids["input_ids"][0] == tokenizer.mask_token_id).nonzero()[0])
-            with torch.no_grad():
-                out = model.hf(**ids)
-            logits = out.prediction_logits if "prediction_logits" in out else out.logits
-            both.append(logits[0, place].log_softmax(-1))
-        found.append(float((both[0] - both[1])[she] - (both[0] - both[1])[he]))
-    return float(np.mean(found))
-
-
-def test_lpbs_of_a_causal_model_is_missing_with_its_reason(gpt: Model) -> None:
-    found = ask_lpbs(gpt, load_words("math"), [(), removed(gpt, [(0, 0)])])
-    assert [m.value for m in found] == [None, None]
-    assert "masked model" in found[0].reason
-
-
-# ---- fluency
-
-
-def test_removing_many_heads_costs_fluency(bert: Model, gpt: Model) -> None:
-    sentences = ["The train to the coast leaves at noon.", "She put the keys on the table and went to bed."]
-    for model, name in ((bert, "pppl"), (gpt, "perplexity")):
-        many = removed(model, [(layer, head) for layer in range(3) for head in range(model.heads)])
-        base, cut = ask_fluency(model, sentences, [(), many], resampling=FEW)
-        assert base.name == name
-        assert base.value is not None
-        assert cut.value is not None
-        assert cut.value > base.value > 1
-
-
-def test_an_encoder_without_a_language_head_has_no_fluency() -> None:
-    found = ask_fluency(tiny("bert", "base"), ["A nurse."])[0]
-    assert found.value is None
-    assert "predicts no tokens" in found.reason
-
-
-def test_a_text_that_does_not_fit_is_left_out_and_counted() -> None:
-    model = tiny("bert")
-    found = ask_fluency(model, ["The nurse said that she was tired.", "the nurse " * 60], resampling=FEW)[0]
-    assert found.value is not None
-    assert found.unscored["text longer than the model's positions"] == 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
 from rich.console import Console
@@ -17,6 +17,9 @@ from rich.table import Table
 
 from levelhead import __version__
 from levelhead.errors import LevelheadError
+
+if TYPE_CHECKING:
+    from levelhead.models.model import Model
 
 COMMANDS = ("models", "heads", "planted", "compare_heads", "projections", "counteracts", "debias", "audit", "report")
 
@@ -102,6 +105,13 @@ def main() -> None:
 def one_line(error: Exception) -> str:
     """An error as one line."""
     return " ".join(str(error).split())
+
+
+def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
+    """What a number of a single measure must carry to be trusted: the weights, the data and the versions behind it."""
+    from levelhead.runs import versions
+
+    return {"model": model.name, "fingerprint": model.fingerprint, "data": dict(data), "versions": versions()}
 
 
 def print_json(data: Any) -> None:

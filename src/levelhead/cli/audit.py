@@ -23,7 +23,7 @@ def audit(
     bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
     json: Json = False,
     *,
     loading: Loading,

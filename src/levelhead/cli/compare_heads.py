@@ -37,6 +37,8 @@ def _print(told: dict[str, Any]) -> None:
     print_table("Models side by side", columns, rows)
     for pair in told["pairs"]:
         print(f"{pair['model']} against {pair['base']}: {_in_words(pair)}")
+        if not pair["same_contexts"]:
+            print("The two runs read other contexts of the same words: a part of the difference is theirs.")
     print(f"Results and figures: {told['run']}")
 
 

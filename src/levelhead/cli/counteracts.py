@@ -30,7 +30,7 @@ def prompts(
     ] = None,
     recipe: Annotated[Path | None, typer.Option(help="Also ask with the edits of a recipe file on (TOML).")] = None,
     backgrounds: Annotated[int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the drawn backgrounds and of the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the drawn backgrounds and of the intervals.")] = 0,
     list_prompts: Annotated[bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")] = False,
     json: Json = False,
     *,

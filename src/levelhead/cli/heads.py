@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")]
-Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
 _SHOWN = 5  # heads at either end of the ranking
 
 
@@ -32,6 +32,7 @@ def heads(
         str | None,
         typer.Option(help="Stereotypes of the counter experiment: shipped, a text file or folder, hub:NAME."),
     ] = None,
+    top: Annotated[int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")] = 3,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -45,7 +46,7 @@ def heads(
     from levelhead.studies.heads import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
-    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, trim=trim, seed=seed)
+    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, top=top, trim=trim, seed=seed)
     model = load(name, **loading)
     run = find_heads(model, settings, out)
     told = _told(run)
@@ -164,12 +165,13 @@ def seat(
     """The original sentence-level SEAT of a test file."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
+    from levelhead.runs import file_hash
     from levelhead.studies.ask_words import sentence_seat
 
     model = load(name, **loading)
     found = sentence_seat(model, test, pooling, resampling=Resampling(seed=seed))  # type: ignore[arg-type]
     if json:
-        print_json({"model": model.name, **found.to_json()})
+        print_json({**provenance(model, {str(test): file_hash(test)}), **found.to_json()})
         return
     p = found.details.get("p_value")
     print(f"{model.name}, {test.stem}: {found}" + ("" if p is None else f", p {p:.2g}") + f", pooling {pooling}")
@@ -179,23 +181,30 @@ def seat(
 @loads
 def lpbs(
     name: ModelName,
-    tests: Annotated[str, typer.Option(help="Word lists, separated by commas.")] = "career,math,science",
+    tests: Annotated[
+        str, typer.Option(help="Word lists, separated by commas: career, math, science, gender, race, or your files.")
+    ] = "career,math,science",
+    templates: Annotated[
+        str | None, typer.Option(help="topic, person, trait or words. Default: topic for the first three, else words.")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """Log-probability bias scores of a masked model: do the words of X raise she over he more than those of Y?"""
+    """Log-probability bias scores of a masked model: do the words of X raise A over B more than those of Y?"""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.words import load_words
-    from levelhead.studies.ask_words import ask_lpbs
+    from levelhead.studies.ask_lpbs import ask_lpbs
 
     model = load(name, **loading)
     asked = [load_words(part.strip()) for part in tests.split(",") if part.strip()]
-    found = [(test, ask_lpbs(model, test, resampling=Resampling(seed=seed))[0]) for test in asked]
+    options: Any = {"kind": templates, "resampling": Resampling(seed=seed)}
+    found = [(test, ask_lpbs(model, test, **options)[0]) for test in asked]
     if json:
-        print_json([{"model": model.name, "test": test.name, **measured.to_json()} for test, measured in found])
+        about = [provenance(model, {test.name: test.fingerprint()}) for test, _ in found]
+        print_json([{**told, "test": t.name, **m.to_json()} for told, (t, m) in zip(about, found, strict=True)])
         return
     for test, measured in found:
         p = measured.details.get("p_value")
@@ -207,7 +216,7 @@ def lpbs(
 def fluency(
     name: ModelName,
     text: Annotated[str | None, typer.Option(help="A text file or folder, or hub:NAME. Default: ours.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many sentences of the text.")] = 1_000,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -217,9 +226,15 @@ def fluency(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.corpus import corpus_sentences
-    from levelhead.studies.ask_words import ask_fluency
+    from levelhead.probes.sentences import fluency_sentences
+    from levelhead.runs import text_hash
+    from levelhead.studies.ask_fluency import ask_fluency
 
     sentences = None if text is None else list(islice(corpus_sentences(text), limit))
     model = load(name, **loading)
     found = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
-    print_json({"model": model.name, **found.to_json()}) if json else print(f"{model.name}: {found}")
+    if json:
+        data = {text or "shipped": text_hash(sentences or fluency_sentences())}
+        print_json({**provenance(model, data), **found.to_json(), "limit": limit})
+        return
+    print(f"{model.name}: {found}")

@@ -17,12 +17,13 @@ def planted(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
     heads: Annotated[int, typer.Option(help="Heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
+    rise: Annotated[float, typer.Option(help="By how much each value plant alone raises |SEAT|.")] = 0.1,
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
     bias: Annotated[str, typer.Option(help="gender, or a word list with --sentences.")] = "gender",
     sentences: Annotated[
         str | None, typer.Option(help="Stereotype sentences: shipped, a text file or folder, hub:NAME.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -32,7 +33,7 @@ def planted(
     from levelhead.studies.planted import PlantedSettings, plant_and_find
 
     chosen = tuple(part.strip() for part in kinds.split(",") if part.strip())
-    settings = PlantedSettings(bias, heads, seeds, chosen, sentences=sentences, seed=seed)
+    settings = PlantedSettings(bias, heads, seeds, chosen, rise, sentences=sentences, seed=seed)
     model = load(name, **loading)
     run = plant_and_find(model, settings, out)
     told = {"run": str(run.folder), "settings": run.settings, "summary": run.results["summary"]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -22,7 +22,7 @@ Limit = Annotated[
     tuple[int, int] | None, typer.Option(metavar="N M", help="Ask N occupations in M contexts only; default 164 33.")
 ]
 Words = Annotated[tuple[str, str], typer.Option(metavar="F M", help="The gendered words of the hypotheses.")]
-Seed = Annotated[int, typer.Option(help="Seed of the intervals.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the intervals.")]
 
 
 @app.command()
@@ -48,7 +48,7 @@ def nsp(
     loaded = load(model, **loading)
     asking = ask_likelihood_triples if likelihood else ask_nsp
     found = asking(loaded, asked, resampling=Resampling(seed=seed))[0]
-    told = {"model": loaded.name, "fingerprint": loaded.fingerprint, "triples": asked.name, "problems": asked.problems}
+    told = {**provenance(loaded, {asked.name: asked.fingerprint}), "triples": asked.name, "problems": asked.problems}
     if json:
         print_json({**told, **found})
         return
@@ -78,12 +78,8 @@ def nli(
     loaded = load(model, **loading)
     found = ask_nli(loaded, probe, labels=labels, resampling=Resampling(seed=seed))[0]
     found["ability"] = ask_ability(loaded, able, labels=labels)[0]
-    told = {
-        "model": loaded.name,
-        "fingerprint": loaded.fingerprint,
-        "pairs": len(probe.pairs),
-        "ability_set": able.name,
-    }
+    hashes = {"occupation pairs": probe.fingerprint, able.name: able.fingerprint}
+    told = {**provenance(loaded, hashes), "pairs": len(probe.pairs), "ability_set": able.name}
     if json:
         print_json({**told, **found})
         return

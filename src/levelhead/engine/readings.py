@@ -235,8 +235,8 @@ def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
         causal
         and bos is not None
         and row.part[0] != -1
-        and model.config.bos_token_id == bos
         and _trained_with_bos(model)
+        and (model.max_tokens is None or len(row.ids) < model.max_tokens)
     ):
         first = np.zeros((1, 2), np.int32)
         row = Row(

@@ -33,8 +33,8 @@ class Resampling:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.resamples < 100 or not 0 < self.level < 1:
-            raise BadProbe(f"resamples={self.resamples}, level={self.level}: allowed are 100 or more, 0 < level < 1.")
+        if self.resamples < 100 or self.seed < 0 or not 0 < self.level < 1:
+            raise BadProbe(f"{self}: allowed are 100 or more resamples, a seed of 0 or more, 0 < level < 1.")
 
     def settings(self, method: str, items: str) -> dict[str, Any]:
         """What a result must state about its interval."""

@@ -37,3 +37,4 @@ class Edit(Protocol):
 
 
 Variant = tuple[Edit, ...]  # () is the untouched model
+UNTOUCHED: tuple[Variant, ...] = ((),)

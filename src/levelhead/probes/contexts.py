@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from levelhead.errors import BadProbe
-from levelhead.probes.corpus import corpus_sentences
+from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
 from levelhead.probes.words import WordTest
 
 MIN_WORDS, MAX_WORDS = 4, 60  # shorter lines are headings, longer ones tables or failed splits
@@ -65,7 +65,7 @@ class ContextIndex:
     missing: tuple[str, ...]  # listed words without any context
     found: Mapping[str, int]  # word -> sentences that hold it, before sampling
     sentences: int  # sentences of usable length
-    skipped: Mapping[str, int]  # reason -> sentences not used
+    skipped: Mapping[str, int]  # reason -> sentences, rows or files not used
     source: str
 
     def __len__(self) -> int:
@@ -175,20 +175,19 @@ class _Reservoir:
 def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed: int = 0) -> ContextIndex:
     """Sentences of a corpus around each word of a test, at most per_word of them, in one pass over the corpus.
 
-    source: a text file, a folder of .txt files, `hub:NAME` or `hub:NAME/CONFIG:SPLIT:COLUMN`.
+    source: a text or .jsonl file, a folder of them, `hub:NAME` or `hub:NAME/CONFIG:SPLIT:COLUMN`.
     A sentence with several listed words is a context of each; where a word comes twice, the later place is read,
     because more stands before it. Sentences of fewer than 4 or more than 60 words are skipped and counted.
     """
-    if per_word < 1:
-        raise BadProbe(f"{per_word} contexts a word were asked for; it takes at least 1.")
+    check_sample(per_word, seed, "contexts a word")
     listed = [(group, word) for group, words in test.groups().items() for word in dict.fromkeys(words)]
     kept = {key: _Reservoir(per_word, seed, key) for key in dict.fromkeys(_fold(surface(w)) for _, w in listed)}
     finder = WordFinder(kept)
     used, skipped = 0, Counter[str]()
-    for sentence in corpus_sentences(source):
+    for sentence in corpus_sentences(source, skipped):
         count, hits = finder.find(sentence)
-        if reason := _unusable(sentence, count):
-            skipped[reason] += 1
+        if not MIN_WORDS <= count <= MAX_WORDS:
+            skipped[f"fewer than {MIN_WORDS} words" if count < MIN_WORDS else f"more than {MAX_WORDS} words"] += 1
             continue
         used += 1
         for key, start, end in {hit[0]: hit for hit in hits}.values():
@@ -196,28 +195,23 @@ def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed
     contexts = tuple(
         Context(word, group, *place) for group, word in listed for place in kept[_fold(surface(word))].kept()
     )
-    _refuse_empty_groups(test, contexts, source)
+    _refuse_empty_groups(test, contexts, source, skipped)
     found = {word: kept[_fold(surface(word))].found for _, word in listed}
     missing = tuple(word for word, n in found.items() if n == 0)
     return ContextIndex(contexts, missing, found, used, dict(skipped), str(source))
 
 
-def _unusable(sentence: str, words: int) -> str:
-    if words < MIN_WORDS:
-        return f"fewer than {MIN_WORDS} words"
-    if words > MAX_WORDS:
-        return f"more than {MAX_WORDS} words"
-    return "not UTF-8" if "\ufffd" in sentence else ""
-
-
-def _refuse_empty_groups(test: WordTest, contexts: Iterable[Context], source: str | Path) -> None:
+def _refuse_empty_groups(
+    test: WordTest, contexts: Iterable[Context], source: str | Path, skipped: Counter[str]
+) -> None:
     present = {context.group for context in contexts}
+    left = f" Left out: {top_reasons(skipped)}." if skipped else ""
     for (group, words), label in zip(test.groups().items(), test.labels, strict=True):
         if group not in present:
             shown = ", ".join(f'"{w}"' for w in words[:3]) + (" …" if len(words) > 3 else "")
             raise BadProbe(
                 f"{source}: no usable sentence holds any of the {len(words)} words of {group} ({label}: {shown}). "
-                "Use a larger corpus, other words, or the templates."
+                f"Use a larger corpus, other words, or the templates.{left}"
             )
 
 
@@ -229,9 +223,12 @@ def write_contexts(path: str | Path, contexts: Iterable[Context]) -> None:
     """Contexts as JSON lines (word, group, text, start, end); the file appears whole or not at all."""
     path = Path(path)
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as handle:
-        handle.writelines(_line(context) for context in contexts)
-    part.replace(path)
+    try:
+        with part.open("w", encoding="utf-8") as handle:
+            handle.writelines(_line(context) for context in contexts)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_contexts(path: str | Path) -> list[Context]:

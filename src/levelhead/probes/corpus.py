@@ -1,18 +1,37 @@
-"""Sentences of a text file, a folder of .txt files or a hub dataset, one after the other, never all in memory."""
+"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, one by one, never all in memory."""
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadProbe
 
 PIECE = 1 << 16  # characters read at once; a text without line breaks comes in pieces of this size
+HEAD = 100  # rows that are looked at to see which columns hold text
 HUB = "hub:"
+COLUMN = "text"
+NOT_TEXT, NO_CELL, OTHER_FILE = "not UTF-8 text", "row without text", "file that is no plain text"
 _PARAGRAPH_END = ("\n", "\n")  # the first closes a last line without a line break, the second is an empty line
 
+_ROWS = ".jsonl"
+_NO_PLAIN_TEXT = {
+    ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".xml", ".html", ".htm", ".pdf", ".doc", ".docx", ".odt",
+    ".rtf", ".epub", ".xls", ".xlsx", ".db", ".sqlite", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".tar",
+}  # fmt: skip
+_BOMS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",  # before UTF-16, whose mark begins like theirs
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+
+_UNREADABLE = re.compile("[\0\ufffd\ud800-\udfff]")  # UTF-16 without a mark, undecodable bytes, halves of a character
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+")
 _OPENING = "\"'“‘(["
 _ABBREVIATION = re.compile(
@@ -22,14 +41,46 @@ _ABBREVIATION = re.compile(
 )
 
 
-def corpus_sentences(source: str | Path) -> Iterator[str]:
-    """Every sentence of a source, in order, with single spaces.
+def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) -> Iterator[str]:
+    """Every sentence of a source that can be read, in order, with single spaces; a source without any is an error.
 
-    source: a text file, a folder (its .txt files, sorted by path), or `hub:NAME`, `hub:NAME/CONFIG:SPLIT:COLUMN`.
+    source: a text file, a .jsonl file (the column `text`, else the only one that holds text), a folder (its .txt and
+    .jsonl files, sorted by path), or `hub:NAME`, `hub:NAME/CONFIG:SPLIT:COLUMN`.
+    skipped: counts, reason by reason, what is left out while the sentences are read.
     """
+    skipped = Counter() if skipped is None else skipped
     if isinstance(source, str) and source.startswith(HUB):
-        return split_sentences(_hub_lines(source))
-    return split_sentences(_file_lines(_text_files(Path(source).expanduser())))
+        lines = _hub_lines(source, skipped)
+    else:
+        lines = _file_lines(_corpus_files(Path(source).expanduser(), skipped), skipped)
+    return _readable(source, split_sentences(lines), skipped)
+
+
+def _readable(source: str | Path, sentences: Iterable[str], skipped: Counter[str]) -> Iterator[str]:
+    found = False
+    for sentence in sentences:
+        if _UNREADABLE.search(sentence):
+            skipped[NOT_TEXT] += 1
+        else:
+            found = True
+            yield sentence
+    if not found:
+        raise BadProbe(
+            f"{source}: no sentence can be read ({top_reasons(skipped) or 'it is empty'}). Give text, saved as UTF-8."
+        )
+
+
+def top_reasons(skipped: Counter[str]) -> str:
+    """The three commonest reasons with their counts."""
+    return ", ".join(f"{reason}: {count}" for reason, count in skipped.most_common(3))
+
+
+def check_sample(n: int, seed: int, what: str) -> None:
+    """Refuse a sample of nothing, and a seed that no generator takes."""
+    if n < 1:
+        raise BadProbe(f"{n} {what} were asked for; it takes at least 1.")
+    if seed < 0:
+        raise BadProbe(f"Seed {seed} came; seeds are whole numbers from 0 on.")
 
 
 def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
@@ -84,29 +135,90 @@ def _abbreviated(text: str, match: re.Match[str]) -> bool:
     return _ABBREVIATION.fullmatch(last.lstrip(_OPENING)) is not None
 
 
-def _text_files(path: Path) -> list[Path]:
+def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        files = [file for file in inside if file.suffix.lower() in (".txt", _ROWS)]
+        if left := sum(file.suffix.lower() in _NO_PLAIN_TEXT for file in inside):
+            skipped[OTHER_FILE] += left
         if not files:
-            raise BadProbe(f"{path}: no .txt file in this folder; name a text file or a folder of .txt files.")
+            raise BadProbe(f"{path}: no .txt or .jsonl file in this folder; save the texts as one of them.")
         return files
     if not path.is_file():
-        raise BadProbe(f"{path}: no such corpus; name a text file, a folder of .txt files or {HUB}NAME.")
+        raise BadProbe(f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME.")
+    if path.suffix.lower() in _NO_PLAIN_TEXT:
+        raise BadProbe(
+            f"{path}: a {path.suffix} file is no plain text; save the texts as .txt, or as {_ROWS} with one "
+            f'{{"{COLUMN}": "..."}} a line.'
+        )
     return [path]
 
 
-def _file_lines(files: list[Path]) -> Iterator[str]:
+def _file_lines(files: list[Path], skipped: Counter[str]) -> Iterator[str]:
     for file in files:
         try:
-            with file.open(encoding="utf-8-sig", errors="replace") as handle:
-                while piece := handle.readline(PIECE):
-                    yield piece
+            with file.open(encoding=_encoding(file), errors="replace") as handle:
+                if file.suffix.lower() == _ROWS:
+                    advice = f'Call the one to read "{COLUMN}".'
+                    yield from _column_lines(_json_rows(file, handle), str(file), "", advice, skipped)
+                else:
+                    yield from iter(partial(handle.readline, PIECE), "")
         except OSError as error:
             raise BadProbe(f"{file}: cannot be read ({error.strerror}).") from None
         yield from _PARAGRAPH_END
 
 
-def _hub_lines(source: str) -> Iterator[str]:
+def _encoding(file: Path) -> str:
+    """What the byte order mark says; UTF-8, with or without its own mark, where there is none."""
+    with file.open("rb") as handle:
+        start = handle.read(4)
+    return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
+
+
+def _json_rows(file: Path, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise BadProbe(f'{file} line {number}: no JSON object; each line is one, like {{"{COLUMN}": "..."}}.')
+            yield row
+
+
+def _column_lines(
+    rows: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str, skipped: Counter[str]
+) -> Iterator[str]:
+    """Lines of one column of rows, the same for all of them; cells that are not text are counted and not read."""
+    rows = iter(rows)
+    head = list(islice(rows, HEAD))
+    column = _column(head, where, asked, advice) if head else ""
+    for row in chain(head, rows):
+        cell = row.get(column)
+        if not isinstance(cell, str):
+            skipped[NO_CELL] += 1
+            continue
+        yield from cell.splitlines(keepends=True)
+        yield from _PARAGRAPH_END
+
+
+def _column(head: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str) -> str:
+    """The column asked for; else `text`; else the only one that holds text. A column of nulls may yet hold some."""
+    kinds: dict[str, set[type]] = {}
+    for row in head:
+        for key, cell in row.items():
+            kinds.setdefault(key, set()).add(type(cell))
+    texts = [key for key, types in kinds.items() if str in types]
+    wanted = asked or COLUMN
+    if wanted in texts or kinds.get(wanted) == {type(None)}:
+        return wanted
+    if not asked and len(texts) == 1:
+        return texts[0]
+    raise BadProbe(f'{where}: no text column "{wanted}"; text columns: {", ".join(texts) or "none"}. {advice}')
+
+
+def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
     """Lines of a column of a streamed hub dataset; `datasets` is imported only here, when asked for."""
     try:
         from datasets import load_dataset
@@ -117,9 +229,7 @@ def _hub_lines(source: str) -> Iterator[str]:
         raise BadProbe(f"{source!r}: no dataset named; write {HUB}NAME or {HUB}NAME/CONFIG:SPLIT:COLUMN.")
     try:
         rows = _hub_rows(load_dataset, name, split or "train")
-        for row in rows:
-            yield from _hub_text(source, row, column).splitlines(keepends=True)
-            yield from _PARAGRAPH_END
+        yield from _column_lines(rows, source, column, f"Write {HUB}NAME/CONFIG:SPLIT:COLUMN.", skipped)
     except BadProbe:
         raise
     except Exception as error:  # the hub's libraries raise errors of many unrelated kinds
@@ -143,14 +253,3 @@ def _hub_rows(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, An
             if i == len(attempts) - 1:
                 raise
     return ()
-
-
-def _hub_text(source: str, row: dict[str, Any], column: str) -> str:
-    texts = [key for key, value in row.items() if isinstance(value, str)]
-    chosen = column or ("text" if "text" in texts else next(iter(texts), ""))
-    if chosen not in texts:
-        raise BadProbe(
-            f'{source}: no text column "{column}" in this dataset; text columns: {", ".join(texts) or "none"}. '
-            f"Write {HUB}NAME/CONFIG:SPLIT:COLUMN."
-        )
-    return str(row[chosen])

@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 from levelhead.errors import BadProbe
 from levelhead.probes.cloze_articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
-from levelhead.probes.corpus import corpus_sentences
+from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
 from levelhead.probes.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
 Span = tuple[int, int]  # first character, one past the last
 Group = Literal["A", "B"]
-Kind = Literal["topic", "person", "trait"]
+Kind = Literal["topic", "person", "trait", "words"]
 
 _DATA = Path(__file__).parent / "data" / "sentences"
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -163,8 +163,8 @@ class CounterExtraction:
 
     sentences: tuple[StereotypeSentence, ...]  # distinct; at most n
     found: Mapping[str, int]  # group -> usable sentences before sampling, repeats included
-    read: int  # sentences of the corpus
-    skipped: Mapping[str, int]  # reason -> sentences
+    read: int  # what was found and what was skipped
+    skipped: Mapping[str, int]  # reason -> sentences, rows or files
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -180,15 +180,12 @@ def extract_counter_sentences(test: WordTest, source: str | Path, n: int = 500, 
     sentences the corpus holds, not on their order. Of several counterparts the list's first is taken; her, hers, him
     and his are skipped: their counterpart depends on grammar. A corpus without a usable sentence is an error.
     """
-    if n < 1:
-        raise BadProbe(f"{n} sentences were asked for; it takes at least 1.")
+    check_sample(n, seed, "sentences")
     sieve = _Sieve(test)
     heap: list[tuple[int, str, StereotypeSentence]] = []
-    kept: set[str] = set()
-    found, skipped = Counter({"A": 0, "B": 0}), Counter[str]()
-    for text in corpus_sentences(source):
-        sentence = sieve(text)
-        if isinstance(sentence, str):
+    kept, found, skipped = set[str](), Counter({"A": 0, "B": 0}), Counter[str]()
+    for text in corpus_sentences(source, skipped):
+        if isinstance(sentence := sieve(text), str):
             skipped[sentence] += 1
             continue
         found[sentence.group] += 1
@@ -200,8 +197,8 @@ def extract_counter_sentences(test: WordTest, source: str | Path, n: int = 500, 
         if len(heap) > n:
             kept.remove(heapq.heappop(heap)[1])
     if not heap:
-        reasons = ", ".join(f"{reason}: {count}" for reason, count in skipped.most_common(3)) or "it is empty"
-        raise BadProbe(f"{source}: no counter-stereotype with words of {test.name} ({reasons}); use a larger corpus.")
+        told = f"{source}: no counter-stereotype with words of {test.name} ({top_reasons(skipped)})"
+        raise BadProbe(f"{told}; use a larger corpus.")
     chosen = tuple(sentence for *_, sentence in sorted(heap, key=lambda item: item[:2], reverse=True))
     return CounterExtraction(chosen, dict(found), found.total() + skipped.total(), dict(skipped.most_common()))
 
@@ -267,7 +264,7 @@ def _key(word: str) -> str:
 
 @dataclass(frozen=True)
 class LpbsTemplate:
-    """A sentence with {attribute}, where a model chooses between she and he, and {target}, the word asked about."""
+    """A sentence with {attribute}, where a model chooses (she or he), and {target}, the word asked about."""
 
     text: str
     kind: Kind
@@ -285,7 +282,7 @@ class LpbsSentence:
 
 
 def lpbs_templates(kind: Kind = "topic") -> tuple[LpbsTemplate, ...]:
-    """Templates for one kind of target: topic (salary, poetry, NASA), person (nurse), trait (gentle)."""
+    """Templates for one kind of target: topic (salary, poetry, NASA), person (nurse), trait (gentle), words (any)."""
     if kind not in get_args(Kind):
         raise BadProbe(f"{kind!r} is no kind of target; there are {', '.join(get_args(Kind))}.")
     return tuple(LpbsTemplate(text, kind) for text in _toml("lpbs.toml")[kind])

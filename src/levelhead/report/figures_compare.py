@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import altair as alt
 
 from levelhead.errors import BadRun
 from levelhead.report.charts import DIVERGING, INK, SEQUENTIAL, finished, save_svg
-from levelhead.runs import Row, RunData, read_run
+from levelhead.runs import Row, RunData, read_run, write_whole
 
 _CELL = 18  # pixels of a heat map's cell
 _WIDEST = 4  # models in a row
@@ -21,18 +22,10 @@ def write_figures(folder: str | Path) -> list[Path]:
     run = read_run(folder)
     if run.settings.get("study") != "compare_heads" or "scores" not in run.results:
         raise BadRun(f"{folder} is not a comparison. Give the folder that `levelhead compare-heads` wrote.")
-    (run.folder / "figures").mkdir(exist_ok=True)
-    written = []
-    for name, signed in (("side-by-side", False), ("side-by-side-signed", True)):
-        path = run.folder / "figures" / f"{name}.svg"
-        work = path.with_name(f".tmp-{path.name}")
-        try:
-            save_svg(side_by_side(run, signed), work)
-            work.replace(path)
-        finally:
-            work.unlink(missing_ok=True)
-        written.append(path)
-    return written
+    return [
+        write_whole(run.folder / "figures" / f"{name}.svg", partial(save_svg, side_by_side(run, signed)))
+        for name, signed in (("side-by-side", False), ("side-by-side-signed", True))
+    ]
 
 
 def side_by_side(run: RunData, signed: bool = False) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import altair as alt
 
 from levelhead.errors import BadRun
 from levelhead.report.charts import FEMALE, INK, MALE, MUTED, finished, save_svg
-from levelhead.runs import RunData, read_run
+from levelhead.runs import RunData, read_run, write_whole
 
 UNTOUCHED = "base"
 BASE_KIND = "no knowledge (base)"
@@ -22,16 +23,12 @@ def counteracts_figures(folder: str | Path) -> list[Path]:
     data = read_run(folder)
     if data.settings.get("study") != "counteracts":
         raise BadRun(f"{folder} is not a run of `levelhead prompts`. Give the folder that it wrote.")
-    drawn: list[Path] = []
-    place = Path(data.folder) / "figures"
     charts: dict[str, Callable[[RunData, int], Any]] = {"masses": masses_chart, "margins": margins_chart}
-    for name, chart in charts.items():
-        for k in data.settings["ks"]:
-            place.mkdir(exist_ok=True)
-            path = place / f"counteracts-{name}-k{k}.svg"
-            save_svg(chart(data, k), path)
-            drawn.append(path)
-    return drawn
+    return [
+        write_whole(data.folder / "figures" / f"counteracts-{name}-k{k}.svg", partial(save_svg, chart(data, k)))
+        for name, chart in charts.items()
+        for k in data.settings["ks"]
+    ]
 
 
 def masses_chart(data: RunData, k: int) -> Any:

@@ -25,7 +25,7 @@ from levelhead.report.charts import (
     of_rows,
     save_svg,
 )
-from levelhead.runs import Row, RunData, read_run
+from levelhead.runs import Row, RunData, read_run, write_whole
 
 _CELL = 22  # pixels of a heat map's cell
 _CHAR, _WORD_GAP, _PANEL = 7.2, 12.0, 145  # the arcs figure: width of a letter, between words, height of a panel
@@ -45,8 +45,7 @@ def write_figures(folder: str | Path) -> list[Path]:
         writers[name] = partial(_write_chart, chart, subtitle)
     if example := run.results.get("counter/example"):
         writers["example"] = lambda path: path.write_text(arcs(example), encoding="utf-8")
-    (run.folder / "figures").mkdir(exist_ok=True)
-    return [_write(run.folder / "figures" / f"{name}.svg", write) for name, write in writers.items()]
+    return [write_whole(run.folder / "figures" / f"{name}.svg", write) for name, write in writers.items()]
 
 
 def _charts(run: RunData) -> dict[str, tuple[Chart, str]]:
@@ -68,16 +67,6 @@ def _charts(run: RunData) -> dict[str, tuple[Chart, str]]:
 
 def _write_chart(chart: Chart, subtitle: str, path: Path) -> None:
     path.write_text(figure(chart, subtitle), encoding="utf-8")
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> Path:
-    work = path.with_name(f".tmp-{path.name}")
-    try:
-        write(work)
-        work.replace(path)
-    finally:
-        work.unlink(missing_ok=True)
-    return path
 
 
 def heat_map(run: RunData, signed: bool = False) -> Any:

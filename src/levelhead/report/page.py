@@ -11,9 +11,9 @@ import vl_convert as vlc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
-from levelhead.errors import BadRun
 from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections import headline, sections
+from levelhead.runs import write_whole
 
 REPORT = "report.html"
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
@@ -45,17 +45,8 @@ def render(page: dict[str, Any]) -> str:
 
 
 def write_page(path: Path, html: str) -> Path:
-    """Write beside, then rename."""
-    work = path.with_name(f".tmp-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        work.write_text(html, encoding="utf-8")
-        work.replace(path)
-    except OSError as error:
-        raise BadRun(f"Cannot write {path}: {error.strerror}. Give a place that you may write: -o FILE.") from error
-    finally:
-        work.unlink(missing_ok=True)
-    return path
+    """Write a page; it appears whole or not at all."""
+    return write_whole(path, lambda work: work.write_text(html, encoding="utf-8"))
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ import tomllib
 
 from levelhead.report import page_charts as charts
 from levelhead.report.blocks import Block, Frontier, Section, Shown
+from levelhead.report.charts import Chart
 from levelhead.report.contents import BASE, Contents
 from levelhead.report.tables import Cell, Part, Table, interval, number, part, probability, words
 from levelhead.runs import Row
@@ -54,7 +55,7 @@ def sweep_section(contents: Contents) -> Section | None:
     return Section("sweep", "What less bias costs", lead, blocks)
 
 
-def _candidates(contents: Contents, prefix: str) -> tuple[list[charts.Chart], list[Row]]:
+def _candidates(contents: Contents, prefix: str) -> tuple[list[Chart], list[Row]]:
     """The projections that an audit tried, on the model or on its classifier."""
     found = contents.rows(f"{prefix}candidates")
     rows = [r for r in found if r["bias"]["value"] is not None and r["ability"]["value"] is not None]

@@ -15,8 +15,10 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import WordTest
 from levelhead.runs import text_hash
+from levelhead.studies.ask_fluency import ask_fluency, ask_fluency_change
+from levelhead.studies.ask_lpbs import ask_lpbs_tests
 from levelhead.studies.ask_pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
-from levelhead.studies.ask_words import ask_fluency, ask_fluency_change, ask_lpbs_tests, ask_seat
+from levelhead.studies.ask_words import ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
 NSP_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")

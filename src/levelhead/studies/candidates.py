@@ -15,8 +15,9 @@ from levelhead.edits.recipe import recipe_text
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.models.sites import Variant
+from levelhead.studies.ask_fluency import ask_fluency_change
 from levelhead.studies.ask_pairs import ask_ability, ask_nli, ask_nsp
-from levelhead.studies.ask_words import absolute_seats, ask_fluency_change
+from levelhead.studies.ask_words import absolute_seats
 from levelhead.studies.battery import Battery
 from levelhead.studies.fitting import default_pairs
 from levelhead.studies.projection_settings import Setting, depth_settings, paper_settings, variants_of

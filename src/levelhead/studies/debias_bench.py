@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import Head, gates, removed
-from levelhead.engine.readings import TokenLikelihoods
-from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
-from levelhead.measures import fluency as perplexities
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.sites import Variant
 from levelhead.probes.contexts import Context
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import WordTest
 from levelhead.runs import Row
-from levelhead.studies.ask_words import PRONOUNS, ask_lpbs_tests, ask_seat
+from levelhead.studies.ask_fluency import ask_fluency_and_change
+from levelhead.studies.ask_lpbs import ask_lpbs, ask_lpbs_tests, has_pronouns
+from levelhead.studies.ask_words import ask_seat
 from levelhead.studies.learned_gates import LearnSettings
 from levelhead.studies.word_table import fitting
 
@@ -129,8 +127,9 @@ class Bench:
     def __init__(self, model: Model, test: WordTest, contexts: Sequence[Context], settings: DebiasSettings) -> None:
         self.model, self.test, self.contexts, self.settings = model, test, contexts, settings
         texts = fluency_sentences()
-        everything = [text for text, fits in zip(texts, fitting(model, texts), strict=True) if fits]
-        self.learning, self.judging = everything[::2], everything[1::2][: settings.sentences]
+        fits = fitting(model, texts[::2])
+        self.learning = [text for text, fit in zip(texts[::2], fits, strict=True) if fit]
+        self.judging = texts[1::2][: settings.sentences]
         self.resampling = Resampling(settings.resamples, settings.seed)
 
     def rows(self, chosen: Sequence[Strategy]) -> list[Row]:
@@ -156,25 +155,12 @@ class Bench:
         return ask_seat(self.model, *asked, resampling=self.resampling, intervals=intervals)
 
     def lpbs(self, variants: Sequence[Variant]) -> list[Measured]:
-        """LPBS of the three shipped tests, which ask about she and he."""
-        if not (set(PRONOUNS[0]) <= set(self.test.A) and set(PRONOUNS[1]) <= set(self.test.B)):
-            reason = f"the shipped LPBS tests ask about she and he, not about {self.test.name}"
-            return [{"lpbs": Measurement.missing("lpbs", reason, neutral=0.0)} for _ in variants]
-        return [{m.name: m for m in found} for found in ask_lpbs_tests(self.model, variants, self.resampling)]
+        """LPBS of the three shipped tests, which ask about she and he; of any other list, LPBS of that list."""
+        if has_pronouns(self.test):
+            return [{m.name: m for m in found} for found in ask_lpbs_tests(self.model, variants, self.resampling)]
+        return [{m.name: m} for m in ask_lpbs(self.model, self.test, variants, resampling=self.resampling)]
 
     def fluency(self, variants: Sequence[Variant]) -> list[Measured]:
         """Perplexity, and how it changed against the untouched model on the same sentences."""
-        causal = "causal" in self.model.abilities
-        if not causal and "mlm" not in self.model.abilities:
-            missing = Measurement.missing("fluency", f"{self.model.name} predicts no tokens")
-            return [{"fluency": missing, "fluency change": missing} for _ in variants]
-        reading = TokenLikelihoods([Text(sentence) for sentence in self.judging])
-        base, *values = read_one(self.model, reading, [(), *variants], label="Fluency").values
-        measure = perplexities.perplexity if causal else perplexities.pseudo_perplexity
-        return [
-            {
-                "fluency": measure(texts, self.resampling),
-                "fluency change": perplexities.fluency_change(texts, base, self.resampling),
-            }
-            for texts in values
-        ]
+        found = ask_fluency_and_change(self.model, self.judging, variants, self.resampling)
+        return [{"fluency": value, "fluency change": change} for value, change in found]
