@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ CORPUS = [
     "She saw him yesterday in the kitchen. He gave her a book about unbelievable grandmothers.",
     "Unhappiness is rarely unbelievable. A nurse, an engineer, a teacher: who knows?",
 ]
+LETTERS = f"{' '.join(ascii_lowercase)} z{ascii_lowercase}"  # every letter alone and inside a word
 VOCAB = 260
 
 _SIZES: dict[str, Any] = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48)
@@ -73,7 +75,7 @@ def wordpiece() -> Any:
     tok.normalizer = BertNormalizer(lowercase=True)
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tok.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special))
+    tok.train_from_iterator([*CORPUS, LETTERS], trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special))
     tok.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )

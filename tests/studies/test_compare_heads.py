@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,16 +22,16 @@ OTHER = [[0.2, 0.4], [-0.6, -0.1]]
 
 
 def scored(
-    folder: Path, name: str, scores: list[list[float]], seat: float, test: str = "gender", q: float = 0.01
+    folder: Path, name: str, scores: list[list[float]], seat: float, words: str = "gender", q: float | None = 0.01
 ) -> Path:
-    """A heads run with these scores."""
+    """A heads run with these scores, of a list called gender whose hash is `words`."""
     rows = [
         {"layer": layer + 1, "head": head + 1, "score": score, "stderr": 0.1, "q": q}
         for layer, row in enumerate(scores)
         for head, score in enumerate(row)
     ]
-    with Run.open(folder / name, {"study": "heads", "model": name}, hashes={"weights": name}) as run:
-        run.result("words", lambda: {"test": test})
+    with Run.open(folder / name, {"study": "heads", "model": name}, hashes={"weights": name, "words": words}) as run:
+        run.result("words", lambda: {"test": "gender"})
         run.result("seat", lambda: {"name": "seat", "value": seat, "interval": None})
         run.result("scores", lambda: rows)
     return folder / name
@@ -52,9 +53,11 @@ def test_flips_and_counts_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_flip_of_uncertain_scores_is_not_a_certain_one(tmp_path: Path) -> None:
-    runs = [scored(tmp_path, "base", BASE, 0.8), scored(tmp_path, "chat", OTHER, 0.5, q=0.5)]
-    (pair,) = compare_heads(runs, tmp_path / "out").results["pairs"]
-    assert (pair["flips"], pair["certain_flips"]) == (1, 0)
+    for q in (0.5, None):
+        runs = [scored(tmp_path, f"base {q}", BASE, 0.8), scored(tmp_path, f"chat {q}", OTHER, 0.5, q=q)]
+        found = compare_heads(runs, tmp_path / f"out {q}").results
+        assert (found["pairs"][0]["flips"], found["pairs"][0]["certain_flips"]) == (1, 0)
+        assert [flip["certain"] for flip in found["flips"]] == [False]
 
 
 def test_a_model_against_itself_flips_nothing(tmp_path: Path) -> None:
@@ -73,7 +76,10 @@ def test_models_of_other_shapes_are_shown_but_have_no_counterparts(tmp_path: Pat
 
 
 def test_runs_that_cannot_be_compared_are_one_clear_line(tmp_path: Path) -> None:
-    gender, race = scored(tmp_path, "base", BASE, 0.8), scored(tmp_path, "chat", OTHER, 0.5, "race")
+    gender, race = (
+        scored(tmp_path, "base", BASE, 0.8),
+        scored(tmp_path, "chat", OTHER, 0.5, "another"),
+    )
     with pytest.raises(BadRun, match="different word lists"):
         compare_heads([gender, race], tmp_path / "out")
     with pytest.raises(BadRun, match="two runs or more"):
@@ -105,4 +111,8 @@ def test_two_real_runs_compare(tmp_path: Path) -> None:
     found = compare_heads([tmp_path / "run0", tmp_path / "run1"], tmp_path / "out")
     scores = [[r["score"] for r in found.results["scores"] if r["number"] == n] for n in (1, 2)]
     base, other = (np.array(s) for s in scores)
+    assert found.results["pairs"][0]["same_contexts"] is True
+    heads(tiny("bert"), replace(settings, per_word=2), tmp_path / "run2")
+    more = compare_heads([tmp_path / "run0", tmp_path / "run2"], tmp_path / "out2")
+    assert more.results["pairs"][0]["same_contexts"] is False
     assert found.results["pairs"][0]["flips"] == int(((base < 0) & (other > 0)).sum())

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from levelhead.edits.gates import gates, removed
-from levelhead.errors import BadProbe, CannotDo, UnknownModel
+from levelhead.errors import BadProbe, BadRun, CannotDo, UnknownModel
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
@@ -165,12 +165,12 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
 
 
 def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
-    everything = shipped_counter_sentences()
+    everything, gender = shipped_counter_sentences(), load_words("gender")
     behind = [s for s in everything if not s.attribute_first]
     assert behind
     model = tiny("gpt2")
     fits = [a and b for a, b in zip(*(fitting(model, [t(s) for s in behind]) for t in (TEXT, COUNTER)), strict=True)]
-    found = counter_sentences(model, GENDER, "shipped", len(everything))
+    found = counter_sentences(model, gender, "shipped", len(everything))
     assert all(s.attribute_first for s in found.sentences)
     assert found.unscored["attribute word after the target word, unseen by a causal model"] == sum(fits) > 0
     assert "attribute word" not in str(counter_sentences(tiny("bert"), GENDER, "shipped", 50).unscored)
@@ -258,6 +258,37 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
         HeadsSettings(experiments=("score",))
 
 
+def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: RunData, tmp_path: Path) -> None:
+    lines = (run.folder / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
+    kept = [json.loads(line) for line in lines]
+    assert len(kept) == 12
+    assert {key for row in kept for key in row} == {"text", "counter", "target", "attribute", "group"}
+    corpus = tmp_path / "mine.txt"
+    settings = HeadsSettings(gender_toml(tmp_path), sentences=str(corpus), **TINY)  # type: ignore[arg-type]
+    corpus.write_text("The woman became a nurse last year.\nYesterday the man met an engineer.\n", encoding="utf-8")
+    heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
+    corpus.write_text("The woman became a nurse last May.\nYesterday the man met an engineer.\n", encoding="utf-8")
+    with pytest.raises(BadRun, match="sentences"):
+        heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
+
+
+def test_shipped_sentences_serve_a_list_only_as_far_as_it_has_their_words(tmp_path: Path) -> None:
+    asked = counter_sentences(tiny("bert"), GENDER, "shipped", 30)
+    assert len(asked.sentences) > 2
+    assert {s.attribute for s in asked.sentences} <= {*GENDER.A, *GENDER.B}
+    assert {s.target for s in asked.sentences} <= {*GENDER.X, *GENDER.Y}
+    with pytest.raises(BadProbe, match="No shipped sentence has words of religion"):
+        counter_sentences(tiny("bert"), load_words(toml(tmp_path, RELIGION)), "shipped")
+
+
+def test_words_that_the_tokenizer_cannot_write_are_missing_rather_than_one_vector(tmp_path: Path) -> None:
+    text = RELIGION.replace('"hostile"', '"hostile", "Ω", "Ψ"')
+    settings = HeadsSettings(toml(tmp_path, text), per_word=1, experiments=("scores",), resamples=100)
+    row = heads(tiny("bert"), settings, tmp_path / "run").results["words"][0]
+    assert row["missing"] == ["Ω", "Ψ"]
+    assert row["skipped"] == {"context of a word that the tokenizer does not know": 2}
+
+
 def test_short_lists_get_more_templates_than_long_ones() -> None:
     settings = HeadsSettings()
     assert settings.contexts_per_word(GENDER) == 16
@@ -278,8 +309,7 @@ def test_scores_and_counter_run_on_real_models_of_other_families(name: str, tmp_
         model = load(name)
     except UnknownModel as error:
         pytest.skip(f"{name} is not installed: {error}")
-    few = RELIGION.replace('"hostile", "dangerous"', '"hostile"')
-    settings = HeadsSettings(toml(tmp_path, few), "templates", ("counter",), 1, "shipped", 6, resamples=100)
+    settings = HeadsSettings(gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100)
     found = heads(model, settings, tmp_path / "run")
     scores = np.array([row["score"] for row in found.results["scores"]])
     assert scores.shape == (model.layers * model.heads,)

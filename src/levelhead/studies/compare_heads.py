@@ -31,7 +31,7 @@ class ScoredModel:
     q: Doubles  # [layer, head], NaN where there is none
     seat: Mapping[str, Any]  # its measurement
     test: str
-    weights: str
+    hashes: Mapping[str, str]  # of weights, words, contexts
 
     @classmethod
     def of(cls, run: RunData) -> ScoredModel:
@@ -45,7 +45,7 @@ class ScoredModel:
             place = row["layer"] - 1, row["head"] - 1
             scores[place], q[place] = row["score"], np.nan if row["q"] is None else row["q"]
         seat, test = run.results["seat"][0], run.results["words"][0]["test"]
-        return cls(str(run.settings["model"]), scores, q, seat, str(test), run.hashes.get("weights", ""))
+        return cls(str(run.settings["model"]), scores, q, seat, str(test), run.hashes)
 
     def row(self) -> Row:
         """The model as one line of a table."""
@@ -64,12 +64,12 @@ def compare_heads(folders: Sequence[str | Path], out: str | Path, top: int = 5) 
     if len(folders) < 2 or top < 1:
         raise BadRun(f"{len(folders)} runs and top={top} came; give two runs or more, the base first, and top >= 1.")
     models = [ScoredModel.of(read_run(folder)) for folder in folders]
-    if len({model.test for model in models}) > 1:
-        tests = ", ".join(f"{model.name}: {model.test}" for model in models)
+    if len({model.hashes.get("words") for model in models}) > 1:
+        tests = ", ".join(f"{model.name}: {model.test}, {model.hashes.get('words')}" for model in models)
         raise BadRun(f"The runs measured different word lists ({tests}). Compare runs of one list.")
     base, *others = models
     settings = {"study": "compare_heads", "runs": [str(folder) for folder in folders], "top": top, "test": base.test}
-    hashes = {f"weights {i + 1}": model.weights for i, model in enumerate(models)}
+    hashes = {f"weights {i + 1}": model.hashes.get("weights", "") for i, model in enumerate(models)}
     with Run.open(out, settings, hashes=hashes) as run:
         run.result("models", lambda: [model.row() for model in models])
         run.result("scores", lambda: [row for i, model in enumerate(models) for row in _score_rows(i, model)])
@@ -82,6 +82,7 @@ def pair(base: ScoredModel, other: ScoredModel, top: int) -> Row:
     """How a model's heads relate to the base's: rank correlation, flips in both directions, model-level bias."""
     told: Row = {"study": "compare_heads", "base": base.name, "model": other.name}
     told |= {"abs_seat_base": _size(base.seat), "abs_seat": _size(other.seat)}
+    told["same_contexts"] = base.hashes.get("contexts") == other.hashes.get("contexts")
     if base.scores.shape != other.scores.shape:
         reason = f"{_shape(base)} heads against {_shape(other)}: heads have no counterparts"
         return {**told, "spearman": None, "flips": None, "reason": reason}
@@ -111,7 +112,7 @@ def flips(base: ScoredModel, other: ScoredModel) -> list[Row]:
         q = [float(model.q[layer, head]) for model in (base, other)]
         told = {"study": "compare_heads", "base": base.name, "model": other.name, "layer": layer + 1, "head": head + 1}
         told |= {"score_base": float(base.scores[layer, head]), "score": float(other.scores[layer, head])}
-        rows.append({**told, "certain": max(q) < _CERTAIN})
+        rows.append({**told, "certain": all(value < _CERTAIN for value in q)})  # NaN: no q, not certain
     return rows
 
 

@@ -38,11 +38,12 @@ from levelhead.probes.contexts import (
     template_contexts,
     write_contexts,
 )
+from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import WordTest, load_words
-from levelhead.runs import Row, Run, RunData, read_run
+from levelhead.runs import Row, Run, RunData, read_run, text_hash
 from levelhead.studies.ask_words import absolute_seats, ask_seat, turns
-from levelhead.studies.heads_counter import counter_experiment, counter_sentences, sentence_source
-from levelhead.studies.word_table import WordTable, fitting, word_table
+from levelhead.studies.heads_counter import CounterSentences, counter_experiment, find_sentences
+from levelhead.studies.word_table import WordTable, fitting, unknown_words, word_table
 
 EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 CORPUS_PER_WORD = 20
@@ -60,6 +61,7 @@ class HeadsSettings:
     per_word: int | None = None  # contexts a word; by default 2 to 16 templates, or 20 sentences of a corpus
     sentences: str | None = None  # of the counter experiment: "shipped", a text file, a folder, hub:NAME
     n_sentences: int = 500
+    top: int = 3  # of the debias experiment: how many of the most biased heads are removed
     trim: bool = False  # cut X and Y to equal size
     resamples: int = 2_000
     seed: int = 0
@@ -68,8 +70,9 @@ class HeadsSettings:
         unknown = [name for name in self.experiments if name not in EXPERIMENTS]
         if unknown or not self.experiments:
             raise BadProbe(f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(EXPERIMENTS)}.")
-        if (self.per_word is not None and self.per_word < 1) or self.n_sentences < 1:
-            raise BadProbe(f"per_word={self.per_word}, n_sentences={self.n_sentences} came; both need at least 1.")
+        if (self.per_word is not None and self.per_word < 1) or min(self.n_sentences, self.top) < 1:
+            told = f"per_word={self.per_word}, n_sentences={self.n_sentences}, top={self.top}"
+            raise BadProbe(f"{told} came; each needs at least 1.")
 
     def contexts_per_word(self, test: WordTest) -> int:
         """At most so many contexts for each word: short lists get more templates than long ones."""
@@ -113,6 +116,13 @@ def heads(model: Model, settings: HeadsSettings, folder: str | Path) -> RunData:
         "words": prepared.test.fingerprint(),
         "contexts": contexts_fingerprint(prepared.table.contexts),
     }
+    counter = None
+    if "counter" in settings.experiments:
+        source = settings.contexts, settings.sentences
+        counter = find_sentences(model, prepared.test, *source, settings.n_sentences, settings.seed)
+        hashes["sentences"] = text_hash(f"{s.text}\n{s.counter}" for s in counter.sentences)
+    if "debias" in settings.experiments:
+        hashes["fluency text"] = text_hash(fluency_sentences())
     with Run.open(folder, asked, hashes=hashes) as run:
         _write_words(run, prepared)
         run.result("words", prepared.row)
@@ -122,13 +132,13 @@ def heads(model: Model, settings: HeadsSettings, folder: str | Path) -> RunData:
         scores = _scores(model, prepared, run)
         if "ablation" in settings.experiments:
             _ablation(model, prepared.table, scores, run)
-        if "counter" in settings.experiments:
-            _counter(model, prepared.test, scores, run, settings)
+        if counter is not None:
+            _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
             from levelhead.studies.debias import debias
             from levelhead.studies.debias_bench import DebiasSettings
 
-            chosen = DebiasSettings(resamples=settings.resamples, seed=settings.seed)
+            chosen = DebiasSettings(k=settings.top, resamples=settings.resamples, seed=settings.seed)
             debias(model, prepared.test, prepared.table.contexts, scores, run, chosen)
     return read_run(folder)
 
@@ -152,6 +162,10 @@ def prepare(model: Model, settings: HeadsSettings) -> Prepared:
     if lost := len(fits) - sum(fits):
         skipped["context longer than the model's positions"] = lost
     kept = [context for context, ok in zip(contexts, fits, strict=True) if ok]
+    unknown = unknown_words(model, (context.word for context in kept))
+    if lost := sum(context.word in unknown for context in kept):
+        skipped["context of a word that the tokenizer does not know"] = lost
+        kept = [context for context in kept if context.word not in unknown]
     return Prepared(test, word_table(test, kept), skipped)
 
 
@@ -262,20 +276,13 @@ def _named(head: Head) -> str:
     return f"{head[0] + 1}-{head[1] + 1}"
 
 
-def _counter(model: Model, test: WordTest, scores: Doubles, run: Run, settings: HeadsSettings) -> None:
+def _counter(model: Model, asked: CounterSentences, scores: Doubles, run: Run, settings: HeadsSettings) -> None:
     """Three results: the two groups' tests, every head's test, and the running example."""
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked.rows())
+    run.artifact("sentences.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
     if "counter" in run:
         return
-    found: dict[str, list[Row]] = {"heads": [], "example": []}
-    try:
-        source = sentence_source(test, settings.contexts, settings.sentences)
-        asked = counter_sentences(model, test, source, settings.n_sentences, settings.seed)
-        found = counter_experiment(model, asked, scores, settings.resampling)
-    except BadProbe as error:  # no counterparts, no sentences: this experiment has no answer, the others do
-        if settings.sentences is not None:
-            raise
-        missing = Measurement.missing("attention change", str(error).rstrip(".")).to_json()
-        found["groups"] = [{"group": group, **missing} for group in ("biased", "regular")]
+    found = counter_experiment(model, asked, scores, settings.resampling)
     run.result("counter/heads", lambda: found["heads"])
     run.result("counter/example", lambda: found["example"])
     run.result("counter", lambda: found["groups"])

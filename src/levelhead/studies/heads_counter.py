@@ -36,6 +36,14 @@ class CounterSentences:
     source: str
     sentences: tuple[StereotypeSentence, ...]
     unscored: Mapping[str, int] = field(default_factory=dict)  # reason -> sentences
+    reason: str = ""  # why there are none
+
+    def rows(self) -> list[Row]:
+        """What is asked, sentence by sentence."""
+        return [
+            {"text": s.text, "counter": s.counter, "target": s.target, "attribute": s.attribute, "group": s.group}
+            for s in self.sentences
+        ]
 
 
 def sentence_source(test: WordTest, contexts: str, asked: str | None) -> str:
@@ -49,11 +57,22 @@ def sentence_source(test: WordTest, contexts: str, asked: str | None) -> str:
     raise BadProbe(f"No stereotype sentences ship for {test.name}; give a corpus that has some: --sentences PATH.")
 
 
+def find_sentences(
+    model: Model, test: WordTest, contexts: str, asked: str | None, n: int = 500, seed: int = 0
+) -> CounterSentences:
+    """The experiment's sentences. Where none were asked for and there are none, the reason: other experiments go on."""
+    try:
+        return counter_sentences(model, test, sentence_source(test, contexts, asked), n, seed)
+    except BadProbe as error:
+        if asked is not None:
+            raise
+        return CounterSentences("none", (), reason=str(error).rstrip("."))
+
+
 def counter_sentences(model: Model, test: WordTest, source: str, n: int = 500, seed: int = 0) -> CounterSentences:
     """At most n sentences that the model can be asked; in a causal model the attribute word must come first."""
     if source == SHIPPED:
-        n = min(n, len(shipped_counter_sentences()))
-        found: Sequence[StereotypeSentence] = shipped_counter_sentences(n, seed)
+        found: Sequence[StereotypeSentence] = _shipped(test, n, seed)
     else:
         found = extract_counter_sentences(test, source, n, seed).sentences
     fits = zip(found, fitting(model, [s.text for s in found]), fitting(model, [s.counter for s in found]), strict=True)
@@ -64,6 +83,18 @@ def counter_sentences(model: Model, test: WordTest, source: str, n: int = 500, s
         "attribute word after the target word, unseen by a causal model": len(kept) - len(seen),
     }
     return CounterSentences(source, tuple(seen), {reason: count for reason, count in lost.items() if count})
+
+
+def _shipped(test: WordTest, n: int, seed: int) -> list[StereotypeSentence]:
+    """Shipped sentences about gender; for another list than the shipped one, those whose two words it has."""
+    if test.fingerprint() == load_words("gender").fingerprint():
+        return shipped_counter_sentences(min(n, len(shipped_counter_sentences())), seed)
+    sides = {"A": (set(test.A), set(test.X)), "B": (set(test.B), set(test.Y))}
+    drawn = shipped_counter_sentences(len(shipped_counter_sentences()), seed)
+    own = [s for s in drawn if s.attribute in sides[s.group][0] and s.target in sides[s.group][1]]
+    if not own:
+        raise BadProbe(f"No shipped sentence has words of {test.name}; give a corpus that has some: --sentences PATH.")
+    return own[:n]
 
 
 def counter_attention(model: Model, sentences: Sequence[StereotypeSentence]) -> tuple[Doubles, Doubles]:
@@ -86,7 +117,7 @@ def counter_experiment(
 ) -> dict[str, list[Row]]:
     """Rows for a run: "groups" (biased and regular heads as two measurements), "heads" and "example"."""
     if len(asked.sentences) < 2:
-        reason = f"{len(asked.sentences)} usable sentences from {asked.source}, at least 2 are needed"
+        reason = asked.reason or f"{len(asked.sentences)} usable sentences from {asked.source}, at least 2 are needed"
         missing = Measurement.missing("attention change", reason, unscored=asked.unscored).to_json()
         return {"groups": [{"group": g, **missing} for g in ("biased", "regular")], "heads": [], "example": []}
     original, counter = counter_attention(model, asked.sentences)

@@ -50,7 +50,7 @@ class LearnSettings:
 
     bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
     steps: int = 3  # for each bound
-    words: int = 60  # at most, of each of A, B, X, Y
+    words: int = 250  # at most, of each of A, B, X, Y: all that ship
     blanks: int = 120  # tokens that stand for fluency
     radius: float = 0.5
     seed: int = 0

@@ -140,14 +140,20 @@ def localize(model: Model, asked: Questions) -> Found:
     variants = [(), *(removed(model, [place]) for place in places)]
     seat, *without = absolute_seats(model, asked.table, variants, label="Ablation")
     original, counter = counter_attention(model, asked.sentences)
-    seen = ~np.isnan(original - counter)
-    change = np.where(seen, original - counter, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    change = _mean_of_scored(original - counter)
     shape = (model.layers, model.heads)
     return Found(seat, {
         "gradient": head_scores(model, asked.table).scores,
         "ablation": seat - np.reshape(without, shape),
         "attention": change,
     })  # fmt: skip
+
+
+def _mean_of_scored(change: Doubles) -> Doubles:
+    """Mean over sentences of each head; a head that no sentence could score is the least suspected."""
+    seen = ~np.isnan(change)
+    mean = np.where(seen, change, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    return np.asarray(np.where(seen.any(0), mean, mean.min()), np.float64)
 
 
 def ranks(suspicion: Doubles, heads: Sequence[Head]) -> list[float]:

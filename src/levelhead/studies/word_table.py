@@ -9,7 +9,7 @@ from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.errors import BadProbe
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.contexts import Context
+from levelhead.probes.contexts import Context, surface
 from levelhead.probes.words import WordTest
 
 _CHUNK = 512  # texts whose length is looked up at a time
@@ -58,6 +58,15 @@ def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:
     missing = tuple(dict.fromkeys(w for words in groups.values() for w in words if w not in numbers))
     lost = sum(len(words) - len(sets[name]) for name, words in groups.items())
     return WordTable(tuple(kept), tuple(numbers[c.word] for c in kept), tuple(numbers), sets, missing, lost)
+
+
+def unknown_words(model: Model, words: Iterable[str]) -> set[str]:
+    """Words that the tokenizer cannot write: all of them would share the vector of its unknown token."""
+    unknown, listed = model.tokenizer.unk_token_id, list(dict.fromkeys(words))
+    if unknown is None or not listed:
+        return set()
+    rows = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
+    return {word for word, ids in zip(listed, rows, strict=True) if unknown in ids}
 
 
 def fitting(model: Model, texts: Sequence[str]) -> list[bool]:
