@@ -143,6 +143,15 @@ def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
             {"group": "regular", **measured("attention change, regular heads", None)},
         ]
         run.result("counter", lambda: groups)
+        sides = [
+            {
+                "group": "biased",
+                "side": side,
+                **measured("attention change, biased heads", value, 0.01, 70, details=own),
+            }
+            for side, value, own in (("A", 0.09, details), ("B", -0.03, {**details, "t": -1.5}))
+        ]
+        run.result("counter/sides", lambda: sides)
         for key, found in debias_rows().items():
             run.result(f"debias/{key}", lambda found=found: found)
     return folder

@@ -11,9 +11,10 @@ import pytest
 
 from levelhead.errors import BadRun
 from levelhead.report.contents import open_contents
+from levelhead.report.headline import counter_sides
 from levelhead.report.page import write_report
 from levelhead.report.tables import number, shown, words
-from levelhead.runs import Run
+from levelhead.runs import Run, read_run
 from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -151,6 +152,17 @@ def test_strategies_have_a_column_for_each_measure_each_lpbs_test_too(page: Page
     learned = [text for _, text in page.tagged("table") if "learned, at most 1.05" in text]
     assert len(learned) == 1
     assert "top-1" in learned[0]
+
+
+def test_the_sides_of_the_counter_experiment_stand_beside_it_and_a_contradiction_is_said(audit: Path) -> None:
+    page = Page((audit / "report.html").read_text(encoding="utf-8"))
+    (table,) = [text for _, text in page.tagged("table") if "biased heads, A originals" in text]
+    assert "biased heads, B originals" in table
+    told = counter_sides(read_run(audit / "heads"))
+    assert told == (
+        " Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
+        "whatever is said."
+    )
 
 
 def test_what_was_not_measured_is_said_with_its_reason(page: Page) -> None:

@@ -164,6 +164,16 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
             assert original[0, layer, head] == pytest.approx(np.mean(by_piece), abs=1e-4)
 
 
+def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: RunData) -> None:
+    whole = {row["group"]: row for row in run.results["counter"]}
+    for group, row in whole.items():
+        sides = [side for side in run.results["counter/sides"] if side["group"] == group]
+        assert [side["side"] for side in sides] == ["A", "B"]
+        assert sum(side["n"] for side in sides) == row["n"]
+        mean = sum(side["n"] * side["value"] for side in sides) / row["n"]
+        assert mean == pytest.approx(row["value"])
+
+
 def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
     everything, gender = shipped_counter_sentences(), load_words("gender")
     behind = [s for s in everything if not s.attribute_first]

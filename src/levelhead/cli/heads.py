@@ -56,6 +56,8 @@ def heads(
 
 def _told(run: Any) -> dict[str, Any]:
     """What a reader wants to know of a run."""
+    from levelhead.report.headline import counter_sides
+
     ranked = sorted(run.results["scores"], key=lambda row: row["rank"])
     known: dict[str, Any] = {
         "run": str(run.folder), "model": run.settings["model"], "words": run.results["words"][0],
@@ -65,6 +67,7 @@ def _told(run: Any) -> dict[str, Any]:
     for key in ("ablation", "counter"):
         if key in run.results:
             known[key] = run.results[key]
+    known["counter_sides"] = counter_sides(run).strip()
     debias = {key: rows for key, rows in run.results.items() if key.startswith("debias/")}
     return known | ({"debias": debias} if debias else {})
 
@@ -87,6 +90,8 @@ def _print_heads(told: dict[str, Any]) -> None:
         print(f"Ablation: {_agreement(row)}")
     for row in told.get("counter", []):
         print(f"Counter-stereotypes, {row['group']} heads: {counter_in_words(row)}")
+    if told["counter_sides"]:
+        print(f"  {told['counter_sides']}")
     _print_debias(told.get("debias", {}))
     print(f"Results and figures: {told['run']}")
 

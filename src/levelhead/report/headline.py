@@ -117,7 +117,25 @@ def _head_findings(heads: RunData | None) -> list[str]:
             holds = p is not None and p < 0.05
             found = "look less at the gender word" if holds else "do not clearly look less at the gender word"
             said.append(f"When a stereotype is turned around, biased heads {found} (p {_p(p)}, N = {row['n']}).")
+            said[-1] += counter_sides(heads)
     return said
+
+
+def counter_sides(heads: RunData) -> str:
+    """A warning where the two sides of the counter-stereotype experiment contradict each other, or nothing."""
+    rows = [row for row in heads.results.get("counter/sides", []) if row["group"] == "biased" and row["interval"]]
+    if len(rows) < 2:
+        return ""
+    signs = [(row["interval"][0] > 0) - (row["interval"][1] < 0) for row in rows]
+    if signs[0] * signs[1] >= 0:
+        return ""
+    labels = heads.results["words"][0]["labels"]
+    t = [row["details"]["t"] for row in rows]
+    more = labels[0] if signs[0] > 0 else labels[1]
+    return (
+        f" Mind the sides: with {labels[0]} originals t is {t[0]:.1f}, with {labels[1]} ones {t[1]:.1f}; "
+        f"these heads look at {more} words more, whatever is said."
+    )
 
 
 def _mitigation_findings(run: RunData, measured: Measured) -> list[str]:

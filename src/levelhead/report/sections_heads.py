@@ -27,7 +27,8 @@ def heads_section(contents: Contents) -> Section | None:
     if known := [row for row in groups if row["value"] is not None]:
         blocks.append(Drawn([charts.counter(known)]))
     if groups:
-        blocks.append(Shown(_counter_table(groups)))
+        labels = contents.rows("words", "heads")[0]["labels"]
+        blocks.append(Shown(_counter_table(groups, contents.rows("counter/sides", "heads"), labels)))
     blocks.append(Shown(_scores_table(scores, removals)))
     blocks += _debias_blocks({key: contents.rows(f"debias/{key}", "heads") for key in charts.TRIED})
     if won := contents.rows("debias/tradeoff", "heads"):
@@ -60,17 +61,20 @@ def _agreement_table(row: Row) -> Table:
     return Table("agreement", "Do the scores tell the truth?", ("Measure", "Value", "Heads", "p"), body, note)
 
 
-def _counter_table(groups: list[Row]) -> Table:
+def _counter_table(groups: list[Row], sides: list[Row], labels: list[str]) -> Table:
+    """Both groups of heads, on all sentences and on the originals of either side alone."""
+    side = {"A": f", {labels[0]} originals", "B": f", {labels[1]} originals"}
     body = [
-        [words(f"{row['group']} heads"), number(row, "details.mean_original", 4),
+        [words(f"{row['group']} heads{side.get(row.get('side', ''), '')}"), number(row, "details.mean_original", 4),
          number(row, "details.mean_counter", 4), measured(row, 4), number(row, "details.t", 2),
          probability(row, "details.p_value"), number(row, "n")]
-        for row in groups
+        for row in (*groups, *sides)
     ]  # fmt: skip
+    lost = {reason: n for row in groups for reason, n in row["unscored"].items()}
     note = (
         "Attention from the target word to the attribute word, in stereotypes and in the same sentences turned around. "
         "p: one-tailed, that attention falls. Lost sentences: "
-        + ("; ".join(f"{n:,} {reason}" for row in groups for reason, n in row["unscored"].items()) or "none")
+        + ("; ".join(f"{n:,} {reason}" for reason, n in lost.items()) or "none")
         + "."
     )
     columns = ("Heads", "Original", "Counter", "Change", "t", "p", "Sentences")

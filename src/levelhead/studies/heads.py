@@ -277,12 +277,12 @@ def _named(head: Head) -> str:
 
 
 def _counter(model: Model, asked: CounterSentences, scores: Doubles, run: Run, settings: HeadsSettings) -> None:
-    """Three results: the two groups' tests, every head's test, and the running example."""
+    """Four results: the tests of both groups of heads, also by side, every head's test, and the running example."""
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked.rows())
     run.artifact("sentences.jsonl", lambda path: path.write_text(lines, encoding="utf-8"))
     if "counter" in run:
         return
     found = counter_experiment(model, asked, scores, settings.resampling)
-    run.result("counter/heads", lambda: found["heads"])
-    run.result("counter/example", lambda: found["example"])
+    for part in ("sides", "heads", "example"):
+        run.result(f"counter/{part}", found[part].copy)
     run.result("counter", lambda: found["groups"])

@@ -115,11 +115,16 @@ def counter_attention(model: Model, sentences: Sequence[StereotypeSentence]) -> 
 def counter_experiment(
     model: Model, asked: CounterSentences, scores: Doubles, resampling: Resampling = DEFAULT
 ) -> dict[str, list[Row]]:
-    """Rows for a run: "groups" (biased and regular heads as two measurements), "heads" and "example"."""
+    """Rows for a run: "groups" (biased and regular heads as two measurements), "sides", "heads" and "example".
+
+    "sides" are the same tests over the originals of either attribute group alone. Heads that look at feminine words
+    more, whatever is said about them, show a fall on one side and a rise on the other.
+    """
     if len(asked.sentences) < 2:
         reason = asked.reason or f"{len(asked.sentences)} usable sentences from {asked.source}, at least 2 are needed"
         missing = Measurement.missing("attention change", reason, unscored=asked.unscored).to_json()
-        return {"groups": [{"group": g, **missing} for g in ("biased", "regular")], "heads": [], "example": []}
+        groups = [{"group": g, **missing} for g in ("biased", "regular")]
+        return {"groups": groups, "sides": [], "heads": [], "example": []}
     original, counter = counter_attention(model, asked.sentences)
     test = counter_test(original, counter, scores, resampling)
     groups = []
@@ -128,13 +133,19 @@ def counter_experiment(
         settings = {**measured.settings, "sentences": asked.source}
         told = replace(measured, unscored=unscored, settings=settings).to_json()
         groups.append({"study": "heads", "group": group, **told})
+    sides: list[Row] = []
+    for side in "AB":
+        own = [i for i, sentence in enumerate(asked.sentences) if sentence.group == side]
+        found = counter_test(original[own], counter[own], scores, resampling).groups if own else {}
+        sides += [{"study": "heads", "group": group, "side": side, **m.to_json()} for group, m in found.items()]
     heads = [
         {"layer": layer + 1, "head": head + 1, "difference": _number(test.difference[layer, head]),
          "t": _number(test.t[layer, head]), "p": _number(test.p_value[layer, head]),
          "q": _number(test.q_value[layer, head]), "n": int(test.n[layer, head])}
         for layer, head in np.ndindex(scores.shape)
     ]  # fmt: skip
-    return {"groups": groups, "heads": heads, "example": _example(model, asked, original - counter, scores, resampling)}
+    example = _example(model, asked, original - counter, scores, resampling)
+    return {"groups": groups, "sides": sides, "heads": heads, "example": example}
 
 
 def _attention(model: Model, sentences: Sequence[StereotypeSentence]) -> tuple[list[AttentionRow], list[AttentionRow]]:
