@@ -61,12 +61,18 @@ def slow_seat(model: Model, test: SentenceTest, pooling: str) -> float:
 # ---- sentences
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+@pytest.mark.parametrize(
+    ("file", "pooling"),
+    [(f"sent-weat{n}", "mean") for n in ("6", "6b", "7", "7b", "8", "8b")]
+    + [(f"weat{n}", "mean") for n in (6, 7, 8)]
+    + [("sent-weat6", "cls"), ("sent-weat6", "last")],
+)
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
-def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(bert: Model, pooling: str) -> None:
-    path = SEAT_DATA / "sent-weat6.jsonl"
-    whole = load_seat_test(path)
-    test = replace(whole, **{key: texts[:8] for key, texts in whole.groups().items()})
+def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
+    bert: Model, file: str, pooling: str
+) -> None:
+    whole = load_seat_test(SEAT_DATA / f"{file}.jsonl")
+    test = replace(whole, **{key: texts[:20] for key, texts in whole.groups().items()})
     found = ask_sentence_seat(bert, test, pooling=pooling, resampling=FEW)[0]  # type: ignore[arg-type]
     assert found.value == pytest.approx(slow_seat(bert, test, pooling), abs=1e-4)
     assert found.settings["pooling"] == pooling

@@ -96,7 +96,7 @@ def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
 
 def test_scores_equal_a_naive_single_graph(bert: Model, scores: np.ndarray) -> None:
     naive = one_graph(bert, GENDER, 2).double().numpy()
-    assert np.abs(scores - naive).max() <= 1e-3 * np.abs(naive).max()
+    assert scores == pytest.approx(naive, rel=1e-3, abs=1e-5 * np.abs(naive).max())
 
 
 def test_finite_differences_agree_for_the_ten_largest_heads(bert: Model, table: WordTable, scores: np.ndarray) -> None:
