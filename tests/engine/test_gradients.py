@@ -81,23 +81,55 @@ def test_three_contexts_equal_one_big_graph_to_the_same_tolerance() -> None:
     reference = one_graph(model, texts, spans, word)
     np.testing.assert_allclose(ours.scores, reference, rtol=1e-4, atol=1e-4 * np.abs(reference).max())
     assert np.isnan(ours.stderr).all()  # one context a word: no spread to learn from
-    assert ours.single == 4
 
 
-def test_standard_errors_equal_the_stratified_formula_by_hand() -> None:
-    model = tiny("bert")
-    texts, spans, word = contexts(40)
-    whole = gate_gradients(model, StaticVectors(texts, spans, word), objective)
+def by_hand(
+    model: Model, texts: list[Text], spans: list[tuple[int, int]], word: list[int]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Of each word: <g, dv_c/dm> of its contexts c, one model run each, [context, layer, head]; and |g|², g = dJ/dv."""
     vectors = torch.from_numpy(read_one(model, StaticVectors(texts, spans, word))[0]).requires_grad_()
     (cotangent,) = torch.autograd.grad(objective(vectors), vectors)
     alone = [
         gate_gradients(model, StaticVectors([t], [s], [0]), lambda v, w=w: (v[0] * cotangent[w]).sum()).scores  # type: ignore[misc]
         for t, s, w in zip(texts, spans, word, strict=True)
     ]
-    by_word = [np.stack([a for a, w in zip(alone, word, strict=True) if w == k]) for k in range(4)]
+    by_word = [np.stack([a for a, w in zip(alone, word, strict=True) if w == k]) for k in range(len(WORDS))]
+    return by_word, cotangent.square().sum(-1).numpy()
+
+
+def test_standard_errors_equal_the_stratified_formula_by_hand() -> None:
+    model = tiny("bert")
+    texts, spans, word = contexts(40)
+    whole = gate_gradients(model, StaticVectors(texts, spans, word), objective)
+    by_word, _ = by_hand(model, texts, spans, word)
     expected = np.sqrt(sum(own.var(0, ddof=1) / len(own) for own in by_word))
     np.testing.assert_allclose(whole.stderr, expected, rtol=1e-3, atol=1e-7)
     np.testing.assert_allclose(whole.scores, sum(own.mean(0) for own in by_word), rtol=1e-4, atol=1e-6)
+
+
+def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_proportion_to_its_cotangent() -> None:
+    model = tiny("bert")
+    many = contexts(40)
+    kept = [i for i, w in enumerate(many[2]) if i // len(WORDS) < (10, 5, 2, 1)[w]]
+    texts, spans, word = ([part[i] for i in kept] for part in many)
+    whole = gate_gradients(model, StaticVectors(texts, spans, word), objective)
+    by_word, steep = by_hand(model, texts, spans, word)
+    *several, single = by_word
+    assert [len(own) for own in by_word] == [10, 5, 2, 1]
+    certain = sum(own.var(0, ddof=1) / len(own) for own in several)
+    squares = sum(((own - own.mean(0)) ** 2).sum(0) for own in several)
+    pooled = steep[3] * squares / (9 * steep[0] + 4 * steep[1] + 1 * steep[2])
+    np.testing.assert_allclose(whole.stderr, np.sqrt(certain + pooled), rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(whole.scores, sum(own.mean(0) for own in several) + single[0], rtol=1e-4, atol=1e-6)
+    assert (whole.stderr > 1.05 * np.sqrt(certain)).all()  # what it was when one context counted as certain
+
+
+def test_words_without_influence_lend_no_certainty_to_a_word_with_one_context() -> None:
+    texts, spans, word = contexts(8)
+    word = [0, 0, 0, 0, 0, 0, 0, 1]
+    reading = StaticVectors(texts, spans, word)
+    assert np.isnan(gate_gradients(tiny("bert"), reading, lambda v: v[1].square().sum()).stderr).all()
+    assert np.isfinite(gate_gradients(tiny("bert"), reading, lambda v: v.square().sum()).stderr).all()
 
 
 def test_objectives_of_token_log_probs_have_gate_gradients_too() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.lpbs import association, lpbs, word_bias
-from levelhead.measures.seat import effect_interval, seat
+from levelhead.measures.seat import seat
+from levelhead.measures.seat_intervals import effect_interval
 from levelhead.measures.statistics import Resampling, permutation_p_value
 
 FEMALE = [True, False]

@@ -4,7 +4,8 @@ An objective J of a reading's answer y = sum over texts of y_c depends on the ga
     dJ/dm = sum_c <dJ/dy, dy_c/dm>
 One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and a second pass pushes it into the gates
 batch by batch. Each text has gates of its own there, which gives its contribution without further cost: standard
-errors come from their spread, with the cotangent held fixed.
+errors come from their spread within each stratum (a word's texts), with the cotangent held fixed. A stratum of one text
+is not certain: its variance is pooled from the others (_Sums).
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ class GateGradients:
 
     objective: float  # J
     scores: Doubles  # [layer, head]
-    stderr: Doubles  # [layer, head]; nan where no stratum has two texts
+    stderr: Doubles  # [layer, head]; nan when no stratum that J depends on has two texts
     n: int  # texts
-    single: int  # strata with one text, which add nothing to the standard error
 
 
 def gate_gradients(
@@ -68,7 +68,7 @@ def gate_gradients(
         raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
     pool = RowPool(merge=False)
     collector = reading.prepare(model, pool, 1)
-    sums = _Sums(model, collector)
+    sums = _Sums(model, collector, cotangent)
     by_row = _asks_of_rows(collector, len(pool.rows))
     with steps(label, len(pool.rows)) as advance:
         for numbers in batches(pool.rows, batch_tokens or token_budget(model), equal=model.family.padding_leaks):
@@ -151,12 +151,21 @@ def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class _Sums:
-    """Sums and squares of contributions within each stratum; their size does not depend on the number of texts."""
+    """Sums and squares of contributions within each stratum; their size does not depend on the number of texts.
 
-    def __init__(self, model: Model, collector: Collector[Any]) -> None:
+    Stratum w adds the mean over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c = z_c / n_w.
+
+        stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²,   σ² = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
+
+    One text has no spread of its own: it gets that of the other strata, pooled, in proportion to its squared cotangent.
+    """
+
+    def __init__(self, model: Model, collector: Collector[Any], cotangent: Tensor) -> None:
         strata = 1 + max((collector.stratum(a) for a in range(len(collector.rows))), default=0)
         self._collector = collector
         self._shape = (model.layers, model.heads)
+        # |g_w|²: a stratum is a row of the answer, or all of it, where there is nothing to compare with
+        self._steep = cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
         self._count = torch.zeros(strata, dtype=torch.float64)
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
@@ -170,10 +179,10 @@ class _Sums:
 
     def result(self, objective: float) -> GateGradients:
         n = self._count[:, None, None]
-        spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)
+        spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
         variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)
-        known = bool((self._count > 1).any())
-        stderr = variance.sqrt().numpy() if known else np.full(self._shape, np.nan)
-        return GateGradients(
-            objective, self._sum.sum(0).numpy(), stderr, int(self._count.sum()), int((self._count == 1).sum())
-        )
+        evidence = ((self._count - 1).clamp(min=0) * self._steep).sum()
+        if (single := self._count == 1).any():
+            variance += self._steep[single].sum() * (n.square() * spread).sum(0) / evidence
+        stderr = variance.sqrt().numpy() if evidence > 0 else np.full(self._shape, np.nan)
+        return GateGradients(objective, self._sum.sum(0).numpy(), stderr, int(self._count.sum()))

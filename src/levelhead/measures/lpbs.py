@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat import METHOD, effect_interval, effect_measurement, why_no_effect
+from levelhead.measures.seat import effect_measurement, why_no_effect
+from levelhead.measures.seat_intervals import METHOD, effect_interval
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 
 

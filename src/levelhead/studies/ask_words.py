@@ -19,7 +19,6 @@ from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat import (
-    SETS,
     associations,
     effect_measurement,
     seat,
@@ -27,6 +26,7 @@ from levelhead.measures.seat import (
     why_no_effect,
     word_seat_measurement,
 )
+from levelhead.measures.seat_intervals import SETS
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
