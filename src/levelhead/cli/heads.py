@@ -21,7 +21,7 @@ def heads(
     name: ModelName,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")],
     bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
-    contexts: Annotated[str, typer.Option(help="templates, a text file or folder, or hub:NAME.")] = "templates",
+    contexts: Annotated[str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")] = "templates",
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
     ] = "scores,ablation,counter",
@@ -30,7 +30,7 @@ def heads(
     ] = None,
     sentences: Annotated[
         str | None,
-        typer.Option(help="Stereotypes of the counter experiment: shipped, a text file or folder, hub:NAME."),
+        typer.Option(help="Stereotypes of the counter experiment: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")] = 3,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
@@ -220,7 +220,7 @@ def lpbs(
 @loads
 def fluency(
     name: ModelName,
-    text: Annotated[str | None, typer.Option(help="A text file or folder, or hub:NAME. Default: ours.")] = None,
+    text: Annotated[str | None, typer.Option(help="A .txt or .jsonl file, a folder, or hub:NAME. Default: ours.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
     seed: Seed = 0,
     json: Json = False,

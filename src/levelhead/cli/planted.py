@@ -21,7 +21,7 @@ def planted(
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
     bias: Annotated[str, typer.Option(help="gender, or a word list with --sentences.")] = "gender",
     sentences: Annotated[
-        str | None, typer.Option(help="Stereotype sentences: shipped, a text file or folder, hub:NAME.")
+        str | None, typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     json: Json = False,
