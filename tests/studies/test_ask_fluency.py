@@ -6,21 +6,11 @@ import pytest
 
 from levelhead.edits.gates import removed
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model, load
+from levelhead.models.model import Model
 from levelhead.studies.ask_fluency import ask_fluency, ask_fluency_and_change
 from tests.tiny import tiny
 
 FEW = Resampling(resamples=100)
-
-
-@pytest.fixture(scope="module")
-def bert() -> Model:
-    return load("lh:bert-mini")
-
-
-@pytest.fixture(scope="module")
-def gpt() -> Model:
-    return load("lh:gpt-mini")
 
 
 def test_removing_many_heads_costs_fluency(bert: Model, gpt: Model) -> None:

@@ -10,18 +10,13 @@ import torch
 
 from levelhead.edits.gates import removed
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model, load
+from levelhead.models.model import Model
 from levelhead.probes.sentences import Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
 from levelhead.studies.ask_lpbs import ask_lpbs, ask_lpbs_tests
 from tests.tiny import tiny
 
 FEW = Resampling(resamples=100)
-
-
-@pytest.fixture(scope="module")
-def bert() -> Model:
-    return load("lh:bert-mini")
 
 
 def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind) -> float:

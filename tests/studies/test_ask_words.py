@@ -12,7 +12,7 @@ import torch
 from levelhead.edits.gates import removed
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model, load
+from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
 from levelhead.studies.ask_words import ask_seat, ask_sentence_seat, sentence_seat
@@ -21,16 +21,6 @@ from tests.studies.word_lists import GENDER
 
 SEAT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "seat"
 FEW = Resampling(resamples=100)
-
-
-@pytest.fixture(scope="module")
-def bert() -> Model:
-    return load("lh:bert-mini")
-
-
-@pytest.fixture(scope="module")
-def gpt() -> Model:
-    return load("lh:gpt-mini")
 
 
 def slow_vector(model: Model, text: str, pooling: str) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 from levelhead.edits.gates import HeadGates
 from levelhead.engine.gradients import gate_gradients
 from levelhead.errors import BadProbe
-from levelhead.models.model import Model, load
+from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
@@ -267,11 +267,6 @@ def test_sampled_contexts_hold_each_word_once_and_repeat_with_their_seed() -> No
 
 
 # ---- a shipped model
-
-
-@pytest.fixture(scope="module")
-def bert() -> Model:
-    return load("lh:bert-mini")
 
 
 @pytest.mark.slow

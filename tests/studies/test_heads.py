@@ -33,11 +33,6 @@ TINY = {"n_sentences": 12, "resamples": 100, "per_word": 2}
 
 
 @pytest.fixture(scope="module")
-def bert() -> Model:
-    return load("lh:bert-mini")
-
-
-@pytest.fixture(scope="module")
 def table() -> WordTable:
     return word_table(GENDER, template_contexts(GENDER, 2))
 

@@ -21,7 +21,9 @@ def heads(
     name: ModelName,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")],
     bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
-    contexts: Annotated[str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")] = "templates",
+    contexts: Annotated[
+        str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
+    ] = "templates",
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
     ] = "scores,ablation,counter",
@@ -220,7 +222,9 @@ def lpbs(
 @loads
 def fluency(
     name: ModelName,
-    text: Annotated[str | None, typer.Option(help="A .txt or .jsonl file, a folder, or hub:NAME. Default: ours.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="A .txt or .jsonl file, a folder, or hub:NAME. Default: ours.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
     seed: Seed = 0,
     json: Json = False,
