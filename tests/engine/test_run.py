@@ -13,7 +13,7 @@ import torch
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.projection import Projection
 from levelhead.engine import run as engine
-from levelhead.engine.batches import batches
+from levelhead.engine.batches import Tokens, batches
 from levelhead.engine.readings import (
     Attention,
     Pooled,
@@ -186,15 +186,21 @@ def test_shared_layers_run_once_for_all_variants() -> None:
     assert calls == [1, 1, 5, 5]
 
 
-def test_batches_keep_to_the_token_budget_and_lose_no_row() -> None:
-    class Fake:
-        def __init__(self, n: int) -> None:
-            self.ids = np.zeros(n)
+def rows_of(lengths: list[int]) -> list[Tokens]:
+    return [Tokens(np.zeros(n, np.int32), None) for n in lengths]
 
-    rows = [Fake(n) for n in random.Random(0).choices(range(1, 60), k=300)]
-    found = list(batches(rows, 128))  # type: ignore[arg-type]
+
+def test_batches_keep_to_the_token_budget_and_lose_no_row() -> None:
+    rows = rows_of(random.Random(0).choices(range(1, 60), k=300))
+    found = list(batches(rows, 128))
     assert sorted(i for batch in found for i in batch) == list(range(300))
     assert all(len(b) * max(len(rows[i].ids) for i in b) <= 128 or len(b) == 1 for b in found)
+
+
+def test_a_batch_that_is_large_enough_takes_no_longer_rows_and_a_small_one_does() -> None:
+    assert list(batches(rows_of([4] * 8 + [5] * 8), 128)) == [list(range(8)), list(range(8, 16))]
+    assert list(batches(rows_of([4] * 7 + [5] * 8), 128)) == [list(range(15))]
+    assert list(batches(rows_of([4, 5]), 128, equal=True)) == [[0], [1]]
 
 
 def test_the_attention_implementation_is_the_models_own_again_after_reading_attention() -> None:

@@ -47,16 +47,20 @@ def token_budget(model: Model) -> int:
 def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iterator[list[int]]:
     """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one row).
 
-    equal: never pad, that is, put only rows of one length into a batch.
+    A batch that is large enough to be fast, a quarter of the budget, takes no longer rows: nothing in it is padded for
+    them. equal: never pad, that is, put only rows of one length into a batch.
     """
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), i))
+    enough = 0 if equal else budget // 4
     batch: list[int] = []
+    longest = 0
     for number in order:
         length = len(rows[number].ids)
-        if batch and ((len(batch) + 1) * length > budget or (equal and length > len(rows[batch[0]].ids))):
+        if batch and ((len(batch) + 1) * length > budget or (length > longest and len(batch) * longest >= enough)):
             yield batch
             batch = []
         batch.append(number)
+        longest = length
     if batch:
         yield batch
 
