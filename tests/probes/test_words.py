@@ -268,7 +268,8 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     exec(compile(python, "own-words.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
-    assert len(printed) == len(promised) == 6
+    assert len(printed) == len(promised) == 7
     assert printed[:5] == promised[:5]
     attributes, targets = ("muslim", "quran", "christian", "pastor", "bible"), ("violent", "dangerous", "radical")
     assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
+    assert printed[6] == "{}"
