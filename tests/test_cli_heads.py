@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from levelhead.cli import main
-from levelhead.cli.heads import counter_in_words
+from levelhead.cli.heads import counter_in_words, print_debias
+from tests.report.synthetic import debias_rows
 from tests.studies.word_lists import gender_toml
 
 
@@ -44,6 +45,24 @@ def test_heads_prints_the_heads_and_writes_the_run(typed, tmp_path: Path) -> Non
     assert told["heads"] == 64
     assert told["most_biased"][0]["rank"] == 1
     assert told["most_anti_biased"][0]["rank"] == 64
+
+
+def test_debias_tables_have_a_column_for_each_measure_and_say_once_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    rows = {f"debias/{key}": found for key, found in debias_rows().items()}
+    for row in rows["debias/table"]:
+        if row["measure"] == "lpbs math":
+            row |= {"value": None, "reason": "she is not one token"}
+    print_debias(rows)
+    printed = capsys.readouterr().out
+    assert "lpbs career" in printed
+    assert "learned, at most 1.05: |SEAT| 1.020 at 1.040 x the perplexity; top-1: 1.100 at 1.020" in printed
+    rows = {"debias/sweep": [{**row, "value": None, "reason": "no head"} for row in rows["debias/sweep"]]}
+    print_debias(rows)
+    printed = capsys.readouterr().out
+    assert printed == "Not measured: seat, lpbs career, lpbs math, fluency, fluency change (no head)\n"
 
 
 def test_a_wrong_experiment_or_list_is_one_line_and_exit_1(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

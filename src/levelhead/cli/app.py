@@ -127,7 +127,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     """A table for a person; long cells wrap."""
     table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
     for name in columns:
-        table.add_column(escape(name))
+        table.add_column(escape(name), overflow="fold")
     for row in rows:
         table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
     Console().print(table)

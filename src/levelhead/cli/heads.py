@@ -94,11 +94,11 @@ def _print_heads(told: dict[str, Any]) -> None:
         print(f"Counter-stereotypes, {row['group']} heads: {counter_in_words(row)}")
     if told["counter_sides"]:
         print(f"  {told['counter_sides']}")
-    _print_debias(told.get("debias", {}))
+    print_debias(told.get("debias", {}))
     print(f"Results and figures: {told['run']}")
 
 
-def _print_debias(debias: dict[str, Any]) -> None:
+def print_debias(debias: dict[str, Any]) -> None:
     """What removing heads bought and cost (Table 1), more and more of them (Table 3), the claim, and learned gates."""
     _print_strategies(
         "What removing heads buys and costs", [*debias.get("debias/table", []), *debias.get("debias/random", [])]
@@ -113,15 +113,18 @@ def _print_debias(debias: dict[str, Any]) -> None:
 
 
 def _print_strategies(title: str, rows: list[dict[str, Any]]) -> None:
-    """A row a strategy, a column a measure."""
+    """A row a strategy, a column a measure; what no strategy has is said once, with its reason."""
     found = {(row["strategy"], row["measure"]): row for row in rows}
-    measures = list(dict.fromkeys(measure for _, measure in found))
-    cells = [
-        [name, *(_shown(found.get((name, measure))) for measure in measures)]
-        for name in dict.fromkeys(strategy for strategy, _ in found)
-    ]
-    if cells:
-        print_table(title, ["strategy", *measures], cells)
+    known = list(dict.fromkeys(row["measure"] for row in rows if row["value"] is not None))
+    if known:
+        cells = [
+            [name, *(_shown(found.get((name, measure))) for measure in known)]
+            for name in dict.fromkeys(strategy for strategy, _ in found)
+        ]
+        print_table(title, ["strategy", *known], cells)
+    why = {row["measure"]: row["reason"] for row in rows if row["measure"] not in known}
+    for reason in dict.fromkeys(why.values()):
+        print(f"Not measured: {', '.join(m for m, own in why.items() if own == reason)} ({reason})")
 
 
 def _shown(row: dict[str, Any] | None) -> str:
