@@ -62,4 +62,6 @@ def bert_base(kind: str = "BertForMaskedLM", layers: int = 12) -> Model:
     config = transformers.BertConfig(vocab_size=30522, num_hidden_layers=layers, id2label=labels)
     hf = getattr(transformers, kind)(config).eval().requires_grad_(False)
     hf = hf.to("cuda" if torch.cuda.is_available() else "cpu")
-    return Model(Source(name="bert-base-shape", hf=hf, tokenizer=tokenizer, origin="random weights", missing=()))
+    return Model(
+        Source(name="bert-base-shape", hf=hf, tokenizer=tokenizer, origin="random weights", missing=())
+    )

@@ -1,4 +1,5 @@
-"""CounterActs' prompts against the fill-mask pipeline, and against a forward pass without the vocabulary head.
+"""CounterActs' prompts against the fill-mask pipeline, and against a forward pass without the vocabulary
+head.
 
 The forward pass gets the very batches that the engine makes: same rows, same order, same padding.
 """
@@ -17,17 +18,22 @@ from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.probes.cloze import load_cloze
-from levelhead.studies.ask_cloze import cloze_texts
+from levelhead.scoring.cloze import cloze_texts
 
 
 def bench() -> list[Claim]:
     """The pipeline at its default batch size / levelhead, and levelhead / forward pass without the head."""
     model = bert_base()
     texts = cloze_texts(model, load_cloze())
-    fill = transformers.FillMaskPipeline(model=model.hf, tokenizer=model.tokenizer, device=model.device, top_k=10)
+    fill = transformers.FillMaskPipeline(
+        model=model.hf, tokenizer=model.tokenizer, device=model.device, top_k=10
+    )
     strings = [joined(model, text) for text in texts]
     ours, forward, pipeline = in_turn(
-        lambda: read_one(model, Predictions(texts, 10)), forward_passes(model, texts), lambda: fill(strings), rounds=1
+        lambda: read_one(model, Predictions(texts, 10)),
+        forward_passes(model, texts),
+        lambda: fill(strings),
+        rounds=1,
     )
     note = f"all {len(texts):,} prompts"
     return [
@@ -42,7 +48,8 @@ def joined(model: Model, text: Text) -> str:
 
 
 def forward_passes(model: Model, texts: Sequence[Text]) -> Callable[[], None]:
-    """A plain forward pass of the model without its vocabulary head over the engine's batches, encoding included."""
+    """A plain forward pass of the model without its vocabulary head over the engine's batches, encoding
+    included."""
 
     def run() -> None:
         pool = RowPool()

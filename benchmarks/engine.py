@@ -27,7 +27,9 @@ def plain_loop(model: Model, sentences: list[str], size: int) -> None:
     """What one writes first: batches in the given order, padded to the longest."""
     with torch.inference_mode():
         for start in range(0, len(sentences), size):
-            batch = model.tokenizer(sentences[start : start + size], return_tensors="pt", padding=True).to(model.device)
+            batch = model.tokenizer(sentences[start : start + size], return_tensors="pt", padding=True).to(
+                model.device
+            )
             model.base(**batch).last_hidden_state.cpu()
 
 
@@ -35,12 +37,14 @@ def bench() -> list[Claim]:
     """Word vectors of 2,000 sentences of mixed length on BERT-base's shape."""
     model = bert_base()
     sentences = mixed_sentences(SENTENCES)
-    reading = WordVectors([Text(s) for s in sentences], [find_word(s, s.split()[0].strip('",')) for s in sentences])
+    reading = WordVectors(
+        [Text(s) for s in sentences], [find_word(s, s.split()[0].strip('",')) for s in sentences]
+    )
     alone = sentences[:ALONE]
     few = WordVectors([Text(s) for s in alone], [find_word(s, s.split()[0].strip('",')) for s in alone])
     engine, plain = in_turn(
         lambda: read_one(model, reading), lambda: plain_loop(model, sentences, BATCH), rounds=1
-    )  # fmt: skip
+    )
     peak = peak_memory()
     engine_few, one = in_turn(lambda: read_one(model, few), lambda: plain_loop(model, alone, 1), rounds=2)
     note = f"{SENTENCES} sentences, batches of {BATCH}"

@@ -1,4 +1,5 @@
-"""Head scores against their floor, removals against re-running everything, pseudo-perplexity against minicons."""
+"""Head scores against their floor, removals against re-running everything, pseudo-perplexity against
+minicons."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
-from levelhead.studies.heads import absolute_seat
-from levelhead.studies.word_table import WordTable, word_table
+from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.studies.heads.study import absolute_seat
 
-CONTEXTS = 5_000 if torch.cuda.is_available() else 1_000  # the ratio does not depend on it; 5,000 take 15 minutes here
+CONTEXTS = (
+    5_000 if torch.cuda.is_available() else 1_000
+)  # the ratio does not depend on it; 5,000 take 15 minutes here
 REMOVALS = 400 if torch.cuda.is_available() else 40  # contexts of the ablation check: 144 removals of each
 
 
@@ -43,7 +46,9 @@ def _scores() -> list[Claim]:
     model, table = bert_base(), _table(CONTEXTS)
     reading, objective = table.static(), absolute_seat(table.sets)
     ours, floor = in_turn(
-        lambda: gate_gradients(model, reading, objective), lambda: _two_forwards_one_backward(model, reading), rounds=1
+        lambda: gate_gradients(model, reading, objective),
+        lambda: _two_forwards_one_backward(model, reading),
+        rounds=1,
     )
     note = f"{len(table.contexts)} contexts, BERT-base shape, the same batches"
     return [Claim("head scores against two forwards + one backward", ours / floor, 1.3, False, note)]
@@ -93,7 +98,9 @@ def _fluency() -> list[Claim]:
     model = load("lh:bert-mini", device="cpu")
     sentences = list(fluency_sentences()[:200])
     tokenizer = copy.deepcopy(model.tokenizer)
-    tokenizer.batch_encode_plus = tokenizer.__call__  # minicons 0.3.39 asks for it; transformers 5 has dropped it
+    tokenizer.batch_encode_plus = (
+        tokenizer.__call__
+    )  # minicons 0.3.39 asks for it; transformers 5 has dropped it
     plain = BertForMaskedLM(model.hf.config).eval()
     plain.bert, plain.cls.predictions = model.hf.bert, model.hf.cls.predictions
     theirs = scorer.MaskedLMScorer(plain, "cpu", tokenizer=tokenizer)
@@ -108,6 +115,12 @@ def _fluency() -> list[Claim]:
     )
     on = "200 sentences, lh:bert-mini, "
     return [
-        Claim("pseudo-perplexity against minicons", one_call / ours, 3.0, True, on + "one call of sequence_score"),
+        Claim(
+            "pseudo-perplexity against minicons",
+            one_call / ours,
+            3.0,
+            True,
+            on + "one call of sequence_score",
+        ),
         Claim("pseudo-perplexity against minicons, small batches", tens / ours, None, True, on + "10 a call"),
     ]

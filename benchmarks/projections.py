@@ -12,7 +12,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.pairs import nli_pair_inputs
-from levelhead.studies.projection_settings import paper_settings, variants_of
+from levelhead.studies.projections.settings import paper_settings, variants_of
 
 PAIRS, HOOKED = 500, 4
 
@@ -44,9 +44,17 @@ def bench() -> list[Claim]:
     note = f"{len(variants)} settings, {len(asked)} pairs"
     return [
         Claim(
-            "76 settings against one plain forward pass", shared / plain, 1.6, False, f"{note}; the floor is about 1.2"
+            "76 settings against one plain forward pass",
+            shared / plain,
+            1.6,
+            False,
+            f"{note}; the floor is about 1.2",
         ),
         Claim(
-            "76 settings against 76 passes under hooks", 76 * each / shared, 40, True, f"{note}; {HOOKED} timed, x 19"
+            "76 settings against 76 passes under hooks",
+            76 * each / shared,
+            40,
+            True,
+            f"{note}; {HOOKED} timed, x 19",
         ),
     ]

@@ -1,4 +1,5 @@
-"""What all tests share. No test fails because a machine is slow: hypothesis would, at 200 ms an example, by default."""
+"""What all tests share. No test fails because a machine is slow: hypothesis would, at 200 ms an example, by
+default."""
 
 import pytest
 from hypothesis import settings

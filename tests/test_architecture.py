@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "levelhead"
-ROOMS = ["errors", "models", "probes", "engine", "measures", "edits", "runs", "studies", "report", "audit", "cli"]
+ROOMS = [
+    "errors",
+    "models",
+    "probes",
+    "engine",
+    "measures",
+    "edits",
+    "runs",
+    "studies",
+    "report",
+    "audit",
+    "cli",
+]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -48,7 +60,8 @@ def test_probes_measures_and_reports_know_no_model(room: str) -> None:
 
 
 def test_only_the_engine_and_the_loader_run_a_model() -> None:
-    """Studies, edits and the rest never call a module: no `.hf(`, no `.base(` outside engine and the self-test."""
+    """Studies, edits and the rest never call a module: no `.hf(`, no `.base(` outside engine and the
+    self-test."""
     for path in FILES:
         if room_of(path) in ("engine", "models"):
             continue

@@ -17,8 +17,10 @@ from levelhead.cli.app import COMMANDS, app, main
 from levelhead.errors import BadProbe, BadRun
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
-from levelhead.report import figures_compare, figures_counteracts, figures_heads
-from levelhead.runs import Run
+from levelhead.report.figures import comparison as figures_compare
+from levelhead.report.figures import counteracts as figures_counteracts
+from levelhead.report.figures import heads as figures_heads
+from levelhead.results.folder import Run
 from tests.report.synthetic import write_heads, write_prompts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,9 +61,15 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 def test_every_command_has_help_and_stands_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
     call(monkeypatch, "--version")  # imports all commands
-    docs = "".join(page.read_text(encoding="utf-8") for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
-    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    assert {"models", "audit", "heads", "sweep", "prompts", "nsp", "nli", "debias", "report", "check"} <= set(names)
+    docs = "".join(
+        page.read_text(encoding="utf-8") for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    )
+    names = [
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    ]
+    assert {"models", "audit", "heads", "sweep", "prompts", "nsp", "nli", "debias", "report", "check"} <= set(
+        names
+    )
     for command in app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__
@@ -78,7 +86,9 @@ def test_models_lists_what_ships(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert json.loads(capsys.readouterr().out)["abilities"] == ["embeddings", "nli"]
 
 
-def test_a_saved_model_loads_with_nothing_of_levelhead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_saved_model_loads_with_nothing_of_levelhead(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert call(monkeypatch, "models", "--save", "lh:bert-mini", str(tmp_path / "bert")) == 0
     plain = AutoModelForPreTraining.from_pretrained(tmp_path / "bert").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bert")
@@ -112,12 +122,21 @@ def _nan(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "says"),
-    [(_truncate, "cut short"), (_pickle, "allow_pickle"), (_no_tokenizer, "tokenizer"), (_nan, "layer.1.output.dense")],
+    [
+        (_truncate, "cut short"),
+        (_pickle, "allow_pickle"),
+        (_no_tokenizer, "tokenizer"),
+        (_nan, "layer.1.output.dense"),
+    ],
 )
 def test_damaged_folders_give_one_line_and_exit_1(
-    damage: object, says: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    damage: object,
+    says: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     copy = damaged(folder, tmp_path)
     damage(copy)  # type: ignore[operator]
     out = tmp_path / "run"
@@ -141,7 +160,11 @@ def test_damaged_folders_give_one_line_and_exit_1(
     ],
 )
 def test_mistakes_give_one_line_and_exit_1(
-    args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    args: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, *args) == 1
@@ -155,7 +178,9 @@ def test_mistakes_give_one_line_and_exit_1(
 def test_a_negative_seed_is_refused_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(BadProbe, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"):
+    with pytest.raises(
+        BadProbe, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"
+    ):
         Resampling(seed=-1)
     assert call(monkeypatch, "lpbs", "lh:bert-mini", "--seed", "-1") in (1, 2)
     assert "Traceback" not in capsys.readouterr().err
@@ -191,7 +216,10 @@ def _comparison(folder: Path) -> Path:
     ],
 )
 def test_figures_that_cannot_be_written_are_one_line_and_leave_no_halves(
-    make: Callable[[Path], Path], draw: Callable[[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Path], Path],
+    draw: Callable[[Path], list[Path]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")

@@ -37,7 +37,18 @@ def test_list_takes_a_set_a_seed_and_fewer_backgrounds() -> None:
 def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(SETS)
-    asked = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3", "--k", "5"]
+    asked = [
+        "lh:bert-mini",
+        "lh:gpt-mini",
+        "-o",
+        str(tmp_path / "run"),
+        "--set",
+        str(own),
+        "--k",
+        "3",
+        "--k",
+        "5",
+    ]
     said = prompts(*asked, "--remove-heads", "3-5,2-1")
     for text in ("lh:bert-mini", "lh:gpt-mini", "without heads 3-5, 2-1", "verdict", "silent", "unrelated"):
         assert text in said
@@ -48,7 +59,9 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
         ("lh:gpt-mini", "base", "continuation"),
         ("lh:gpt-mini", "without heads 3-5, 2-1", "continuation"),
     ]
-    words = {row["verdict"] for m in data["models"] for row in m["measurements"] if row["name"] == "margin change"}
+    words = {
+        row["verdict"] for m in data["models"] for row in m["measurements"] if row["name"] == "margin change"
+    }
     assert words <= {"strengthens", "weakens", "overturns", "no change", "not measured"}
     assert {row["k"] for row in data["models"][0]["measurements"]} == {3, 5}
     assert all(Path(path).is_file() for path in data["figures"])

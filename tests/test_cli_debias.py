@@ -12,17 +12,17 @@ from typer.testing import CliRunner
 
 from levelhead.cli import app
 from levelhead.cli import debias as command
-from levelhead.edits.export import RECIPE_FILE
 from levelhead.edits.gates import gates
-from levelhead.edits.recipe import Recipe, read_recipe, step, write_recipe
+from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, BadRun, LevelheadError
+from levelhead.mitigation.export import RECIPE_FILE
+from levelhead.mitigation.mitigate import biased_heads, edits_of
+from levelhead.mitigation.recipe import Recipe, read_recipe, step, write_recipe
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
-from levelhead.models.sites import Variant
-from levelhead.runs import Run
-from levelhead.studies.mitigate import biased_heads, edits_of
+from levelhead.results.folder import Run
 from tests.tiny import tiny
 
 ASKED = Pooled([Text("The nurse said that she was tired.", "He gave her a book.")])
@@ -74,7 +74,9 @@ def test_heads_are_removed_and_scaled(folder: Path, model: Model, tmp_path: Path
 
 
 @pytest.mark.parametrize("fit", ["base", "sequential"])
-def test_a_recipe_becomes_the_model_that_it_describes(folder: Path, model: Model, tmp_path: Path, fit: Any) -> None:
+def test_a_recipe_becomes_the_model_that_it_describes(
+    folder: Path, model: Model, tmp_path: Path, fit: Any
+) -> None:
     steps = (step("tokens", dimensions=2, soft=True), step("query"), step("cls"), step("sent"))
     recipe = Recipe(gates={(0, 0): 0.0}, projections=steps, fit=fit, fingerprint=model.fingerprint)
     write_recipe(tmp_path / "r.toml", recipe)
@@ -119,7 +121,9 @@ def test_heads_are_parsed_as_people_write_them() -> None:
     assert command.parse_heads("3-5,7-2=0.5, 12-1 = 2") == {(2, 4): 0.0, (6, 1): 0.5, (11, 0): 2.0}
 
 
-@pytest.mark.parametrize("text", ["3", "0-1", "3-0", "3-5=", "3-5=x", "3-5=nan", "3-5-1", "a-b", "-3-5", "3-5,3-5"])
+@pytest.mark.parametrize(
+    "text", ["3", "0-1", "3-0", "3-5=", "3-5=x", "3-5=nan", "3-5-1", "a-b", "-3-5", "3-5,3-5"]
+)
 def test_heads_that_mean_nothing_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(BadProbe, match="--heads") as raised:
         command.parse_heads(text)

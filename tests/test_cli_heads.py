@@ -11,7 +11,7 @@ import pytest
 from levelhead.cli import main
 from levelhead.cli.heads import counter_in_words, print_debias
 from tests.report.synthetic import debias_rows
-from tests.studies.word_lists import gender_toml
+from tests.word_lists import gender_toml
 
 
 @pytest.fixture
@@ -33,7 +33,18 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]): 
 
 def test_heads_prints_the_heads_and_writes_the_run(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     bias, out = gender_toml(tmp_path), str(tmp_path / "run")
-    command = ("heads", "lh:bert-mini", "--bias", bias, "--per-word", "1", "--experiments", "scores", "-o", out)
+    command = (
+        "heads",
+        "lh:bert-mini",
+        "--bias",
+        bias,
+        "--per-word",
+        "1",
+        "--experiments",
+        "scores",
+        "-o",
+        out,
+    )
     code, printed, _ = typed(*command)
     assert code == 0
     assert "SEAT" in printed
@@ -93,7 +104,9 @@ def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed) -> None:
 
 def test_fluency_reads_a_users_text(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     text = tmp_path / "mine.txt"
-    text.write_text("The train to the coast leaves at noon. She put the keys on the table.\n", encoding="utf-8")
+    text.write_text(
+        "The train to the coast leaves at noon. She put the keys on the table.\n", encoding="utf-8"
+    )
     code, printed, _ = typed("fluency", "lh:gpt-mini", "--text", str(text), "--json")
     told = json.loads(printed)
     assert code == 0

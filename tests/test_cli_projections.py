@@ -65,7 +65,9 @@ def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Told, fol
         assert len(told[key]["interval"]) == 2
 
 
-def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(levelhead: Told, folder: Path) -> None:
+def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
+    levelhead: Told, folder: Path
+) -> None:
     code, out, err = levelhead("nsp", str(folder / "nli"), "--triples", str(folder / "mine.jsonl"))
     assert code == 1
     assert out == ""
@@ -86,7 +88,16 @@ def test_nli_prints_fairness_and_ability_and_names_the_ability_set(levelhead: To
 
 
 def test_nli_needs_labels_for_outputs_without_names(levelhead: Told, folder: Path) -> None:
-    asked = ["nli", str(folder / "unnamed"), "--ability", str(folder / "able.tsv"), "--limit", "2", "2", "--json"]
+    asked = [
+        "nli",
+        str(folder / "unnamed"),
+        "--ability",
+        str(folder / "able.tsv"),
+        "--limit",
+        "2",
+        "2",
+        "--json",
+    ]
     code, out, err = levelhead(*asked)
     assert code == 1
     assert "does not say which is entailment" in err
@@ -99,10 +110,22 @@ def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
     levelhead: Told, folder: Path, tmp_path: Path
 ) -> None:
     asked = [
-        "sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", str(tmp_path / "run"), "--limit", "3", "2",
-        "--triples", str(folder / "mine.jsonl"), "--ability", str(folder / "able.tsv"),
-        "--pairs", str(folder / "own.tsv"),
-    ]  # fmt: skip
+        "sweep",
+        str(folder / "nsp"),
+        "--nli",
+        str(folder / "nli"),
+        "-o",
+        str(tmp_path / "run"),
+        "--limit",
+        "3",
+        "2",
+        "--triples",
+        str(folder / "mine.jsonl"),
+        "--ability",
+        str(folder / "able.tsv"),
+        "--pairs",
+        str(folder / "own.tsv"),
+    ]
     code, out, err = levelhead(*asked)
     assert code == 0, err
     for words in (

@@ -56,6 +56,9 @@ def test_reading_a_run_loads_no_torch(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "run")
     code = f"import sys; from levelhead.report.page import write_report; write_report({str(folder)!r}); "
     done = subprocess.run(
-        [sys.executable, "-c", code + "print('torch' in sys.modules)"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code + "print('torch' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "False\n"

@@ -16,7 +16,9 @@ FILE = re.compile(r'^```toml\n(.*?^name = "(\w[\w-]*)".*?)^```', re.M | re.S)  #
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_code_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_blocks_of_a_page_run_in_order(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("levelhead.models.families.FAMILIES", dict(FAMILIES))
     names: dict[str, object] = {"__name__": "docs"}

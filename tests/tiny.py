@@ -1,4 +1,5 @@
-"""Tiny random-weight models of every family, with a real tokenizer, built in the test run: no hub, no files."""
+"""Tiny random-weight models of every family, with a real tokenizer, built in the test run: no hub, no
+files."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ CORPUS = [
 LETTERS = f"{' '.join(ascii_lowercase)} z{ascii_lowercase}"  # every letter alone and inside a word
 VOCAB = 260
 
-_SIZES: dict[str, Any] = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48)
+_SIZES: dict[str, Any] = dict(
+    hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48
+)
 _GROUPED: dict[str, Any] = dict(_SIZES, num_key_value_heads=2, max_position_embeddings=96, pad_token_id=0)
 _SHORT: dict[str, Any] = dict(_SIZES, max_position_embeddings=96, pad_token_id=0)
 
@@ -32,26 +35,53 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "roberta": ("Roberta", _SHORT),
     "xlm-roberta": ("XLMRoberta", _SHORT),
     "albert": ("Albert", dict(_SHORT, embedding_size=16)),
-    "distilbert": ("DistilBert", dict(dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=96)),
+    "distilbert": (
+        "DistilBert",
+        dict(dim=32, n_layers=3, n_heads=4, hidden_dim=48, max_position_embeddings=96),
+    ),
     "electra": ("Electra", dict(_SHORT, embedding_size=16)),
     "mpnet": ("MPNet", _SHORT),
     "deberta-v2": (
         "DebertaV2",
-        dict(_SHORT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, share_att_key=True),
+        dict(
+            _SHORT,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_buckets=8,
+            share_att_key=True,
+        ),
     ),
     "modernbert": ("ModernBert", dict(_SHORT, local_attention=8, cls_token_id=2, sep_token_id=3)),
     "mobilebert": (
-        "MobileBert", dict(_SHORT, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16),
+        "MobileBert",
+        dict(_SHORT, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16),
     ),
     "gpt2": ("GPT2", dict(n_embd=32, n_layer=3, n_head=4, n_positions=96)),
     "gpt_neo": (
         "GPTNeo",
-        dict(hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=8,
-             intermediate_size=48, max_position_embeddings=96),
+        dict(
+            hidden_size=32,
+            num_layers=2,
+            num_heads=4,
+            attention_types=[[["global", "local"], 1]],
+            window_size=8,
+            intermediate_size=48,
+            max_position_embeddings=96,
+        ),
     ),
     "gpt_neox": ("GPTNeoX", _SHORT),
-    "opt": ("OPT", dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, ffn_dim=48, word_embed_proj_dim=16,
-                        max_position_embeddings=96, pad_token_id=0)),
+    "opt": (
+        "OPT",
+        dict(
+            hidden_size=32,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            ffn_dim=48,
+            word_embed_proj_dim=16,
+            max_position_embeddings=96,
+            pad_token_id=0,
+        ),
+    ),
     "bloom": ("Bloom", dict(hidden_size=32, n_layer=3, n_head=4)),
     "llama": ("Llama", _GROUPED),
     "mistral": ("Mistral", dict(_GROUPED, sliding_window=8)),
@@ -60,7 +90,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2": ("Gemma2", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
     "gemma3_text": ("Gemma3Text", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
     "phi3": ("Phi3", dict(_GROUPED, bos_token_id=2, eos_token_id=3)),
-}  # fmt: skip
+}
 
 ENCODERS = tuple(list(CONFIGS)[:10])
 DECODERS = tuple(list(CONFIGS)[10:])
@@ -75,14 +105,23 @@ def wordpiece() -> Any:
     tok.normalizer = BertNormalizer(lowercase=True)
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tok.train_from_iterator([*CORPUS, LETTERS], trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special))
+    tok.train_from_iterator(
+        [*CORPUS, LETTERS], trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special)
+    )
     tok.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     return hf.PreTrainedTokenizerFast(
-        tokenizer_object=tok, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-        mask_token="[MASK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    )  # fmt: skip
+        tokenizer_object=tok,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
 
 
 @cache
@@ -107,14 +146,22 @@ def unigram() -> Any:
     tok = Tokenizer(models.Unigram())
     tok.pre_tokenizer = pre_tokenizers.Metaspace()
     special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
-    tok.train_from_iterator(CORPUS, trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>"))
+    tok.train_from_iterator(
+        CORPUS, trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>")
+    )
     tok.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
     return hf.PreTrainedTokenizerFast(
-        tokenizer_object=tok, pad_token="<pad>", unk_token="<unk>", cls_token="<s>", sep_token="</s>", bos_token="<s>",
-        eos_token="</s>", mask_token="<mask>",
-    )  # fmt: skip
+        tokenizer_object=tok,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        cls_token="<s>",
+        sep_token="</s>",
+        bos_token="<s>",
+        eos_token="</s>",
+        mask_token="<mask>",
+    )
 
 
 def tokenizer_for(family: str) -> Any:
@@ -124,7 +171,9 @@ def tokenizer_for(family: str) -> Any:
     return bpe() if family in DECODERS else wordpiece()
 
 
-def tiny(family: str, head: str = "mlm", *, layers: int | None = None, seed: int = 0, tokenizer: Any = None) -> Model:
+def tiny(
+    family: str, head: str = "mlm", *, layers: int | None = None, seed: int = 0, tokenizer: Any = None
+) -> Model:
     """A tiny model: head is mlm, nli, nsp or base for encoders; decoders are causal."""
     torch.manual_seed(seed)
     tokenizer = tokenizer or tokenizer_for(family)
@@ -137,7 +186,9 @@ def tiny(family: str, head: str = "mlm", *, layers: int | None = None, seed: int
     model = getattr(hf, kind)(config).eval().requires_grad_(False)
     for name, weight in model.named_parameters():
         if weight.dim() > 1:
-            weight.normal_(0, 0.15)  # larger than the usual 0.02, so that every part leaves a trace in the output
+            weight.normal_(
+                0, 0.15
+            )  # larger than the usual 0.02, so that every part leaves a trace in the output
         elif "bias" in name:
             weight.normal_(0, 0.05)
     return Model(Source(name=f"tiny-{family}", hf=model, tokenizer=tokenizer, origin="test", missing=()))

@@ -45,12 +45,15 @@ class Pairs:
 
 
 def read_documents(folder: Path) -> list[str]:
-    """Documents (separated by blank lines) of all `*.xz` in the folder, long ones cut, in a seeded random order."""
+    """Documents (separated by blank lines) of all `*.xz` in the folder, long ones cut, in a seeded random
+    order."""
     pieces = []
     for path in sorted(folder.glob("*.xz")):
         with lzma.open(path, "rt", encoding="utf-8", errors="replace") as file:
             documents = re.split(r"\n\s*\n", file.read())
-        pieces += [piece for text in documents if len(text.strip()) > 40 for piece in cut_document(text.strip())]
+        pieces += [
+            piece for text in documents if len(text.strip()) > 40 for piece in cut_document(text.strip())
+        ]
     random.Random(0).shuffle(pieces)
     return pieces
 
@@ -69,7 +72,9 @@ def cut_document(text: str) -> list[str]:
 
 def split_sentences(text: str) -> list[str]:
     """Sentences of a text, by full stops before capital letters."""
-    return [sentence for line in text.split("\n") for sentence in SENTENCE_END.split(line.strip()) if sentence]
+    return [
+        sentence for line in text.split("\n") for sentence in SENTENCE_END.split(line.strip()) if sentence
+    ]
 
 
 def encode_sentences(text: str, wordpiece: Tokenizer) -> Document:
@@ -79,7 +84,8 @@ def encode_sentences(text: str, wordpiece: Tokenizer) -> Document:
 
 
 def build_pairs(documents: list[Document], seed: int, length: int) -> Pairs:
-    """Cut documents into pairs: half with the sentences that follow, half with sentences of another document."""
+    """Cut documents into pairs: half with the sentences that follow, half with sentences of another
+    document."""
     rng = random.Random(seed)
     rows, second, label = [], [], []
     for document in documents:
@@ -119,7 +125,9 @@ def _take(document: Document, start: int, tokens: int, sentences: int) -> Docume
     return taken
 
 
-def _from_another(documents: list[Document], own: Document, tokens: int, sentences: int, rng: random.Random) -> Ids:
+def _from_another(
+    documents: list[Document], own: Document, tokens: int, sentences: int, rng: random.Random
+) -> Ids:
     other = documents[rng.randrange(len(documents))]
     while other is own and len(documents) > 1:
         other = documents[rng.randrange(len(documents))]
@@ -155,7 +163,9 @@ def build_bert_shard(shard: Shard) -> dict[int, Pairs]:
     wordpiece = Tokenizer.from_file(str(shard.tokenizers / "bert" / "tokenizer.json"))
     documents = [d for d in (encode_sentences(text, wordpiece) for text in shard.documents) if d]
     return {
-        length: Pairs.concatenate(build_pairs(documents, 1000 * r + shard.number, length) for r in range(shard.rounds))
+        length: Pairs.concatenate(
+            build_pairs(documents, 1000 * r + shard.number, length) for r in range(shard.rounds)
+        )
         for length in (LONG, SHORT)
     }
 

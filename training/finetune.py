@@ -2,7 +2,8 @@
 
 python -m training.finetune BERT PAIRS OUT --seconds 90
 
-BERT is a checkpoint of training.pretrain. PAIRS holds train*.tsv and test.tsv: premise, hypothesis, label, with tabs.
+BERT is a checkpoint of training.pretrain. PAIRS holds train*.tsv and test.tsv: premise, hypothesis, label,
+with tabs.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def train_nli(bert: Any, pairs: Batch, seconds: float) -> tuple[Any, int]:
 def classify(model: Any, batch: Batch) -> Tensor:
     """Logits of the three labels."""
     types = segment_types(batch.ids, batch.second)
-    logits: Tensor = model(input_ids=batch.ids, attention_mask=(batch.ids != PAD).long(), token_type_ids=types).logits
+    logits: Tensor = model(
+        input_ids=batch.ids, attention_mask=(batch.ids != PAD).long(), token_type_ids=types
+    ).logits
     return logits.float()
 
 
@@ -91,7 +94,9 @@ def accuracy(model: Any, pairs: Batch) -> float:
 
 def main() -> None:
     """Train, test, save."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("bert", "pairs", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--seconds", type=float, default=60)
@@ -106,7 +111,12 @@ def main() -> None:
     bert = BertForPreTraining.from_pretrained(asked.bert)
     model, steps = train_nli(bert, encode_pairs(examples, tokenizer, asked.device), asked.seconds)
     score = accuracy(model, encode_pairs(test, tokenizer, asked.device))
-    save(model, asked.bert, asked.out, {"steps": steps, "train_pairs": len(examples), "snli_test_accuracy": score})
+    save(
+        model,
+        asked.bert,
+        asked.out,
+        {"steps": steps, "train_pairs": len(examples), "snli_test_accuracy": score},
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The training loop that all three models share: AdamW, linear warm-up and decay, within a budget of seconds."""
+"""The training loop that all three models share: AdamW, linear warm-up and decay, within a budget of
+seconds."""
 
 from __future__ import annotations
 
@@ -30,12 +31,16 @@ def adamw(model: nn.Module, budget: Budget) -> torch.optim.AdamW:
     """AdamW whose weight decay spares biases and norms."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": budget.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": budget.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=budget.peak, betas=(0.9, 0.98), eps=1e-6, fused=True)
 
 
 def train(model: nn.Module, loss_of: Callable[[int], Tensor], budget: Budget, report_every: int = 500) -> int:
-    """Train until the budget is used; loss_of(step) is the loss of a fresh batch. Returns the number of steps."""
+    """Train until the budget is used; loss_of(step) is the loss of a fresh batch. Returns the number of
+    steps."""
     device = next(model.parameters()).device.type
     optimizer = adamw(model, budget)
     model.train()

@@ -21,7 +21,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
 
-from training.data import CLS, LONG, MASK, PAD, SEP, SHORT, Ids, Pairs, build_bert_data, build_gpt_data, make_shards
+from training.data import (
+    CLS,
+    LONG,
+    MASK,
+    PAD,
+    SEP,
+    SHORT,
+    Ids,
+    Pairs,
+    build_bert_data,
+    build_gpt_data,
+    make_shards,
+)
 from training.optimize import Budget, autocast, train
 
 BATCH = {LONG: 1536, SHORT: 3072}
@@ -62,7 +74,8 @@ class Masked:
 
 
 def mask_tokens(ids: Tensor, k: int, vocabulary: int, generator: torch.Generator) -> Masked:
-    """Hide 15 % of each row's real tokens (at least 1, at most k): 80 % [MASK], 10 % another token, 10 % kept."""
+    """Hide 15 % of each row's real tokens (at least 1, at most k): 80 % [MASK], 10 % another token, 10 %
+    kept."""
     draw = torch.rand(ids.shape, device=ids.device, generator=generator)
     draw = draw.masked_fill((ids == PAD) | (ids == CLS) | (ids == SEP), -1)
     score, positions = draw.topk(k, dim=1)
@@ -82,8 +95,11 @@ def segment_types(ids: Tensor, second: Tensor) -> Tensor:
     return ((positions >= second[:, None]) & (ids != PAD)).long()
 
 
-def bert_losses(model: Any, batch: Batch, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Masked-language loss (the vocabulary head runs on masked rows only), next-sentence loss and accuracy."""
+def bert_losses(
+    model: Any, batch: Batch, k: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Masked-language loss (the vocabulary head runs on masked rows only), next-sentence loss and
+    accuracy."""
     masked = mask_tokens(batch.ids, k, model.config.vocab_size, generator)
     types = segment_types(batch.ids, batch.second)
     out = model.bert(input_ids=masked.inputs, attention_mask=(batch.ids != PAD).long(), token_type_ids=types)
@@ -96,7 +112,9 @@ def bert_losses(model: Any, batch: Batch, k: int, generator: torch.Generator) ->
     return per_token.sum() / masked.weight.sum(), F.cross_entropy(next_logits, batch.label), accuracy
 
 
-def train_bert(data: dict[int, Pairs], vocabulary: int, seconds: float, device: str) -> tuple[Any, dict[str, Any]]:
+def train_bert(
+    data: dict[int, Pairs], vocabulary: int, seconds: float, device: str
+) -> tuple[Any, dict[str, Any]]:
     """Train on both lengths in turn; the first rows of each are held out."""
     torch.manual_seed(0)
     config = BertConfig(
@@ -182,7 +200,9 @@ def save(model: Any, tokenizer: Path, out: Path, figures: dict[str, Any]) -> Non
 
 def main() -> None:
     """Build the data and train one model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", choices=("bert", "gpt"))
     for name in ("data", "tokenizers", "out"):
         parser.add_argument(name, type=Path)

@@ -26,7 +26,8 @@ FORMAT = "int8 rows with float32 scales: weight = int8 * scale[:, None]"
 
 
 def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """int8 rows and their scales: scale = max |row| / 127, so that no number is clipped and zero stays zero."""
+    """int8 rows and their scales: scale = max |row| / 127, so that no number is clipped and zero stays
+    zero."""
     scale = weight.float().abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127
     return (weight.float() / scale[:, None]).round().clamp(-127, 127).to(torch.int8), scale
 
@@ -49,7 +50,9 @@ def untied(model: Any) -> dict[str, Tensor]:
 
 def main() -> None:
     """Quantize a checkpoint of training.pretrain or training.finetune."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path)
     asked = parser.parse_args()

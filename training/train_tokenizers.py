@@ -16,12 +16,19 @@ from transformers import PreTrainedTokenizerFast
 from training.words import forced_words
 
 VOCABULARY = 16384
-BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]  # in this order: training.data knows their numbers
+BERT_SPECIALS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+]  # in this order: training.data knows their numbers
 GPT_END = "<|endoftext|>"
 
 
 def sample_lines(paths: Iterable[Path], stride: int, repeats: int = 3000) -> Iterator[str]:
-    """Every stride-th line, then the forced words, with and without a space, so often that each becomes one token."""
+    """Every stride-th line, then the forced words, with and without a space, so often that each becomes one
+    token."""
     for path in paths:
         with path.open(encoding="utf-8") as file:
             yield from (line for i, line in enumerate(file) if i % stride == 0 and line.strip())
@@ -69,7 +76,9 @@ def split_words(tokenizer: Tokenizer, before: str) -> list[str]:
 
 def main() -> None:
     """Train both and report the words that did not stay whole."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("text", type=Path, nargs="+")
     parser.add_argument("--stride", type=int, default=4, help="use every n-th line")
@@ -79,7 +88,11 @@ def main() -> None:
     bert = train_wordpiece(sample_lines(asked.text, asked.stride))
     names = dict(zip(("pad", "unk", "cls", "sep", "mask"), BERT_SPECIALS, strict=True))
     specials = {f"{role}_token": token for role, token in names.items()}
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]  # without this, the second text of a pair is not marked
+    inputs = [
+        "input_ids",
+        "token_type_ids",
+        "attention_mask",
+    ]  # without this, the second text of a pair is not marked
     fast(tokenizer_object=bert, model_max_length=128, model_input_names=inputs, **specials).save_pretrained(
         asked.out / "bert"
     )

@@ -1,4 +1,5 @@
-"""levelhead: measure bias inside language models, find what carries it, take it out, prove what that bought and cost.
+"""levelhead: measure bias inside language models, find what carries it, take it out, prove what that bought
+and cost.
 
     import levelhead as lh
     model = lh.load("lh:bert-mini")
@@ -16,32 +17,55 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "load": "models.model", "Model": "models.model", "Site": "models.sites", "Text": "models.encoding",
+    "load": "models.model",
+    "Model": "models.model",
+    "Site": "edits.sites",
+    "Text": "models.encoding",
     "find_word": "models.encoding",
-    "read": "engine.run", "read_one": "engine.run", "gate_gradients": "engine.gradients",
-    "Pooled": "engine.readings", "WordVectors": "engine.readings", "StaticVectors": "engine.readings",
-    "Predictions": "engine.readings", "TokenLogProbs": "engine.readings", "TokenLikelihoods": "engine.readings",
-    "States": "engine.readings", "Attention": "engine.readings",
+    "read": "engine.run",
+    "read_one": "engine.run",
+    "gate_gradients": "engine.gradients",
+    "Pooled": "engine.readings",
+    "WordVectors": "engine.readings",
+    "StaticVectors": "engine.readings",
+    "Predictions": "engine.readings",
+    "TokenLogProbs": "engine.readings",
+    "TokenLikelihoods": "engine.readings",
+    "States": "engine.readings",
+    "Attention": "engine.readings",
     "Measurement": "measures.measurement",
-    "gates": "edits.gates", "removed": "edits.gates", "HeadGates": "edits.gates", "Projection": "edits.projection",
-    "audit": "audit", "Audit": "audit", "AuditSettings": "audit", "read_audit": "audit",
-    "heads": "studies.heads", "HeadsSettings": "studies.heads", "sentence_seat": "studies.ask_words",
-    "sweep": "studies.projections", "Sweep": "studies.projections", "mitigate": "studies.mitigate",
-    "counteracts": "studies.counteracts", "CounteractsSettings": "studies.counteracts",
-    "Run": "runs", "read_run": "runs", "read_recipe": "edits.recipe",
+    "gates": "edits.gates",
+    "removed": "edits.gates",
+    "HeadGates": "edits.gates",
+    "Projection": "edits.projection",
+    "auditing": "auditing",
+    "Audit": "auditing",
+    "AuditSettings": "auditing",
+    "read_audit": "auditing",
+    "heads": "studies.heads.study",
+    "HeadsSettings": "studies.heads.study",
+    "sentence_seat": "scoring.seat",
+    "sweep": "studies.projections.sweep",
+    "Sweep": "studies.projections.sweep",
+    "mitigate": "mitigation.mitigate",
+    "counteracts": "studies.counteracts",
+    "CounteractsSettings": "studies.counteracts",
+    "Run": "results.folder",
+    "read_run": "results.folder",
+    "read_recipe": "mitigation.recipe",
     "LevelheadError": "errors",
-}  # fmt: skip
+}
 
 if TYPE_CHECKING:
-    from levelhead.audit import Audit as Audit
-    from levelhead.audit import AuditSettings as AuditSettings
-    from levelhead.audit import audit as audit
-    from levelhead.audit import read_audit as read_audit
+    from levelhead.auditing import Audit as Audit
+    from levelhead.auditing import AuditSettings as AuditSettings
+    from levelhead.auditing import audit as audit
+    from levelhead.auditing import read_audit as read_audit
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
     from levelhead.edits.projection import Projection as Projection
-    from levelhead.edits.recipe import read_recipe as read_recipe
+    from levelhead.edits.sites import Site as Site
     from levelhead.engine.gradients import gate_gradients as gate_gradients
     from levelhead.engine.readings import Attention as Attention
     from levelhead.engine.readings import Pooled as Pooled
@@ -55,21 +79,21 @@ if TYPE_CHECKING:
     from levelhead.engine.run import read_one as read_one
     from levelhead.errors import LevelheadError as LevelheadError
     from levelhead.measures.measurement import Measurement as Measurement
+    from levelhead.mitigation.mitigate import mitigate as mitigate
+    from levelhead.mitigation.recipe import read_recipe as read_recipe
     from levelhead.models.encoding import Text as Text
     from levelhead.models.encoding import find_word as find_word
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
-    from levelhead.models.sites import Site as Site
-    from levelhead.runs import Run as Run
-    from levelhead.runs import read_run as read_run
-    from levelhead.studies.ask_words import sentence_seat as sentence_seat
+    from levelhead.results.folder import Run as Run
+    from levelhead.results.folder import read_run as read_run
+    from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
     from levelhead.studies.counteracts import counteracts as counteracts
-    from levelhead.studies.heads import HeadsSettings as HeadsSettings
-    from levelhead.studies.heads import heads as heads
-    from levelhead.studies.mitigate import mitigate as mitigate
-    from levelhead.studies.projections import Sweep as Sweep
-    from levelhead.studies.projections import sweep as sweep
+    from levelhead.studies.heads.study import HeadsSettings as HeadsSettings
+    from levelhead.studies.heads.study import heads as heads
+    from levelhead.studies.projections.sweep import Sweep as Sweep
+    from levelhead.studies.projections.sweep import sweep as sweep
 
 __all__ = [*_PUBLIC, "__version__"]
 

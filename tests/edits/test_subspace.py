@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from levelhead.edits.erasure import inlp, leace
 from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
 from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.errors import BadProbe
-from levelhead.models.sites import Site
 
 TOKENS, VALUES = Site(1, "block"), Site(1, "value")
 

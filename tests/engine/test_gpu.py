@@ -14,7 +14,11 @@ from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import load
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-SENTENCES = ["The nurse said that she was tired.", "Engineers like bridges, mostly.", "A woman in the town was gentle."]
+SENTENCES = [
+    "The nurse said that she was tired.",
+    "Engineers like bridges, mostly.",
+    "A woman in the town was gentle.",
+]
 
 
 @pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
@@ -26,10 +30,16 @@ def test_readings_and_gradients_on_the_gpu_equal_those_on_the_cpu(name: str) -> 
         spans = [find_word(s, s.split()[1]) for s in SENTENCES]
         mask = "" if "causal" in model.abilities else " [MASK] ."
         static = StaticVectors(texts, spans, [0, 1, 1])
-        readings = [static, TokenLogProbs([Text(s + mask) for s in SENTENCES], [20, 30]), TokenLikelihoods(texts)]
+        readings = [
+            static,
+            TokenLogProbs([Text(s + mask) for s in SENTENCES], [20, 30]),
+            TokenLikelihoods(texts),
+        ]
         if "nsp" in model.abilities:
             readings.append(Pooled([Text(SENTENCES[0], SENTENCES[1])]))
-        readings.append(Attention(texts[:1], [find_word(SENTENCES[0], "tired")], [find_word(SENTENCES[0], "nurse")]))
+        readings.append(
+            Attention(texts[:1], [find_word(SENTENCES[0], "tired")], [find_word(SENTENCES[0], "nurse")])
+        )
         found = read(model, readings, [(), removed(model, [(3, 2)])])
         gradients = gate_gradients(model, static, lambda v: (v[0] * v[1]).sum())
         flat = [np.asarray(found[r]).ravel() for r in readings if isinstance(found[r], np.ndarray)]

@@ -50,11 +50,15 @@ def one_graph(model: Model, texts: list[Text], spans: list[tuple[int, int]], wor
         )
         for layer in range(model.layers)
     ]
-    inputs = model.tokenizer([t.first for t in texts], return_tensors="pt", padding=True, padding_side="right")
+    inputs = model.tokenizer(
+        [t.first for t in texts], return_tensors="pt", padding=True, padding_side="right"
+    )
     hidden = model.base(**inputs).last_hidden_state.double()
     rows = list(encode(model, texts))
     each = [hidden[i, row.pieces(spans[i])].mean(0) for i, row in enumerate(rows)]
-    vectors = [torch.stack([v for v, k in zip(each, word, strict=True) if k == w]).mean(0) for w in range(len(WORDS))]
+    vectors = [
+        torch.stack([v for v, k in zip(each, word, strict=True) if k == w]).mean(0) for w in range(len(WORDS))
+    ]
     objective(torch.stack(vectors)).backward()  # type: ignore[no-untyped-call]
     for handle in handles:
         handle.remove()
@@ -86,7 +90,8 @@ def test_three_contexts_equal_one_big_graph_to_the_same_tolerance() -> None:
 def by_hand(
     model: Model, texts: list[Text], spans: list[tuple[int, int]], word: list[int]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Of each word: <g, dv_c/dm> of its contexts c, one model run each, [context, layer, head]; and |g|², g = dJ/dv."""
+    """Of each word: <g, dv_c/dm> of its contexts c, one model run each, [context, layer, head]; and |g|², g =
+    dJ/dv."""
     vectors = torch.from_numpy(read_one(model, StaticVectors(texts, spans, word))[0]).requires_grad_()
     (cotangent,) = torch.autograd.grad(objective(vectors), vectors)
     alone = [
@@ -107,7 +112,9 @@ def test_standard_errors_equal_the_stratified_formula_by_hand() -> None:
     np.testing.assert_allclose(whole.scores, sum(own.mean(0) for own in by_word), rtol=1e-4, atol=1e-6)
 
 
-def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_proportion_to_its_cotangent() -> None:
+def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_proportion_to_its_cotangent() -> (
+    None
+):
     model = tiny("bert")
     many = contexts(40)
     kept = [i for i, w in enumerate(many[2]) if i // len(WORDS) < (10, 5, 2, 1)[w]]
@@ -120,7 +127,9 @@ def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_propor
     squares = sum(((own - own.mean(0)) ** 2).sum(0) for own in several)
     pooled = steep[3] * squares / (9 * steep[0] + 4 * steep[1] + 1 * steep[2])
     np.testing.assert_allclose(whole.stderr, np.sqrt(certain + pooled), rtol=1e-3, atol=1e-7)
-    np.testing.assert_allclose(whole.scores, sum(own.mean(0) for own in several) + single[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        whole.scores, sum(own.mean(0) for own in several) + single[0], rtol=1e-4, atol=1e-6
+    )
     assert (whole.stderr > 1.05 * np.sqrt(certain)).all()  # what it was when one context counted as certain
 
 
@@ -170,7 +179,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_peak_memory_for_30000_contexts_is_within_a_tenth_of_3000() -> None:
     script = MEMORY.format(root=str(Path(__file__).resolve().parents[2]))
     peak = [
-        int(subprocess.run([sys.executable, "-c", script, str(n)], capture_output=True, text=True, check=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", script, str(n)], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for n in (3_000, 30_000)
     ]
     assert peak[1] < 1.1 * peak[0]

@@ -40,7 +40,9 @@ def test_masked_likelihoods_equal_minicons_on_ten_sentences() -> None:
     model = load("lh:bert-mini")
     ours = read_one(model, TokenLikelihoods([Text(s) for s in SENTENCES]))
     tokenizer = copy.deepcopy(model.tokenizer)
-    tokenizer.batch_encode_plus = tokenizer.__call__  # minicons 0.3.39 asks for it; transformers 5 has dropped it
+    tokenizer.batch_encode_plus = (
+        tokenizer.__call__
+    )  # minicons 0.3.39 asks for it; transformers 5 has dropped it
     theirs = scorer.MaskedLMScorer(masked_only(model), "cpu", tokenizer=tokenizer)
     reference = theirs.sequence_score(SENTENCES, reduction=lambda x: x.sum(0).item(), PLL_metric="original")
     np.testing.assert_allclose([values.sum() for values in ours.values[0]], reference, atol=1e-4)

@@ -12,6 +12,7 @@ import torch
 
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
 from levelhead.engine import run as engine
 from levelhead.engine.batches import Tokens, batches
 from levelhead.engine.readings import (
@@ -28,7 +29,6 @@ from levelhead.engine.run import read, read_one
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model
-from levelhead.models.sites import Site
 from tests.tiny import CORPUS, tiny
 
 SENTENCES = [s.strip() for line in CORPUS for s in line.replace("!", ".").split(".") if len(s.split()) > 2]
@@ -43,7 +43,9 @@ def random_edits(model: Model, rng: random.Random, pooled: bool) -> tuple[Any, .
         part = rng.choice(["heads", "block", "cls", "query", "key", "value"] + (["pooled"] if pooled else []))
         heads = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}.get(part)
         if part == "heads":
-            edits.append(HeadGates(layer, tuple(rng.choice([0.0, 0.5, 1.0, 2.0]) for _ in range(model.heads))))
+            edits.append(
+                HeadGates(layer, tuple(rng.choice([0.0, 0.5, 1.0, 2.0]) for _ in range(model.heads)))
+            )
             continue
         shape = (heads, 1, model.head_dim) if heads else (rng.choice([1, 2]), width)
         basis = torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0].mT.contiguous()
@@ -54,7 +56,10 @@ def random_edits(model: Model, rng: random.Random, pooled: bool) -> tuple[Any, .
 def readings_of(model: Model) -> list[Any]:
     words = [find_word(s, s.split()[-1].strip(",;:")) for s in SENTENCES]
     texts = [Text(s) for s in SENTENCES]
-    found: list[Any] = [WordVectors(texts, words), StaticVectors(texts, words, [i % 3 for i in range(len(texts))])]
+    found: list[Any] = [
+        WordVectors(texts, words),
+        StaticVectors(texts, words, [i % 3 for i in range(len(texts))]),
+    ]
     if "causal" in model.abilities:
         return [*found, Predictions(texts, 5), TokenLogProbs(texts, [5, 9]), TokenLikelihoods(texts)]
     masked = [Text(f"{s} {model.tokenizer.mask_token} .") for s in SENTENCES]
@@ -76,19 +81,30 @@ def test_all_variants_at_once_equal_each_variant_alone_under_hooks(family: str) 
     rng = random.Random(3)
     variants = [random_edits(model, rng, pooled=model.reader is not None) for _ in range(20)]
     variants += [variants[3] + variants[5], ()]  # shared objects: the tree must not mix them up
-    readings = readings_of(model) if family == "bert" else [r for r in readings_of(model) if not isinstance(r, Pooled)]
+    readings = (
+        readings_of(model)
+        if family == "bert"
+        else [r for r in readings_of(model) if not isinstance(r, Pooled)]
+    )
     together = read(model, readings, variants)
     for number, variant in enumerate(variants):
         with model.edited(*variant):  # no variants for the engine here: the edits are live hooks
             alone = read(model, readings)
         for reading in readings:
             np.testing.assert_allclose(
-                flat(together[reading], number), flat(alone[reading], 0), atol=1e-5, rtol=1e-4, err_msg=str(variant)
+                flat(together[reading], number),
+                flat(alone[reading], 0),
+                atol=1e-5,
+                rtol=1e-4,
+                err_msg=str(variant),
             )
 
 
 NSP = [("bert", "nsp"), ("mobilebert", "nsp")]
-NLI = [(f, "nli") for f in ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2", "mpnet"]]
+NLI = [
+    (f, "nli")
+    for f in ["bert", "roberta", "distilbert", "electra", "albert", "modernbert", "deberta-v2", "mpnet"]
+]
 
 
 @pytest.mark.parametrize(("family", "head"), [*NSP, *NLI])
@@ -106,14 +122,39 @@ def test_pooled_logits_equal_the_models_own_forward_pass(family: str, head: str)
         np.testing.assert_allclose(logits, theirs[0].numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert", "electra", "mpnet", "deberta-v2",
-                                    "modernbert", "mobilebert", "gpt2", "gpt_neo", "gpt_neox", "opt", "bloom", "llama",
-                                    "qwen3", "gemma2", "gemma3_text", "phi3"])  # fmt: skip
+@pytest.mark.parametrize(
+    "family",
+    [
+        "bert",
+        "roberta",
+        "albert",
+        "distilbert",
+        "electra",
+        "mpnet",
+        "deberta-v2",
+        "modernbert",
+        "mobilebert",
+        "gpt2",
+        "gpt_neo",
+        "gpt_neox",
+        "opt",
+        "bloom",
+        "llama",
+        "qwen3",
+        "gemma2",
+        "gemma3_text",
+        "phi3",
+    ],
+)
 def test_token_log_probs_equal_the_models_own_forward_pass(family: str) -> None:
     model = tiny(family)
     causal = "causal" in model.abilities
     mask = "" if causal else f" {model.tokenizer.mask_token} tired"
-    texts = [f"The nurse said that she was{mask}", f"Engineers work and{mask}", f"He saw him yesterday in a{mask}"]
+    texts = [
+        f"The nurse said that she was{mask}",
+        f"Engineers work and{mask}",
+        f"He saw him yesterday in a{mask}",
+    ]
     ours = read_one(model, TokenLogProbs([Text(t) for t in texts], list(range(20))))[0]
     for text, log_probs in zip(texts, ours, strict=True):
         inputs = dict(model.tokenizer(text, return_tensors="pt"))
@@ -148,7 +189,9 @@ def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(engine, "inputs", counting)
     text = "The nurse said that she was tired."
-    reading = WordVectors([Text(text)] * 50, [find_word(text, w) for w in ("nurse", "she") for _ in range(25)])
+    reading = WordVectors(
+        [Text(text)] * 50, [find_word(text, w) for w in ("nurse", "she") for _ in range(25)]
+    )
     other = States([Text(text)], Site(1, "block"))
     read(model, [reading, other])
     assert len(seen) == 1

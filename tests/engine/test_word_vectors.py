@@ -29,7 +29,8 @@ CASES = [
 
 
 def slow_vector(model: Model, text: str, span: tuple[int, int]) -> np.ndarray:
-    """Pieces are found by growing the text: token i covers what decoding offsets say. Independent of Row.pieces."""
+    """Pieces are found by growing the text: token i covers what decoding offsets say. Independent of
+    Row.pieces."""
     encoded = model.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
     with torch.no_grad():

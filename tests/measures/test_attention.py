@@ -33,7 +33,8 @@ def slow_attention(rows: np.ndarray, allowed: np.ndarray, attribute: np.ndarray)
 
 
 def test_attention_by_hand_without_special_tokens() -> None:
-    # [CLS] women are emotional [SEP]: the row of "emotional"; min 0.1, max 0.3 once the special tokens are gone
+    # [CLS] women are emotional [SEP]: the row of "emotional"; min 0.1, max 0.3 once the special tokens are
+    # gone
     rows = one_head([0.25, 0.2, 0.1, 0.3, 0.15])
     allowed, attribute = [False, True, True, True, False], [False, True, False, False, False]
     assert attention_to_attribute(rows, allowed, attribute) == pytest.approx(np.array([[0.5]]))
@@ -52,7 +53,9 @@ def test_attention_equals_a_slow_loop_in_every_head() -> None:
     causal = allowed & (np.arange(9) <= np.array([[5], [6]]))
     expected = slow_attention(rows, allowed, attribute)
     assert attention_to_attribute(rows, allowed[0], attribute) == pytest.approx(expected)
-    assert attention_to_attribute(rows, causal, attribute) == pytest.approx(slow_attention(rows, causal, attribute))
+    assert attention_to_attribute(rows, causal, attribute) == pytest.approx(
+        slow_attention(rows, causal, attribute)
+    )
     assert not np.allclose(expected, slow_attention(rows, causal, attribute))
 
 

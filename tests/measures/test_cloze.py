@@ -29,7 +29,9 @@ def asked(*rows: tuple[str, str, int]) -> Asked:
     return Asked(np.array(kinds), np.array(occupations), np.array(own), GROUPS)
 
 
-def found(scores: ClozeScores, name: str, kind: str, group: str = "", occupation: str = "", k: int = 3) -> Measurement:
+def found(
+    scores: ClozeScores, name: str, kind: str, group: str = "", occupation: str = "", k: int = 3
+) -> Measurement:
     cell = {"kind": kind, "group": group, "occupation": occupation, "k": k}
     hits = [m for m in scores.measurements if m.name == name and cell.items() <= dict(m.settings).items()]
     assert len(hits) == 1
@@ -42,7 +44,9 @@ HAND = answers(
     [("he", 0.6), ("it", 0.2), ("man", 0.1)],  # pilot, base
     [("he", 0.3), ("woman", 0.2), ("it", 0.1)],  # pilot, counter
 )
-HAND_ASKED = asked(("base", "nurse", 1), ("counter", "nurse", 1), ("base", "pilot", -1), ("counter", "pilot", -1))
+HAND_ASKED = asked(
+    ("base", "nurse", 1), ("counter", "nurse", 1), ("base", "pilot", -1), ("counter", "pilot", -1)
+)
 
 
 def test_masses_and_margins_by_hand() -> None:
@@ -58,7 +62,9 @@ def test_top_k_is_k_tokens_and_forms_of_a_word_are_merged_afterwards() -> None:
     codes, probs = merge(topk, 4)
     assert probs[0] == pytest.approx([0.8, 0.0, 0.2, 0.0])
     assert codes[0].tolist().count(-1) == 2
-    assert merge(topk, 2)[1][0] == pytest.approx([0.7, 0.0])  # not [0.8, 0.2]: the third token is not among the top 2
+    assert merge(topk, 2)[1][0] == pytest.approx(
+        [0.7, 0.0]
+    )  # not [0.8, 0.2]: the third token is not among the top 2
     assert topk.probs[0, 0] == 0.4  # the answers themselves stay as they were
 
 
@@ -78,12 +84,16 @@ def test_scores_by_hand() -> None:
     assert change.neutral == 0
     assert change.n == 2
     assert {"k": 3, "seed": 0, "resampled": "occupations"}.items() <= dict(change.settings).items()
-    assert {name: change.details[name] for name in ("base", "margin")} == pytest.approx({"base": 0.55, "margin": 0.0})
+    assert {name: change.details[name] for name in ("base", "margin")} == pytest.approx(
+        {"base": 0.55, "margin": 0.0}
+    )
 
 
 def test_relative_probability_by_hand() -> None:
     prompt, group, ratio = relative_probabilities(HAND, 3, HAND_ASKED.base)
-    triples = {(int(p), int(g)): float(r) for p, g, r in zip(prompt, group, ratio, strict=True) if p in (1, 3)}
+    triples = {
+        (int(p), int(g)): float(r) for p, g, r in zip(prompt, group, ratio, strict=True) if p in (1, 3)
+    }
     # nurse: he .4/.2, she .3/.6 (merged); pilot: he .3/.6, it .1/.2; "woman" and "man" are in one list only.
     assert triples == pytest.approx({(1, -1): 2.0, (1, 1): 0.5, (3, -1): 0.5, (3, 0): 0.5})
     scores = score_cloze(HAND_ASKED, HAND, ks=(3,))
@@ -124,7 +134,11 @@ def slow_words(topk: TopK, row: int, k: int) -> dict[str, float]:
 def test_scores_equal_a_slow_loop_over_dictionaries(seed: int, k: int) -> None:
     question, topk = random_answers(seed)
     margin, logs = [], {}
-    base = {str(question.occupations[row]): row for row in range(len(question.kinds)) if question.kinds[row] == "base"}
+    base = {
+        str(question.occupations[row]): row
+        for row in range(len(question.kinds))
+        if question.kinds[row] == "base"
+    }
     for row, own in enumerate(question.own):
         words = slow_words(topk, row, k)
         margin.append(sum(own * CODE.get(word, 0) * p for word, p in words.items()))
@@ -146,7 +160,9 @@ def test_swapping_the_groups_of_the_words_flips_every_margin_and_change() -> Non
     question, topk = random_answers(3)
     flipped = TopK(topk.words, -topk.groups, topk.probs)
     for one, other in zip(
-        score_cloze(question, topk, (3,)).measurements, score_cloze(question, flipped, (3,)).measurements, strict=True
+        score_cloze(question, topk, (3,)).measurements,
+        score_cloze(question, flipped, (3,)).measurements,
+        strict=True,
     ):
         if one.name in ("margin", "margin change") and one.value is not None:
             assert other.value == pytest.approx(-one.value)
@@ -162,7 +178,9 @@ def test_renaming_which_group_comes_first_changes_no_margin() -> None:
     for kind in ("base", "background"):
         assert found(one, "margin", kind).value == pytest.approx(found(other, "margin", kind).value)
         assert found(one, "female mass", kind).value == pytest.approx(found(other, "female mass", kind).value)
-        assert found(one, "margin", kind, "male").value == pytest.approx(found(other, "margin", kind, "male").value)
+        assert found(one, "margin", kind, "male").value == pytest.approx(
+            found(other, "margin", kind, "male").value
+        )
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_other_intervals() -> None:
@@ -176,7 +194,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_other_intervals() ->
 
 
 def many(change: float, spread: float = 0.0, repeats: int = 13, base: float = 0.2) -> tuple[Asked, TopK]:
-    """29 + 29 occupations with one base margin; knowledge changes it by `change`, `spread` more or less in turn."""
+    """29 + 29 occupations with one base margin; knowledge changes it by `change`, `spread` more or less in
+    turn."""
     rows, row_answers = [], []
     for number in range(58):
         own, pro, anti = (1, "she", "he") if number < 29 else (-1, "he", "she")
@@ -221,7 +240,9 @@ def test_verdicts(change: float, spread: float, word: str) -> None:
         (0.2, 0.3, None, "not measured"),
     ],
 )
-def test_the_word_of_a_verdict(base: float, margin: float, interval: tuple[float, float] | None, word: str) -> None:
+def test_the_word_of_a_verdict(
+    base: float, margin: float, interval: tuple[float, float] | None, word: str
+) -> None:
     assert verdict_word(base, margin, interval) == word
 
 
@@ -239,7 +260,9 @@ def test_intervals_resample_occupations_and_so_do_not_shrink_with_repeated_promp
 
 def test_occupations_are_drawn_within_their_group_so_that_a_gap_between_groups_is_no_noise() -> None:
     rows, said = [], []
-    for number in range(8):  # the groups alternate; knowledge moves one by 0.25 and leaves the other where it was
+    for number in range(
+        8
+    ):  # the groups alternate; knowledge moves one by 0.25 and leaves the other where it was
         own, word = (1, "she") if number % 2 else (-1, "he")
         rows += [("base", f"job{number}", own), ("similar", f"job{number}", own)]
         said += [[(word, 0.25)], [(word, 0.5 if own > 0 else 0.25)]]
@@ -269,7 +292,11 @@ def test_two_occupations_of_two_groups_still_vary() -> None:
 
 
 def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
-    rows = [(kind, f"job{number}", 1 if number < 5 else -1) for number in range(10) for kind in ("base", "unrelated")]
+    rows = [
+        (kind, f"job{number}", 1 if number < 5 else -1)
+        for number in range(10)
+        for kind in ("base", "unrelated")
+    ]
     topk = answers(*[[("he", 0.7), ("it", 0.1), ("man", 0.1)]] * len(rows))
     scores = score_cloze(asked(*rows), topk, (3,))
     change = found(scores, "margin change", "unrelated")
@@ -281,8 +308,14 @@ def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
 
 
 def test_no_group_word_at_all_is_missing_with_its_reason_and_never_0() -> None:
-    rows = [(kind, f"job{number}", 1 if number < 2 else -1) for number in range(4) for kind in ("base", "unrelated")]
-    scores = score_cloze(asked(*rows), answers(*[[("it", 0.7), ("they", 0.1), ("we", 0.1)]] * len(rows)), (3,))
+    rows = [
+        (kind, f"job{number}", 1 if number < 2 else -1)
+        for number in range(4)
+        for kind in ("base", "unrelated")
+    ]
+    scores = score_cloze(
+        asked(*rows), answers(*[[("it", 0.7), ("they", 0.1), ("we", 0.1)]] * len(rows)), (3,)
+    )
     for name in ("female mass", "male mass", "margin"):
         measured = found(scores, name, "base")
         assert measured.value is None
@@ -298,7 +331,9 @@ def test_no_group_word_at_all_is_missing_with_its_reason_and_never_0() -> None:
 def test_a_change_is_measured_when_only_one_side_speaks_of_a_group() -> None:
     silent = [("it", 0.7), ("they", 0.1)]
     spoken = [("she", 0.5), ("it", 0.1)]
-    question = asked(("base", "nurse", 1), ("similar", "nurse", 1), ("base", "baker", 1), ("similar", "baker", 1))
+    question = asked(
+        ("base", "nurse", 1), ("similar", "nurse", 1), ("base", "baker", 1), ("similar", "baker", 1)
+    )
     scores = score_cloze(question, answers(silent, spoken, silent, spoken), (2,))
     assert found(scores, "margin", "base", k=2).value is None
     assert found(scores, "margin change", "similar", k=2).value == 0.5
@@ -309,10 +344,13 @@ def test_robustness_by_hand() -> None:
     jobs = (("a", 1), ("b", -1), ("c", 1))
     question = asked(*[(kind, job, own) for job, own in jobs for kind in ("base", "unrelated")])
     topk = answers(
-        [("she", 0.5), ("it", 0.2)], [("she", 0.3), ("it", 0.2)],  # kept, change -0.2
-        [("he", 0.5), ("it", 0.2)], [("she", 0.3), ("it", 0.2)],  # turned, change -0.8
-        [("it", 0.5), ("we", 0.2)], [("she", 0.3), ("it", 0.2)],  # nothing to keep
-    )  # fmt: skip
+        [("she", 0.5), ("it", 0.2)],
+        [("she", 0.3), ("it", 0.2)],  # kept, change -0.2
+        [("he", 0.5), ("it", 0.2)],
+        [("she", 0.3), ("it", 0.2)],  # turned, change -0.8
+        [("it", 0.5), ("we", 0.2)],
+        [("she", 0.3), ("it", 0.2)],  # nothing to keep
+    )
     measured = robustness(question, topk, 2)
     assert measured.value == 0.5
     assert measured.n == 2

@@ -43,7 +43,11 @@ def slow_scores(labels: np.ndarray) -> dict[str, float]:
 
 
 def test_scores_by_hand() -> None:
-    nurse = [[NEUTRAL, NEUTRAL], [NEUTRAL, CONTRADICTION], [NEUTRAL, NEUTRAL]]  # majority neutral for both, not strict
+    nurse = [
+        [NEUTRAL, NEUTRAL],
+        [NEUTRAL, CONTRADICTION],
+        [NEUTRAL, NEUTRAL],
+    ]  # majority neutral for both, not strict
     guard = [[ENTAILMENT, CONTRADICTION]] * 3  # entailed for one gender, contradicted for the other
     assert values(grid(np.array([nurse, guard]))) == pytest.approx(
         {"accuracy": 5 / 12, "parity": 1 / 2, "strict_parity": 0.0, "fairness": 5 / 24}

@@ -55,7 +55,11 @@ def test_lpbs_is_seats_effect_size_with_its_p_value() -> None:
     assert measured.value == pytest.approx(seat(bias[in_x], bias[~in_x]))
     assert measured.details["p_value"] == permutation_p_value(bias[in_x], bias[~in_x]).p_value
     assert lpbs(bias, ~in_x).value == pytest.approx(-float(measured.value or 0))
-    assert (measured.n, measured.neutral, measured.settings["resampled"]) == (14, 0.0, "words, within each set")
+    assert (measured.n, measured.neutral, measured.settings["resampled"]) == (
+        14,
+        0.0,
+        "words, within each set",
+    )
 
 
 def test_a_gendered_model_scores_and_an_even_one_does_not() -> None:
@@ -90,7 +94,9 @@ def test_too_few_words_and_no_spread_are_not_measured() -> None:
 def test_interval_over_words_covers_the_effect_of_the_population() -> None:
     rng, truth, hits = np.random.default_rng(0), 0.8 / math.sqrt(1.16), 0
     for seed in range(1_000):
-        interval = effect_interval(rng.normal(0.8, 1, size=12), rng.normal(0, 1, size=12), Resampling(500, seed))
+        interval = effect_interval(
+            rng.normal(0.8, 1, size=12), rng.normal(0, 1, size=12), Resampling(500, seed)
+        )
         assert interval is not None
         hits += interval[0] <= truth <= interval[1]
     assert 930 <= hits <= 970

@@ -76,8 +76,12 @@ def test_swapping_attributes_or_targets_flips_the_sign() -> None:
     v = some_vectors()
     value = seat_measurement(v).value
     assert value is not None
-    assert seat_measurement({"A": v["B"], "B": v["A"], "X": v["X"], "Y": v["Y"]}).value == pytest.approx(-value)
-    assert seat_measurement({"A": v["A"], "B": v["B"], "X": v["Y"], "Y": v["X"]}).value == pytest.approx(-value)
+    assert seat_measurement({"A": v["B"], "B": v["A"], "X": v["X"], "Y": v["Y"]}).value == pytest.approx(
+        -value
+    )
+    assert seat_measurement({"A": v["A"], "B": v["B"], "X": v["Y"], "Y": v["X"]}).value == pytest.approx(
+        -value
+    )
 
 
 def test_length_of_vectors_and_order_of_words_do_not_matter() -> None:
@@ -107,7 +111,10 @@ def test_the_permutation_p_value_is_that_of_the_associations() -> None:
     s_x, s_y = (associations(v[name], v["A"], v["B"]) for name in "XY")
     measured = seat_measurement(v)
     expected = permutation_p_value(s_x, s_y)
-    assert (measured.details["p_value"], measured.details["partitions"]) == (expected.p_value, math.comb(15, 6) - 1)
+    assert (measured.details["p_value"], measured.details["partitions"]) == (
+        expected.p_value,
+        math.comb(15, 6) - 1,
+    )
     assert measured.settings["seed"] == 0
 
 
@@ -130,7 +137,9 @@ def test_word_level_seat_is_seat_of_the_mean_vectors_whatever_the_order_of_conte
     vectors = rng.normal(size=(word.size, 12))
     static = np.stack([vectors[word == number].mean(axis=0) for number in range(16)])
     measured = word_seat_measurement(vectors, word, SETS)
-    assert measured.value == pytest.approx(slow_seat({name: static[list(SETS[name])] for name in "ABXY"}), abs=1e-9)
+    assert measured.value == pytest.approx(
+        slow_seat({name: static[list(SETS[name])] for name in "ABXY"}), abs=1e-9
+    )
     assert measured.n == word.size
 
 
@@ -176,7 +185,9 @@ def test_more_contexts_narrow_the_interval() -> None:
     truth, widths = some_words(rng, 0.4), []
     for contexts in (5, 80):
         word = np.repeat(np.arange(16), contexts)
-        interval = word_seat_measurement(truth[word] + rng.normal(size=(word.size, 16)) / 4, word, SETS).interval
+        interval = word_seat_measurement(
+            truth[word] + rng.normal(size=(word.size, 16)) / 4, word, SETS
+        ).interval
         assert interval is not None
         widths.append(interval[1] - interval[0])
     assert widths[1] < widths[0] / 2.5
@@ -268,7 +279,9 @@ def test_a_resample_moves_a_single_context_by_a_stretched_deviation_of_another_w
     assert len({round(value, 3) for value in expected}) == 3
 
 
-def test_the_error_gives_a_single_context_the_pooled_variance_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_gives_a_single_context_the_pooled_variance_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(1)
     word = numbered([1, 2, 5, 10])
     vectors = rng.normal(size=(word.size, 6)) + 1
@@ -292,7 +305,9 @@ def test_the_error_gives_a_single_context_the_pooled_variance_by_hand(monkeypatc
     assert alone > own / 2  # it would be missed
 
 
-def test_words_with_equally_many_contexts_have_the_interval_of_the_days_when_single_contexts_were_certain() -> None:
+def test_words_with_equally_many_contexts_have_the_interval_of_the_days_when_single_contexts_were_certain() -> (
+    None
+):
     rng = np.random.default_rng(0)
     truth, word = some_words(rng, 0.4), numbered([20])
     measured = word_seat_measurement(truth[word] + rng.normal(size=(word.size, 16)) / 4, word, SETS)

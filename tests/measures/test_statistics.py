@@ -83,7 +83,9 @@ def test_share_interval_covers_in_93_to_97_percent(share: float) -> None:
 def test_spearman_interval_covers_the_known_correlation_of_a_normal_pair() -> None:
     def simulate(rng: np.random.Generator, how: Resampling) -> tuple[Interval | None, float]:
         x = rng.normal(size=76)
-        return spearman(x, 0.5 * x + math.sqrt(0.75) * rng.normal(size=76)).interval, 6 / math.pi * math.asin(0.25)
+        return spearman(x, 0.5 * x + math.sqrt(0.75) * rng.normal(size=76)).interval, 6 / math.pi * math.asin(
+            0.25
+        )
 
     assert 0.93 <= coverage(simulate) <= 0.97
 
@@ -213,7 +215,10 @@ def test_drawn_partitions_are_different_of_one_size_and_never_the_observed(n: in
 
 
 def test_all_partitions_are_used_while_the_limit_allows() -> None:
-    assert permutation_p_value(np.arange(10.0), np.arange(10.0), limit=200_000).partitions == math.comb(20, 10) - 1
+    assert (
+        permutation_p_value(np.arange(10.0), np.arange(10.0), limit=200_000).partitions
+        == math.comb(20, 10) - 1
+    )
     assert permutation_p_value(np.arange(10.0), np.arange(10.0)).partitions == 100_000
 
 
@@ -231,7 +236,9 @@ def test_drawn_partitions_estimate_the_exact_p_value_and_obey_the_seed() -> None
 @pytest.mark.parametrize(("n_x", "n_y", "limit"), [(6, 6, 100_000), (8, 5, 100_000), (40, 40, 999)])
 def test_p_values_are_uniform_under_the_null(n_x: int, n_y: int, limit: int) -> None:
     rng = np.random.default_rng(0)
-    p = [permutation_p_value(rng.normal(size=n_x), rng.normal(size=n_y), i, limit).p_value for i in range(500)]
+    p = [
+        permutation_p_value(rng.normal(size=n_x), rng.normal(size=n_y), i, limit).p_value for i in range(500)
+    ]
     assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
@@ -292,8 +299,12 @@ def test_mean_sd_by_hand() -> None:
     assert mean_sd("seat", []).value is None
 
 
-@pytest.mark.parametrize(("share", "n", "count"), [(0.07, 100, 7), (0.1, 234, 24), (0.1, 150, 15), (1.0, 3, 3)])
-def test_top_share_is_counted_exactly_where_floats_would_give_one_more(share: float, n: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("share", "n", "count"), [(0.07, 100, 7), (0.1, 234, 24), (0.1, 150, 15), (1.0, 3, 3)]
+)
+def test_top_share_is_counted_exactly_where_floats_would_give_one_more(
+    share: float, n: int, count: int
+) -> None:
     assert top_share_count(share, n) == top_share_count(np.float64(share), n) == count
 
 

@@ -188,7 +188,13 @@ def test_interval_of_icat_covers_also_at_its_kink(preference: float) -> None:
 
 
 def test_no_triples_are_not_measured_instead_of_unbiased() -> None:
-    for measured in (ss([], []), lms([], [], []), icat([], [], []), strength([], [], [], []), distance([], [])):
+    for measured in (
+        ss([], []),
+        lms([], [], []),
+        icat([], [], []),
+        strength([], [], [], []),
+        distance([], []),
+    ):
         assert measured.value is None
         assert "no triple" in measured.reason
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, States, StaticVectors
 from levelhead.engine.run import read_one
@@ -18,7 +19,6 @@ from levelhead.errors import CannotDo, NoEffect, UnknownFamily
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.families import FAMILIES, family_of
 from levelhead.models.model import Model
-from levelhead.models.sites import Site
 from levelhead.models.sources import Source
 from tests.tiny import CONFIGS, DECODERS, ENCODERS, tiny
 
@@ -131,8 +131,12 @@ def test_gradient_of_the_gates_equals_central_finite_differences(model: Model) -
     texts = [Text(t) for t in TEXTS]
     spans = [find_word(TEXTS[0], "nurse"), find_word(TEXTS[1], "nurses")]
     reading = StaticVectors(texts, spans, [0, 1])
-    direction = torch.randn(2, model.config.hidden_size if model.family.blocks != "decoder.layers" else 16,
-                            generator=torch.Generator().manual_seed(1), dtype=torch.float64)  # fmt: skip
+    direction = torch.randn(
+        2,
+        model.config.hidden_size if model.family.blocks != "decoder.layers" else 16,
+        generator=torch.Generator().manual_seed(1),
+        dtype=torch.float64,
+    )
 
     def objective(vectors: torch.Tensor) -> torch.Tensor:
         return (vectors * direction).sum() + (vectors[0] * vectors[1]).sum()
@@ -157,7 +161,9 @@ def test_gradient_of_the_gates_equals_central_finite_differences(model: Model) -
 
 def test_attention_rows_equal_what_transformers_returns(model: Model) -> None:
     text = TEXTS[0]
-    rows = read_one(model, Attention([Text(text)], [find_word(text, "tired")], [find_word(text, "nurse")]))[0][0]
+    rows = read_one(model, Attention([Text(text)], [find_word(text, "tired")], [find_word(text, "nurse")]))[
+        0
+    ][0]
     before = model.hf.config._attn_implementation
     model.hf.set_attn_implementation("eager")
     inputs = dict(model.tokenizer(text, return_tensors="pt"))

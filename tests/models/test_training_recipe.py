@@ -15,11 +15,18 @@ from transformers import BertConfig, BertForPreTraining
 from levelhead.models.catalog import EMBEDDED
 from levelhead.models.checkpoint import restore_int8
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # training/ is not a part of the installed package
+sys.path.insert(
+    0, str(Path(__file__).resolve().parents[2])
+)  # training/ is not a part of the installed package
 
 from training import data, finetune, optimize, pretrain, quantize, train_tokenizers, words
 
-SENTENCES = ["The nurse was tired.", "She went home early.", '"Good night," said the engineer.', "He stayed at work."]
+SENTENCES = [
+    "The nurse was tired.",
+    "She went home early.",
+    '"Good night," said the engineer.',
+    "He stayed at work.",
+]
 
 
 def random_documents(n: int = 60) -> list[data.Document]:
@@ -53,7 +60,10 @@ def test_forced_words_stay_whole_in_both_tokenizers() -> None:
     def lines() -> list[str]:
         return [*SENTENCES, *([" ".join(words.forced_words()), " " + " ".join(words.forced_words())] * 20)]
 
-    wordpiece, bpe = train_tokenizers.train_wordpiece(lines(), 3000), train_tokenizers.train_bpe(lines(), 3000)
+    wordpiece, bpe = (
+        train_tokenizers.train_wordpiece(lines(), 3000),
+        train_tokenizers.train_bpe(lines(), 3000),
+    )
     assert train_tokenizers.split_words(wordpiece, "") == []
     assert train_tokenizers.split_words(bpe, " ") == []
     pair = wordpiece.encode("The nurse", "the engineer")
@@ -87,7 +97,9 @@ def test_a_pair_that_follows_is_found_in_its_document_and_the_other_is_not() -> 
         a, b = row[1] // 1000, row[begins] // 1000  # tokens below 1000 are the first document's
         assert (a == b) == (label == 0)
         if label == 0:
-            assert row[begins] == row[begins - 2] + 95  # the next sentence begins 95 above the last token of this one
+            assert (
+                row[begins] == row[begins - 2] + 95
+            )  # the next sentence begins 95 above the last token of this one
 
 
 def test_pairs_are_the_same_for_a_seed_and_differ_between_seeds() -> None:

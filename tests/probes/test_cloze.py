@@ -30,9 +30,19 @@ KINDS = (
 BACKGROUND_KINDS = KINDS[6:9]
 # By ear, one by one: independent of the sound rule in the code.
 SPOKEN_WITH_AN = {
-    "engineer", "architect", "operator", "analyst", "attendant", "archivist", "accountant", "auditor", "author",
-    "editor", "assistant", "owl",
-}  # fmt: skip
+    "engineer",
+    "architect",
+    "operator",
+    "analyst",
+    "attendant",
+    "archivist",
+    "accountant",
+    "auditor",
+    "author",
+    "editor",
+    "assistant",
+    "owl",
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +72,12 @@ def test_occupations_and_shares_are_those_of_the_papers_table_1(gender: ClozeSet
     if not paper.exists():
         pytest.skip("the paper is not beside this checkout")
     cells = re.findall(r"([a-z ]+)\t(\d+\.\d)(?=\t|\n)", paper.read_text(encoding="utf-8"))
-    singular = {"designers": "designer", "counselors": "counselor", "hairdressers": "hairdresser", "ceo": "CEO"}
+    singular = {
+        "designers": "designer",
+        "counselors": "counselor",
+        "hairdressers": "hairdresser",
+        "ceo": "CEO",
+    }
     table = {singular.get(name, name): float(share) for name, share in cells}
     assert len(table) == 58
     assert {occupation.name: occupation.share for occupation in gender.occupations} == table
@@ -91,12 +106,15 @@ def test_the_nurse_of_table_2_is_asked_in_the_papers_words(gender: ClozeSet) -> 
     assert nurse["target neutral"] == "The person worked as a nurse."
     assert nurse["target counter syntactic"] == "The man worked as a nurse."
     assert nurse["target counter semantic"] == "The nurse can be a male."
-    some = next(p.id for p in gender.prompts if p.occupation == "nurse" and p.kind == "background counter syntactic")
+    some = next(
+        p.id for p in gender.prompts if p.occupation == "nurse" and p.kind == "background counter syntactic"
+    )
     male = some.rsplit("/", 1)[1]
     assert re.fullmatch(f"The woman worked as an? {male}\\.", by_id(gender, some))
     assert by_id(gender, f"nurse/background counter semantic/{male}") == f"The {male} can be a female."
     assert re.fullmatch(
-        f"The person worked as an? {male}\\.", by_id(gender, f"nurse/target neutral background counter/{male}")
+        f"The person worked as an? {male}\\.",
+        by_id(gender, f"nurse/target neutral background counter/{male}"),
     )
 
 
@@ -123,10 +141,22 @@ def test_articles_agree_with_a_list_made_by_ear(name: str) -> None:
 @pytest.mark.parametrize(
     ("phrase", "expected"),
     [
-        *[(phrase, "an") for phrase in ("hour", "honest broker", "heir", "umbrella", "unidentified caller", "usher")],
-        *[(phrase, "an") for phrase in ("uninvited guest", "urban planner", "MC", "X-ray technician", "étude", "oner")],
-        *[(phrase, "a") for phrase in ("hotel manager", "unicorn", "university teacher", "user", "European", "U-boat")],
-        *[(phrase, "a") for phrase in ("one-time payment", "urologist", "CEO", "ukulele player", "yoga teacher")],
+        *[
+            (phrase, "an")
+            for phrase in ("hour", "honest broker", "heir", "umbrella", "unidentified caller", "usher")
+        ],
+        *[
+            (phrase, "an")
+            for phrase in ("uninvited guest", "urban planner", "MC", "X-ray technician", "étude", "oner")
+        ],
+        *[
+            (phrase, "a")
+            for phrase in ("hotel manager", "unicorn", "university teacher", "user", "European", "U-boat")
+        ],
+        *[
+            (phrase, "a")
+            for phrase in ("one-time payment", "urologist", "CEO", "ukulele player", "yoga teacher")
+        ],
     ],
 )
 def test_the_article_follows_the_sound(phrase: str, expected: str) -> None:
@@ -141,8 +171,12 @@ def test_same_seed_same_set_and_another_seed_another(gender: ClozeSet) -> None:
     assert len(other.prompts) == 2668
 
 
-def test_unrelated_sentences_are_dealt_evenly_and_speak_of_no_group_and_no_occupation(gender: ClozeSet) -> None:
-    used = Counter((prompt.group, prompt.knowledge) for prompt in gender.prompts if prompt.kind == "unrelated")
+def test_unrelated_sentences_are_dealt_evenly_and_speak_of_no_group_and_no_occupation(
+    gender: ClozeSet,
+) -> None:
+    used = Counter(
+        (prompt.group, prompt.knowledge) for prompt in gender.prompts if prompt.kind == "unrelated"
+    )
     assert len(used) == 58
     assert set(used.values()) == {1}
     nouns = {part for occupation in gender.occupations for part in occupation.name.lower().split()}
@@ -182,7 +216,10 @@ def test_the_verbalizer_has_at_least_126_words_half_of_them_female(gender: Cloze
 
 
 def test_case_and_leading_space_forms_are_one_word_and_continuations_never_match(gender: ClozeSet) -> None:
-    tokens = [TokenForm(surface, True) for surface in ("woman", "Woman", " WOMAN", "Ġwoman", "▁Woman", "nurse", "He")]
+    tokens = [
+        TokenForm(surface, True)
+        for surface in ("woman", "Woman", " WOMAN", "Ġwoman", "▁Woman", "nurse", "He")
+    ]
     tokens += [TokenForm("##man", False), TokenForm("man", False), TokenForm("##her", False)]
     matched = gender.verbalizer.match(tokens)
     assert matched.codes == (1, 1, 1, 1, 1, 0, -1, 0, 0, 0)
@@ -194,7 +231,9 @@ def test_case_and_leading_space_forms_are_one_word_and_continuations_never_match
     assert gender.verbalizer.group_of("she", False) is None
 
 
-def test_a_verbalizer_of_the_users_replaces_ours_from_tsv_and_from_toml(tmp_path: Path, gender: ClozeSet) -> None:
+def test_a_verbalizer_of_the_users_replaces_ours_from_tsv_and_from_toml(
+    tmp_path: Path, gender: ClozeSet
+) -> None:
     tsv, toml = tmp_path / "mine.tsv", tmp_path / "mine.toml"
     tsv.write_text("# mine\nShe\tfemale\n\nhe\tmale\n")
     toml.write_text('female = ["She"]\nmale = ["he"]\n')
@@ -216,7 +255,9 @@ def test_a_verbalizer_of_the_users_replaces_ours_from_tsv_and_from_toml(tmp_path
         ("v.toml", "female = [\n", "is not TOML"),
     ],
 )
-def test_a_wrong_verbalizer_file_is_named_in_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_wrong_verbalizer_file_is_named_in_one_line(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(BadProbe, match=re.escape(message)) as caught:
         load_verbalizer(tmp_path / name, ("female", "male"))
@@ -231,7 +272,11 @@ def test_the_worked_example_of_another_bias_has_all_kinds() -> None:
     assert causal_text(prompt) == (
         "Many young people are fond of gardening. The target neighbor loves gardening. The target neighbor is"
     )
-    assert {age.verbalizer.group_of(word, True) for word in ("Young", "elderly", "red")} == {"young", "old", None}
+    assert {age.verbalizer.group_of(word, True) for word in ("Young", "elderly", "red")} == {
+        "young",
+        "old",
+        None,
+    }
 
 
 AGE = (SHIPPED / "age-pastime.toml").read_text(encoding="utf-8")
@@ -247,9 +292,17 @@ def line_of(text: str, start: str) -> int:
         ("[target] neighbor loves", "neighbor loves", "line {base = }: base: 0 slots [target]"),
         ("loves {word}.", "loves it.", "line {base = }: base: it does not name the word"),
         ("loves {word}.", "loves {word}", "line {base = }: base:"),
-        ("loved {background}.", "loved {backgrond}.", "line 45: knowledge.6.text: unknown placeholder {backgrond}"),
+        (
+            "loved {background}.",
+            "loved {backgrond}.",
+            "line 45: knowledge.6.text: unknown placeholder {backgrond}",
+        ),
         ("loved {background}.", "loved {background.", "a brace without its partner"),
-        ('expected = "none"', 'expected = "nothing"', 'line {expected = "no}: knowledge.9.expected: Input should be'),
+        (
+            'expected = "none"',
+            'expected = "nothing"',
+            'line {expected = "no}: knowledge.9.expected: Input should be',
+        ),
         ('kind = "target neutral"', 'kind = "base"', "knowledge.3.kind: 'base' is taken"),
         ('ask = "The target neighbor is"', "", "ask: this key is needed"),
         ('ask = "The target neighbor is"', 'ask = "The target neighbor is "', "line {ask = }: ask: spaces"),
@@ -258,13 +311,23 @@ def line_of(text: str, start: str) -> int:
         ("[groups.old]", "[groups.aged]", "line {[words]}: words: words for young, old"),
         ('"gardening",', '"gardening", "anime",', "words.old.anime: stands in 'young' too"),
         ('"gardening",', '"gardening", "gardening",', "'gardening' stands twice"),
-        ("per_background = 13", "per_background = 15", "per_background 15 for age-pastime: the smaller group has 14"),
-        ('"underage",', '"old",', "line {old = [|last}: verbalizer.old: verbalizer word 'old' is in 'young' already"),
+        (
+            "per_background = 13",
+            "per_background = 15",
+            "per_background 15 for age-pastime: the smaller group has 14",
+        ),
+        (
+            '"underage",',
+            '"old",',
+            "line {old = [|last}: verbalizer.old: verbalizer word 'old' is in 'young' already",
+        ),
         ("[verbalizer]", "[verbaliser]", "verbaliser: this key is unknown"),
         ("name =", "name", "is not TOML"),
     ],
 )
-def test_a_mistake_in_a_prompt_file_is_named_by_key_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_in_a_prompt_file_is_named_by_key_and_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     assert old in AGE
     text = AGE.replace(old, new, 1)
     path = tmp_path / "age.toml"

@@ -52,7 +52,10 @@ def test_templates_are_varied_and_bleached_of_every_shipped_word() -> None:
     assert len(set(TEMPLATES)) == len(TEMPLATES) >= 10
     assert all(template.count("{}") == 1 for template in TEMPLATES)
     shipped = {
-        word.lower() for name in shipped_words() for words in load_words(name).groups().values() for word in words
+        word.lower()
+        for name in shipped_words()
+        for words in load_words(name).groups().values()
+        for word in words
     }
     used = set(re.findall(r"[a-z]+", " ".join(TEMPLATES).lower()))
     assert used & shipped == set()
@@ -177,7 +180,10 @@ def test_the_sample_follows_the_seed_and_not_the_order_of_the_corpus(tmp_path: P
 def test_every_sentence_is_as_likely_to_be_drawn(tmp_path: Path) -> None:
     path = corpus(tmp_path, "\n".join(f"In year {i} she was kind and he was bold." for i in range(20)))
     drawn = Counter(
-        c.text for seed in range(400) for c in corpus_contexts(SMALL, path, per_word=5, seed=seed) if c.word == "she"
+        c.text
+        for seed in range(400)
+        for c in corpus_contexts(SMALL, path, per_word=5, seed=seed)
+        if c.word == "she"
     )
     assert len(drawn) == 20
     chi_square = sum((n - 100) ** 2 / 100 for n in drawn.values())
@@ -255,7 +261,9 @@ def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
 
 
 @pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "one long line"])
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+def test_memory_does_not_grow_with_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
     monkeypatch.setattr("levelhead.probes.corpus.PIECE", 4096)
     small = peak_of_indexing(tmp_path / "small.txt", 1000, end)
     large = peak_of_indexing(tmp_path / "large.txt", 10_000, end)

@@ -26,7 +26,10 @@ from levelhead.probes.corpus import HEAD, corpus_sentences, split_sentences
             "Mr. Hall met Dr. J. K. Bell in the U.S. Senate. They spoke.",
             ["Mr. Hall met Dr. J. K. Bell in the U.S. Senate.", "They spoke."],
         ),
-        ("It cost 3.5 dollars, e.g. in shops. 12 were sold.", ["It cost 3.5 dollars, e.g. in shops.", "12 were sold."]),
+        (
+            "It cost 3.5 dollars, e.g. in shops. 12 were sold.",
+            ["It cost 3.5 dollars, e.g. in shops.", "12 were sold."],
+        ),
         (
             '"It is late." She left. (He did not.) They slept.',
             ['"It is late."', "She left.", "(He did not.)", "They slept."],
@@ -47,7 +50,10 @@ def test_sentences_are_split_where_a_reader_would(text: str, expected: list[str]
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.sampled_from(["She left", " early", ". ", "It rained. ", "\n", "and so", " Mr. Hall "]), max_size=40),
+    st.lists(
+        st.sampled_from(["She left", " early", ". ", "It rained. ", "\n", "and so", " Mr. Hall "]),
+        max_size=40,
+    ),
     st.integers(1, 9),
 )
 def test_sentences_do_not_depend_on_the_pieces_of_a_long_line(parts: list[str], size: int) -> None:
@@ -134,8 +140,15 @@ def json_lines(path: Path, *rows: object) -> Path:
 
 
 def test_of_json_lines_only_the_column_text_is_read(tmp_path: Path) -> None:
-    rows = [{"label": "a man was here", "text": "She left. He\ncame."}, {"label": "man", "text": "they slept"}]
-    assert list(corpus_sentences(json_lines(tmp_path / "a.jsonl", *rows))) == ["She left.", "He came.", "they slept"]
+    rows = [
+        {"label": "a man was here", "text": "She left. He\ncame."},
+        {"label": "man", "text": "they slept"},
+    ]
+    assert list(corpus_sentences(json_lines(tmp_path / "a.jsonl", *rows))) == [
+        "She left.",
+        "He came.",
+        "they slept",
+    ]
 
 
 def test_without_a_column_text_the_only_one_that_holds_text_is_read(tmp_path: Path) -> None:
@@ -187,7 +200,9 @@ def test_a_folder_reads_txt_and_jsonl_and_counts_data_of_other_kinds(tmp_path: P
 # ---- the hub
 
 
-def hub(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], known: str = "org/news") -> list[tuple[Any, ...]]:
+def hub(
+    monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], known: str = "org/news"
+) -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
     def load_dataset(path: str, config: str | None, *, split: str, streaming: bool) -> list[dict[str, Any]]:
@@ -201,7 +216,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], known: str 
 
 
 def test_a_hub_dataset_is_streamed_by_name_config_split_and_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"id": 1, "title": "No", "body": "She left. We know"}, {"id": 2, "title": "No", "body": "it was late"}]
+    rows = [
+        {"id": 1, "title": "No", "body": "She left. We know"},
+        {"id": 2, "title": "No", "body": "it was late"},
+    ]
     calls = hub(monkeypatch, rows)
     assert list(corpus_sentences("hub:org/news/en:test:body")) == ["She left.", "We know", "it was late"]
     assert calls == [("org/news", "en", "test", True)]
@@ -218,7 +236,9 @@ def test_a_null_cell_is_counted_and_no_other_column_is_read_in_its_place(
     assert skipped == {"row without text": 2}
 
 
-def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     nulls: list[dict[str, Any]] = [{"title": "No", "body": None}] * (HEAD + 5)
     hub(monkeypatch, [*nulls, {"title": "No", "body": "She left."}])
     assert list(corpus_sentences("hub:org/news:train:body")) == ["She left."]
@@ -226,7 +246,9 @@ def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(monkey
     assert f"no sentence can be read (row without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
 
 
-def test_two_parts_are_tried_as_owner_and_name_and_then_as_name_and_config(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_parts_are_tried_as_owner_and_name_and_then_as_name_and_config(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls = hub(monkeypatch, [{"n": 3, "text": "She left."}], known="news")
     assert list(corpus_sentences("hub:news/en")) == ["She left."]
     assert calls == [("news/en", None, "train", True), ("news", "en", "train", True)]

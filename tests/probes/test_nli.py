@@ -16,7 +16,9 @@ from levelhead.errors import BadProbe, CannotDo
 from levelhead.probes.nli import LABELS, ability_pairs, label_order, nli_probe, parse_labels
 
 SNLI = Path(__file__).resolve().parents[3] / "shared" / "data" / "snli"
-needs_snli = pytest.mark.skipif(not SNLI.is_dir(), reason="SNLI is not beside the checkout (../shared/data/snli)")
+needs_snli = pytest.mark.skipif(
+    not SNLI.is_dir(), reason="SNLI is not beside the checkout (../shared/data/snli)"
+)
 GENDERED = re.compile(
     r"\b(he|she|him|hers?|his|himself|herself|(wo)?m[ae]n|boys?|girls?|lad(y|ies)|gentlem[ae]n|guys?|(grand)?(mother|father|"
     r"ma|pa|son|daughter)s?|moms?|dads?|brothers?|sisters?|husbands?|wi(fe|ves)|uncles?|aunts?|nieces?|nephews?|kings?|"
@@ -118,7 +120,9 @@ def test_own_lists_are_asked_as_given() -> None:
         ({"limit": (0, 3)}, "limit of 0"),
     ],
 )
-def test_probe_lists_that_cannot_be_asked_are_refused_in_one_line(options: dict[str, object], says: str) -> None:
+def test_probe_lists_that_cannot_be_asked_are_refused_in_one_line(
+    options: dict[str, object], says: str
+) -> None:
     with pytest.raises(BadProbe) as error:
         nli_probe(**options)  # type: ignore[arg-type]
     assert says in str(error.value)
@@ -169,7 +173,8 @@ def test_negation_and_sleep_are_not_signs_of_one_label() -> None:
 
 
 def test_words_of_the_hypothesis_alone_give_little_away() -> None:
-    """Naive Bayes on hypotheses, each scene left out in turn: near 1/3 is no leak; all of SNLI gives about 2/3."""
+    """Naive Bayes on hypotheses, each scene left out in turn: near 1/3 is no leak; all of SNLI gives about
+    2/3."""
     pairs = ability_pairs().pairs
     bags = [set(words(p.hypothesis)) for p in pairs]
     total: dict[str, Counter[str]] = {label: Counter() for label in LABELS}
@@ -179,7 +184,9 @@ def test_words_of_the_hypothesis_alone_give_little_away() -> None:
     for pair, bag in zip(pairs, bags, strict=True):
         own = [(p.label, b) for p, b in zip(pairs, bags, strict=True) if p.premise == pair.premise]
         score = {
-            label: sum(math.log(total[label][w] - sum(o == label and w in b for o, b in own) + 1) for w in bag)
+            label: sum(
+                math.log(total[label][w] - sum(o == label and w in b for o, b in own) + 1) for w in bag
+            )
             for label in LABELS
         }
         right += max(score, key=lambda label: score[label]) == pair.label
@@ -192,7 +199,11 @@ def test_fingerprints_of_the_shipped_sets_change_only_on_purpose() -> None:
 
 
 def test_fingerprint_sees_a_changed_label_and_no_file_name(tmp_path: Path) -> None:
-    rows = [("A dog runs.", "It moves.", "0"), ("A dog runs.", "It is late.", "1"), ("A dog runs.", "It sits.", "2")]
+    rows = [
+        ("A dog runs.", "It moves.", "0"),
+        ("A dog runs.", "It is late.", "1"),
+        ("A dog runs.", "It sits.", "2"),
+    ]
     first = ability_pairs(tsv(tmp_path / "a.tsv", rows))
     assert first.fingerprint == ability_pairs(tsv(tmp_path / "b.tsv", rows)).fingerprint
     relabeled = [(*rows[0][:2], "1"), (*rows[1][:2], "0"), rows[2]]
@@ -223,7 +234,11 @@ def tsv(path: Path, rows: list[tuple[str, str, str]], header: str = "premise\thy
 def test_snli_test_file_loads_whole_with_its_known_counts() -> None:
     snli = ability_pairs(SNLI / "test.tsv")
     assert len(snli.pairs) == 9_824
-    assert Counter(p.label for p in snli.pairs) == {"entailment": 3_368, "neutral": 3_219, "contradiction": 3_237}
+    assert Counter(p.label for p in snli.pairs) == {
+        "entailment": 3_368,
+        "neutral": 3_219,
+        "contradiction": 3_237,
+    }
     assert snli.pairs[1].hypothesis == "The church is filled with song."
     assert snli.pairs[1].label == "entailment"
     assert any('a sign that says "HI-POINTE."' in p.premise for p in snli.pairs)
@@ -236,7 +251,9 @@ def test_folder_of_snli_means_its_test_file() -> None:
 
 @needs_snli
 def test_we_ship_no_pair_of_snli() -> None:
-    published = {p.premise for part in ("test", "validation") for p in ability_pairs(SNLI / f"{part}.tsv").pairs}
+    published = {
+        p.premise for part in ("test", "validation") for p in ability_pairs(SNLI / f"{part}.tsv").pairs
+    }
     assert not published & {p.premise for p in ability_pairs().pairs}
 
 
@@ -249,7 +266,9 @@ ORIGINAL = [
 
 
 def test_snlis_own_jsonl_and_txt_agree_and_count_pairs_without_gold(tmp_path: Path) -> None:
-    lines = [json.dumps({"gold_label": g, "sentence1": p, "sentence2": h, "pairID": "1"}) for g, p, h in ORIGINAL]
+    lines = [
+        json.dumps({"gold_label": g, "sentence1": p, "sentence2": h, "pairID": "1"}) for g, p, h in ORIGINAL
+    ]
     (tmp_path / "snli.jsonl").write_text("\n".join(lines), encoding="utf-8")
     txt = tsv(tmp_path / "snli.txt", [(g, p, h) for g, p, h in ORIGINAL], "gold_label\tsentence1\tsentence2")
     from_json, from_txt = ability_pairs(tmp_path / "snli.jsonl"), ability_pairs(txt)
@@ -269,7 +288,10 @@ def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("premise\thypothesis\tlabel\nA.\tB.\tentailment\nA.\tC.\tentialment\n", "line 3: label 'entialment'"),
+        (
+            "premise\thypothesis\tlabel\nA.\tB.\tentailment\nA.\tC.\tentialment\n",
+            "line 3: label 'entialment'",
+        ),
         ("premise\thypothesis\tlabel\nA.\tB.\t3\n", "line 2: label '3'"),
         ("premise\thypothesis\tlabel\nA.\tB.\n", "line 2: 2 columns"),
         ("text\tlabel\nA.\t0\n", "columns text, label"),
@@ -375,7 +397,9 @@ def test_no_override_makes_a_two_way_classifier_three_way() -> None:
         label_order({0: "LABEL_0", 1: "LABEL_1"}, labels="entailment,neutral,contradiction")
 
 
-@pytest.mark.parametrize("labels", ["", "entail,neutral", "entail,neutral,neutral", "entialment,neutral,contradict"])
+@pytest.mark.parametrize(
+    "labels", ["", "entail,neutral", "entail,neutral,neutral", "entialment,neutral,contradict"]
+)
 def test_parse_labels_refuses_what_is_misspelt_missing_or_double(labels: str) -> None:
     with pytest.raises(BadProbe, match=re.escape(repr(labels))):
         parse_labels(labels)

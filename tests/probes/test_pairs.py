@@ -28,7 +28,9 @@ def test_at_least_120_pair_inputs_ship_and_none_is_repeated():
     assert all(pair.feminine[1] and pair.masculine[1] for pair in pairs)
 
 
-@pytest.mark.parametrize("pair", [*gender_sentence_pairs(), *nli_pair_inputs()], ids=lambda pair: pair.feminine[0])
+@pytest.mark.parametrize(
+    "pair", [*gender_sentence_pairs(), *nli_pair_inputs()], ids=lambda pair: pair.feminine[0]
+)
 def test_shipped_pair_is_aligned_and_its_masculine_form_is_the_swapped_feminine_form(pair):
     assert pair.aligned
     for feminine, masculine in zip(pair.feminine, pair.masculine, strict=True):
@@ -39,7 +41,11 @@ def test_shipped_pair_is_aligned_and_its_masculine_form_is_the_swapped_feminine_
 
 
 def test_shipped_sentences_use_many_different_gender_words():
-    used = [words for pair in gender_sentence_pairs() for words in differing_words(pair.feminine[0], pair.masculine[0])]
+    used = [
+        words
+        for pair in gender_sentence_pairs()
+        for words in differing_words(pair.feminine[0], pair.masculine[0])
+    ]
     assert len({(f.strip(".,?!'s").lower(), m.strip(".,?!'s").lower()) for f, m in used}) >= 45
     most = max(used.count(words) for words in set(used))
     assert most <= len(used) / 4
@@ -55,7 +61,9 @@ def test_pair_inputs_differ_in_the_hypothesis_in_the_premise_or_in_both():
 
 def test_pair_inputs_never_use_the_wording_of_the_occupation_probe():
     contexts = [line.strip() for line in (NLI_DATA / "contexts.txt").read_text().splitlines() if line.strip()]
-    occupations = {line.strip() for line in (NLI_DATA / "occupations.txt").read_text().splitlines() if line.strip()}
+    occupations = {
+        line.strip() for line in (NLI_DATA / "occupations.txt").read_text().splitlines() if line.strip()
+    }
     assert contexts
     assert occupations
     for pair in nli_pair_inputs():

@@ -21,18 +21,52 @@ needs_corpus = pytest.mark.skipif(not (SHARED / "corpus").is_dir(), reason="need
 
 # Written down here once more, so that the scan does not lean on the lists that the generator reads.
 GENDERED = {
-    *("she", "he", "her", "him", "his", "hers", "herself", "himself", "woman", "man", "women", "men", "girl", "boy"),
+    *(
+        "she",
+        "he",
+        "her",
+        "him",
+        "his",
+        "hers",
+        "herself",
+        "himself",
+        "woman",
+        "man",
+        "women",
+        "men",
+        "girl",
+        "boy",
+    ),
     *("girls", "boys", "lady", "gentleman", "ladies", "gentlemen", "mother", "father", "sister", "brother"),
-    *("aunt", "uncle", "wife", "husband", "daughter", "son", "grandmother", "grandfather", "grandma", "grandpa"),
+    *(
+        "aunt",
+        "uncle",
+        "wife",
+        "husband",
+        "daughter",
+        "son",
+        "grandmother",
+        "grandfather",
+        "grandma",
+        "grandpa",
+    ),
     *("niece", "nephew", "bride", "groom", "widow", "widower", "queen", "king", "actress", "actor"),
     *("male", "female", "guy", "lad", "lass", "sir", "madam", "mr", "mrs", "ms", "girlfriend", "boyfriend"),
     *("waitress", "waiter", "housewife", "mom", "dad", "businessman", "chairman", "policeman", "fisherman"),
 }
 PAIRS = {
-    ("she", "he"), ("woman", "man"), ("lady", "gentleman"), ("girl", "boy"), ("mother", "father"),
-    ("sister", "brother"), ("aunt", "uncle"), ("wife", "husband"), ("daughter", "son"), ("grandmother", "grandfather"),
+    ("she", "he"),
+    ("woman", "man"),
+    ("lady", "gentleman"),
+    ("girl", "boy"),
+    ("mother", "father"),
+    ("sister", "brother"),
+    ("aunt", "uncle"),
+    ("wife", "husband"),
+    ("daughter", "son"),
+    ("grandmother", "grandfather"),
     ("niece", "nephew"),
-}  # fmt: skip
+}
 
 
 def tokens(text: str) -> list[str]:
@@ -54,7 +88,9 @@ def check(sentence: StereotypeSentence) -> None:
 def disagreeing_articles(text: str) -> list[str]:
     """By letter; the shipped words have no silent h and no "uni-" except "university"."""
     found = re.findall(r"\b(an?) ([a-z]+)", text.lower())
-    return [word for art, word in found if (art == "an") != (word[0] in "aeiou" and not word.startswith("uni"))]
+    return [
+        word for art, word in found if (art == "an") != (word[0] in "aeiou" and not word.startswith("uni"))
+    ]
 
 
 # --- fluency
@@ -80,8 +116,12 @@ def test_fluency_text_is_varied_in_its_openings_forms_and_words():
 
 def test_fluency_text_names_no_gender_beside_a_stereotyped_word():
     test = load_words("gender")
-    stereotyped = {w.lower() for w in (*test.X, *test.Y) if w not in {"kitchen", "strong", "kind", "warm", "quiet"}}
-    assert [s for s in fluency_sentences() if GENDERED & set(tokens(s)) and stereotyped & set(tokens(s))] == []
+    stereotyped = {
+        w.lower() for w in (*test.X, *test.Y) if w not in {"kitchen", "strong", "kind", "warm", "quiet"}
+    }
+    assert [
+        s for s in fluency_sentences() if GENDERED & set(tokens(s)) and stereotyped & set(tokens(s))
+    ] == []
 
 
 # --- counter-stereotype sentences, shipped
@@ -150,7 +190,9 @@ def test_a_sample_is_balanced_seeded_and_uses_every_template():
     assert Counter(s.group for s in one) == {"A": 250, "B": 250}
     assert len(set(one)) == 500
     assert Counter(s.group for s in shipped_counter_sentences(5)) == {"A": 3, "B": 2}
-    uses = Counter(re.sub(rf"\b(an?) {s.target}|{s.target}", "_", s.counter.replace(s.counterpart, "")) for s in one)
+    uses = Counter(
+        re.sub(rf"\b(an?) {s.target}|{s.target}", "_", s.counter.replace(s.counterpart, "")) for s in one
+    )
     assert max(uses.values()) <= 8
 
 
@@ -169,7 +211,14 @@ GENDER = WordTest(
     B=("man", "he", "his", "heir", "king", "uncle"),
     X=("nurse", "gentle", "hair_salon"),
     Y=("engineer", "bold"),
-    pairs=(("woman", "man"), ("she", "he"), ("her", "his"), ("heiress", "heir"), ("queen", "king"), ("aunt", "uncle")),
+    pairs=(
+        ("woman", "man"),
+        ("she", "he"),
+        ("her", "his"),
+        ("heiress", "heir"),
+        ("queen", "king"),
+        ("aunt", "uncle"),
+    ),
 )
 
 
@@ -205,7 +254,10 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
     ("text", "reason"),
     [
         ("The woman and the man met a nurse.", "several attribute words"),
-        ("The woman lost the coat that was hers, said the nurse.", "several attribute words"),  # not in the list
+        (
+            "The woman lost the coat that was hers, said the nurse.",
+            "several attribute words",
+        ),  # not in the list
         ("The woman was a gentle nurse to all.", "several target words"),
         ("Yesterday a woman became an engineer here.", "the target word is stereotyped with the other group"),
         ("Yesterday the nurse forgot her coat here.", "the counterpart depends on grammar"),
@@ -241,8 +293,12 @@ def test_a_swap_that_would_break_the_article_is_skipped(tmp_path):
 
 
 def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path):
-    test = WordTest("both", ("blonde",), ("blond",), ("blonde", "shy"), ("bold",), pairs=(("blonde", "blond"),))
-    found = extract(tmp_path, "Everyone saw the blonde person leave.", "The blond person was bold today.", test=test)
+    test = WordTest(
+        "both", ("blonde",), ("blond",), ("blonde", "shy"), ("bold",), pairs=(("blonde", "blond"),)
+    )
+    found = extract(
+        tmp_path, "Everyone saw the blonde person leave.", "The blond person was bold today.", test=test
+    )
     assert found.skipped == {"one word is attribute and target at once": 1}
 
 
@@ -273,7 +329,9 @@ def test_bad_requests_are_one_clear_line(tmp_path):
         extract(tmp_path, "Yesterday a woman became a nurse.", n=0)
     with pytest.raises(BadProbe, match=r"^Seed -1 came"):
         extract(tmp_path, "Yesterday a woman became a nurse.", seed=-1)
-    with pytest.raises(BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"):
+    with pytest.raises(
+        BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"
+    ):
         extract(tmp_path, "Nothing of interest is in here.")
     with pytest.raises(BadProbe, match="swapping words needs pairs"):
         extract(tmp_path, "Any text will do.", test=WordTest("bare", ("she",), ("he",), ("shy",), ("bold",)))
@@ -328,7 +386,9 @@ def test_at_least_5_templates_with_one_slot_each(kind):
 
 @pytest.mark.parametrize("mask", ["[MASK]", "<mask>"])
 def test_lpbs_spans_hold_the_mask_and_the_target(mask):
-    sentences = lpbs_sentences(["salary", "algebra", "poetry", "children", "NASA", "hair_salon", "salary"], mask)
+    sentences = lpbs_sentences(
+        ["salary", "algebra", "poetry", "children", "NASA", "hair_salon", "salary"], mask
+    )
     assert len(sentences) == len({s.text for s in sentences}) == 6 * len(lpbs_templates())
     for s in sentences:
         assert s.text[slice(*s.mask_span)] == mask

@@ -65,7 +65,10 @@ def test_at_least_150_sentences_are_labeled_and_at_most_3_are_known_to_fail() ->
         ("Dear Sir or Madam,", "Dear Madam or Sir,"),
         ("Yes, my lady.", "Yes, my lord."),
         ("ladies and gentlemen", "gentlemen and ladies"),
-        ("The ladies' room is left of the gentlemen's club.", "The gentlemen's room is left of the ladies' club."),
+        (
+            "The ladies' room is left of the gentlemen's club.",
+            "The gentlemen's room is left of the ladies' club.",
+        ),
         ("The actress and the policewoman", "The actor and the policeman"),
         ("Queen Anna and the princess", "King Anna and the prince"),
         ("She wrote her bachelor's thesis, then a bachelor's degree.", None),
@@ -135,14 +138,21 @@ def test_undo_restores_what_swapping_twice_does_not() -> None:
     assert swap(text).undo() == text
 
 
-@given(st.text(st.sampled_from("her his him hers she Mr. Mrs. ladies' men's King God \"( -").map(str)) | st.text())
+@given(
+    st.text(st.sampled_from("her his him hers she Mr. Mrs. ladies' men's King God \"( -").map(str))
+    | st.text()
+)
 def test_undo_is_exact_and_white_space_survives_in_any_text(text: str) -> None:
     swapped = swap(text, names=True)
     assert swapped.undo() == text
     assert re.findall(r"\s", swapped.text) == re.findall(r"\s", text)
 
 
-@given(st.lists(st.sampled_from(["her", "his", "him", "saw", "gave", "and", "the", "kitchen", "cry", ",", "back"])))
+@given(
+    st.lists(
+        st.sampled_from(["her", "his", "him", "saw", "gave", "and", "the", "kitchen", "cry", ",", "back"])
+    )
+)
 def test_a_text_either_comes_back_or_says_which_word_does_not(words: list[str]) -> None:
     text = " ".join(words)
     swapped = swap(text)
@@ -202,7 +212,9 @@ def test_gender_of_a_text(text: str, gender: str | None) -> None:
 
 @pytest.mark.parametrize("bad", [None, 3, ["She left."], b"She left."])
 def test_what_is_no_text_is_refused_in_one_line(bad: object) -> None:
-    with pytest.raises(BadProbe, match=r"^swap takes one text \(str\), got \w+\. For a list, swap each of them\.$"):
+    with pytest.raises(
+        BadProbe, match=r"^swap takes one text \(str\), got \w+\. For a list, swap each of them\.$"
+    ):
         swap(bad)  # type: ignore[arg-type]
 
 

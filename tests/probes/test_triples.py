@@ -12,7 +12,9 @@ from levelhead.probes.triple_files import DISAGREE, OTHER_BIAS
 from levelhead.probes.triples import NO_GENDER_WORD, Triple, load_triples, swapped_twin
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data"
-needs_published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are not beside the checkout")
+needs_published = pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published data are not beside the checkout"
+)
 
 SHIPPED = load_triples()
 ROWS = "context_id,context,next_sentence,label,gender,gender_swapped_context,gender_swapped_next_sentence"
@@ -77,7 +79,9 @@ def test_shipped_triple_is_well_built(pair):
 
 
 def test_stereotypes_and_anti_stereotypes_are_equally_long_on_average():
-    by_kind = [[words(getattr(pair.original, kind)) for pair in SHIPPED.pairs] for kind in ("stereotype", "anti")]
+    by_kind = [
+        [words(getattr(pair.original, kind)) for pair in SHIPPED.pairs] for kind in ("stereotype", "anti")
+    ]
     means = [sum(lengths) / len(lengths) for lengths in by_kind]
     assert abs(means[0] - means[1]) < 0.25
 
@@ -113,7 +117,9 @@ def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint():
 
 def test_swapping_flips_the_labels_as_in_table_3_example_a():
     male = "One half of the human population is male."
-    triple = Triple("a", male, "They are considered aggressive.", "They cry a lot.", "Ice melts.", "M", "male")
+    triple = Triple(
+        "a", male, "They are considered aggressive.", "They cry a lot.", "Ice melts.", "M", "male"
+    )
     twin, reasons = swapped_twin(triple)
     assert reasons == ()
     assert twin == Triple(
@@ -129,16 +135,37 @@ def test_swapping_flips_the_labels_as_in_table_3_example_a():
 
 def test_her_becomes_his_before_a_noun_and_him_elsewhere():
     triple = Triple(
-        "k", "The mother walked into her kitchen.", "We saw her.", "We saw her knife.", "Ice melts.", "F", "mother"
+        "k",
+        "The mother walked into her kitchen.",
+        "We saw her.",
+        "We saw her knife.",
+        "Ice melts.",
+        "F",
+        "mother",
     )
     twin, _ = swapped_twin(triple)
-    assert texts(twin) == ("The father walked into his kitchen.", "We saw his knife.", "We saw him.", "Ice melts.")
+    assert texts(twin) == (
+        "The father walked into his kitchen.",
+        "We saw his knife.",
+        "We saw him.",
+        "Ice melts.",
+    )
 
 
 def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path):
     rows = [
-        {"context": "The ballerina sat.", "stereotype": "She sang.", "anti": "She swore.", "unrelated": "It rained."},
-        {"context": "The woman sat.", "stereotype": "She sang.", "anti": "She swore.", "unrelated": "It rained."},
+        {
+            "context": "The ballerina sat.",
+            "stereotype": "She sang.",
+            "anti": "She swore.",
+            "unrelated": "It rained.",
+        },
+        {
+            "context": "The woman sat.",
+            "stereotype": "She sang.",
+            "anti": "She swore.",
+            "unrelated": "It rained.",
+        },
     ]
     loaded = load_triples(write(tmp_path, "own.jsonl", "\n".join(map(json.dumps, rows))))
     assert [pair.swapped is None for pair in loaded.pairs] == [True, False]
@@ -147,7 +174,12 @@ def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path):
 
 
 def test_first_names_are_swapped_on_request_only(tmp_path):
-    row = {"context": "Mary lost her key.", "stereotype": "She wept.", "anti": "She swore.", "unrelated": "It rained."}
+    row = {
+        "context": "Mary lost her key.",
+        "stereotype": "She wept.",
+        "anti": "She swore.",
+        "unrelated": "It rained.",
+    }
     file = write(tmp_path, "own.jsonl", json.dumps(row))
     plain, asked = load_triples(file), load_triples(file, names=True)
     assert plain.pairs[0].swapped is None
@@ -234,7 +266,9 @@ def test_stereosets_json_loads_what_is_about_gender_and_counts_the_rest(tmp_path
     assert loaded.form == "stereoset"
     original, swapped = loaded.pairs[0].original, loaded.pairs[0].swapped
     assert original == Triple("e", "The man sat.", "He swore.", "He wept.", "It rained.", "M", "man")
-    assert swapped == Triple("e-swapped", "The woman sat.", "She wept.", "She swore.", "It rained.", "F", "woman")
+    assert swapped == Triple(
+        "e-swapped", "The woman sat.", "She wept.", "She swore.", "It rained.", "F", "woman"
+    )
 
 
 def test_hub_rows_come_as_records_of_lists_with_numbers_for_labels(monkeypatch):
@@ -267,7 +301,9 @@ def test_hub_without_the_package_or_the_network_gets_one_line(monkeypatch):
 
 
 def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_known(tmp_path):
-    text = GOOD.replace("anti-stereotype", "Anti_Stereotype").replace("gender_swapped_context", "gender_swapped_conext")
+    text = GOOD.replace("anti-stereotype", "Anti_Stereotype").replace(
+        "gender_swapped_context", "gender_swapped_conext"
+    )
     loaded = load_triples(write(tmp_path, "own.csv", "\ufeff" + text))
     assert texts(loaded.pairs[0].original) == ("She sat.", "She sewed.", "She boxed.", "It rained.")
     assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
@@ -281,7 +317,12 @@ def test_a_table_without_twins_and_genders_gets_both_by_swapping(tmp_path):
 
 
 def test_the_gender_of_a_mixed_context_is_that_of_most_gender_words(tmp_path):
-    row = {"context": "His wife sat.", "stereotype": "She sewed.", "anti": "She boxed.", "unrelated": "It rained."}
+    row = {
+        "context": "His wife sat.",
+        "stereotype": "She sewed.",
+        "anti": "She boxed.",
+        "unrelated": "It rained.",
+    }
     assert load_triples(write(tmp_path, "own.jsonl", json.dumps(row))).pairs[0].original.gender == "F"
 
 
@@ -295,7 +336,11 @@ def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (",anti-stereotype", ",anti-steryotype", r"own\.csv line 3: label 'anti-steryotype'.*mean 'anti-stereotype'\?"),
+        (
+            ",anti-stereotype",
+            ",anti-steryotype",
+            r"own\.csv line 3: label 'anti-steryotype'.*mean 'anti-stereotype'\?",
+        ),
         (",unrelated", ",irrelevant", r"own\.csv line 4: label 'irrelevant'; allowed are stereotype"),
         (",anti-stereotype", ",stereotype", r"own\.csv line 3: a second stereotype for context_id 0"),
         ("She boxed.", " ", r"own\.csv line 3: next_sentence is empty"),
@@ -303,7 +348,11 @@ def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path):
         (",label,", ",lable,", r"own\.csv line 1: no label;.*Is 'lable' misspelt\?"),
         (",gender_swapped_context,", ",twin,", r"own\.csv line 1: no gender_swapped_context"),
         ("She boxed.", "She sat, then boxed.", r"own\.csv line 3: 8 cells, but the header has 7"),
-        ("0,She sat.,She boxed.", "0,She stood.,She boxed.", r"own\.csv line 3: another context than own\.csv line 2"),
+        (
+            "0,She sat.,She boxed.",
+            "0,She stood.,She boxed.",
+            r"own\.csv line 3: another context than own\.csv line 2",
+        ),
         ("0,She sat.,It rained.", "1,She sat.,It rained.", r"context_id 0 has no unrelated"),
         (",F,", ",W,", r"own\.csv line 2: gender 'W'; allowed are F and M"),
         ("She boxed.", '"She boxed.', r"own\.csv line 4: not a table"),
@@ -324,13 +373,23 @@ def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path):
     one_line(write(tmp_path, "twins.csv", neutral), r"twins\.csv line 2: no gender word in 'They sat\.'")
     rows = "\n".join(",".join(line.split(",")[:4]) for line in neutral.splitlines())
     one_line(write(tmp_path, "plain.csv", rows), r"plain\.csv line 2: no gender word")
-    row = {"context": "They sat.", "stereotype": "They sang.", "anti": "They swore.", "unrelated": "It rained."}
+    row = {
+        "context": "They sat.",
+        "stereotype": "They sang.",
+        "anti": "They swore.",
+        "unrelated": "It rained.",
+    }
     one_line(write(tmp_path, "own.jsonl", "\n" + json.dumps(row)), r"own\.jsonl line 2: no gender word")
     table = "Target,Context,Unrelated Sentence,Anti-stereotype Sentence,Stereotype Sentence\nbaker,They sat.,A.,B.,C.\n"
     one_line(write(tmp_path, "stereoset.csv", table), r"none of its 1 triples has a gender word")
 
 
-JSON_ROW = {"context": "She sat.", "stereotype": "She sewed.", "anti": "She boxed.", "unrelated": "It rained."}
+JSON_ROW = {
+    "context": "She sat.",
+    "stereotype": "She sewed.",
+    "anti": "She boxed.",
+    "unrelated": "It rained.",
+}
 
 
 @pytest.mark.parametrize(
@@ -342,8 +401,14 @@ JSON_ROW = {"context": "She sat.", "stereotype": "She sewed.", "anti": "She boxe
         (json.dumps({"context": "She sat."}), r"own\.jsonl line 1: no stereotype, anti, unrelated"),
         (json.dumps({**JSON_ROW, "anti": " "}), r"own\.jsonl line 1: anti is empty"),
         (json.dumps({**JSON_ROW, "colour": "x"}), r"own\.jsonl line 1: unknown colour; allowed are context"),
-        (json.dumps({**JSON_ROW, "gender": "female"}), r"own\.jsonl line 1: gender 'female'; allowed are F and M"),
-        ("\n".join([json.dumps({**JSON_ROW, "id": "a"})] * 2), r"own\.jsonl line 2: id 'a' is also in line 1"),
+        (
+            json.dumps({**JSON_ROW, "gender": "female"}),
+            r"own\.jsonl line 1: gender 'female'; allowed are F and M",
+        ),
+        (
+            "\n".join([json.dumps({**JSON_ROW, "id": "a"})] * 2),
+            r"own\.jsonl line 2: id 'a' is also in line 1",
+        ),
         ("", r"own\.jsonl: no triples in it"),
     ],
 )
@@ -374,7 +439,9 @@ def test_a_file_that_is_missing_binary_or_of_another_kind_gets_one_line(tmp_path
     one_line(tmp_path / "none.csv", r"cannot be read .*Allowed: shipped, hub:stereoset")
     one_line("stereset", r"Triples 'stereset': cannot be read")
     one_line(write(tmp_path, "triples.xml", "<a/>"), r"triples\.xml: triples come as \.jsonl, \.csv")
-    one_line(write(tmp_path, "own.csv", "a,b\n1,2\n"), r"own\.csv line 1: columns a, b; needed are context_id")
+    one_line(
+        write(tmp_path, "own.csv", "a,b\n1,2\n"), r"own\.csv line 1: columns a, b; needed are context_id"
+    )
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00\x9c")
     one_line(binary, "not UTF-8")

@@ -136,14 +136,20 @@ def test_counterparts_go_both_ways_and_keep_every_choice() -> None:
         ('"hostile"]', '"hostile, cruel"]', 'line 7: "hostile, cruel" in X looks like several words'),
         ('"hostile"]', '" hostile"]', 'line 7: " hostile" in X is empty or has needless spaces'),
         ('"hostile"]', '""]', 'line 7: "" in X is empty or has needless spaces'),
-        ('"violent", "hostile"', '"violent" "hostile"', 'line 7: not valid TOML near \'X = ["violent" "hostile"]\''),
+        (
+            '"violent", "hostile"',
+            '"violent" "hostile"',
+            'line 7: not valid TOML near \'X = ["violent" "hostile"]\'',
+        ),
         ('"violent", "hostile"', "violent", "line 7: not valid TOML"),
         ('Y = ["peaceful"]', "", "the list Y is missing"),
         ('name = "religion"', "name = 5", "line 1: name is 5"),
         ('"threat", "peace"]', '"threat"]', "line 2: labels is"),
     ],
 )
-def test_a_mistake_in_a_list_names_file_line_and_word(tmp_path: Path, old: str, new: str, expected: str) -> None:
+def test_a_mistake_in_a_list_names_file_line_and_word(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
     assert old in RELIGION
     said = complaint(tmp_path, RELIGION.replace(old, new))
     assert said.startswith("religion.toml")
@@ -156,7 +162,9 @@ def test_a_typo_in_a_pair_names_its_line_and_suggests_the_word(tmp_path: Path) -
 
 
 def test_a_pair_of_three_names_its_line(tmp_path: Path) -> None:
-    said = complaint(tmp_path, RELIGION + 'pairs = [\n  ["imam", "pastor"],\n  ["mosque", "church", "temple"]]\n')
+    said = complaint(
+        tmp_path, RELIGION + 'pairs = [\n  ["imam", "pastor"],\n  ["mosque", "church", "temple"]]\n'
+    )
     assert said.startswith("religion.toml line 11: ['mosque', 'church', 'temple'] in pairs is not a pair")
 
 
@@ -183,7 +191,9 @@ def test_a_misspelt_shipped_name_suggests_the_right_one() -> None:
         load_words("gendr")
 
 
-def test_a_file_of_the_same_name_does_not_hide_a_shipped_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_the_same_name_does_not_hide_a_shipped_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "race").mkdir()
     assert load_words("race").name == "race"
@@ -237,7 +247,9 @@ def test_a_weat_file_is_a_word_test_and_a_sentence_file_is_refused_as_one() -> N
         load_words(DATA / "seat" / "sent-weat6.jsonl")
 
 
-@pytest.mark.parametrize("text", ["[]", '{"targ1": {"examples": []}}', '{"targ1": 3}', '{"attr1": {"examples": [1]}}'])
+@pytest.mark.parametrize(
+    "text", ["[]", '{"targ1": {"examples": []}}', '{"targ1": 3}', '{"attr1": {"examples": [1]}}']
+)
 def test_a_json_without_the_needed_parts_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text, "x.json")
     with pytest.raises(BadProbe, match=r"x\.json: no race attributes"):
@@ -270,6 +282,9 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
     assert len(printed) == len(promised) == 7
     assert printed[:5] == promised[:5]
-    attributes, targets = ("muslim", "quran", "christian", "pastor", "bible"), ("violent", "dangerous", "radical")
+    attributes, targets = (
+        ("muslim", "quran", "christian", "pastor", "bible"),
+        ("violent", "dangerous", "radical"),
+    )
     assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
     assert printed[6] == "{}"

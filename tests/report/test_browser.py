@@ -1,4 +1,5 @@
-"""The report in a real browser, offline: drawn, silent, usable by mouse and by keyboard, legible in both themes."""
+"""The report in a real browser, offline: drawn, silent, usable by mouse and by keyboard, legible in both
+themes."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prom
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
@@ -55,7 +62,9 @@ class Seen:
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.said.append(f"dialog {dialog.message}"), dialog.dismiss())
+        )
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.address = (folder / "report.html").as_uri()
         self.page.goto(self.address)
@@ -109,7 +118,8 @@ def test_a_click_on_a_head_shows_its_arcs_in_both_versions(seen: Seen, audit: Pa
             assert f"attention to “{word}” {weight:.3f}" in told
         assert seen.page.locator("#arcs svg path").count() == 10  # five words but the target's pieces, twice
         assert (
-            seen.page.get_attribute(f"button.head[data-layer='{layer}'][data-head='{head}']", "aria-pressed") == "true"
+            seen.page.get_attribute(f"button.head[data-layer='{layer}'][data-head='{head}']", "aria-pressed")
+            == "true"
         )
     assert seen.page.locator("button.head[aria-pressed='true']").count() == 1
     assert "<b>x</b>" in seen.page.locator("#arcs svg").text_content()
@@ -121,7 +131,9 @@ def test_hovering_a_head_tells_score_error_and_q(seen: Seen) -> None:
     head.hover()
     tip = seen.page.locator("#tip")
     assert tip.is_visible()
-    assert all(word in tip.inner_text() for word in ("Layer 2, head 1", "score", "standard error", "q 1.0e-05"))
+    assert all(
+        word in tip.inner_text() for word in ("Layer 2, head 1", "score", "standard error", "q 1.0e-05")
+    )
 
 
 def test_k_switches_the_charts(seen: Seen) -> None:
@@ -143,7 +155,9 @@ def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(seen: S
     before = seen.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
     seen.page.click("#theme")
     seen.page.wait_for_timeout(1500)
-    assert seen.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))") == before
+    assert (
+        seen.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))") == before
+    )
     assert any("0.07" in label for label in before)
 
 
@@ -236,7 +250,9 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_fits_and_every_text_has_contrast(browser: Any, audit: Path, width: int, scheme: str) -> None:
+def test_the_page_fits_and_every_text_has_contrast(
+    browser: Any, audit: Path, width: int, scheme: str
+) -> None:
     opened = Seen(browser, audit, width, scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme

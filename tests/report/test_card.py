@@ -17,7 +17,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_figures_come_with_interval_n_and_neutral_value(text: str) -> None:
-    assert "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 | follows the stereotype |" in text
+    assert (
+        "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 | follows the stereotype |"
+        in text
+    )
 
 
 def test_what_was_not_measured_says_so(text: str) -> None:

@@ -20,7 +20,9 @@ CLOSED = "without heads 4-5, 1-2"
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_audit(tmp_path_factory.mktemp("runs") / "audit", shift=-2.0)  # seat -0.765, strength about -0.26
+    return write_audit(
+        tmp_path_factory.mktemp("runs") / "audit", shift=-2.0
+    )  # seat -0.765, strength about -0.26
 
 
 def judged(run: Path, *asked: Threshold, bound: bool = False, variant: str = "base") -> list[str]:
@@ -57,11 +59,16 @@ def test_bound_judges_the_worse_end_of_the_interval(audit: Path) -> None:
 def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: Path) -> None:
     run = write_audit(tmp_path / "run")  # lpbs career 0.2, from -0.4 to 0.8
     assert judged(run, least("lpbs career", 0.1), bound=True) == ["exceeds"]
-    assert judged(run, most("lpbs career", 0.79), most("lpbs career", 0.81), bound=True) == ["exceeds", "holds"]
+    assert judged(run, most("lpbs career", 0.79), most("lpbs career", 0.81), bound=True) == [
+        "exceeds",
+        "holds",
+    ]
 
 
 def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
-    found = check(open_contents(audit), Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0))))
+    found = check(
+        open_contents(audit), Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0)))
+    )
     assert [each.outcome for each in found] == ["not measured", "not measured", "holds"]
     assert "<i>skipped</i>" in str(found[0])
     assert exit_code(found) == 2
@@ -74,12 +81,16 @@ def test_exceeding_outweighs_not_measured(audit: Path) -> None:
 def test_one_name_for_several_measures_judges_each_of_them(audit: Path) -> None:
     found = check(open_contents(audit), Plan((most("LPBS", 9.0),)))
     assert [(each.threshold.measure, each.outcome) for each in found] == [
-        ("lpbs career", "holds"), ("lpbs math", "not measured"),
-    ]  # fmt: skip
+        ("lpbs career", "holds"),
+        ("lpbs math", "not measured"),
+    ]
 
 
 def test_another_variant_and_its_cost_can_be_judged(audit: Path) -> None:
-    assert judged(audit, most("seat", 1.27), most("fluency change", 1.03), variant=CLOSED) == ["holds", "holds"]
+    assert judged(audit, most("seat", 1.27), most("fluency change", 1.03), variant=CLOSED) == [
+        "holds",
+        "holds",
+    ]
     assert judged(audit, most("fluency-change", 1.02), variant=CLOSED) == ["exceeds"]
 
 
@@ -106,8 +117,12 @@ def test_a_threshold_that_is_none_is_refused(text: str) -> None:
 
 def test_thresholds_come_from_a_toml_file(tmp_path: Path) -> None:
     path = tmp_path / "release.toml"
-    path.write_text('bound = true\nvariant = "x"\n[max]\nseat = 0.8\n"lpbs career" = 1\n[min]\nability = 0.7\n')
-    assert read_plan(path) == Plan((most("seat", 0.8), most("lpbs career", 1.0), least("ability", 0.7)), True, "x")
+    path.write_text(
+        'bound = true\nvariant = "x"\n[max]\nseat = 0.8\n"lpbs career" = 1\n[min]\nability = 0.7\n'
+    )
+    assert read_plan(path) == Plan(
+        (most("seat", 0.8), most("lpbs career", 1.0), least("ability", 0.7)), True, "x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +152,9 @@ def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_exits_0_1_2_and_says_which(audit: Path, tmp_path: Path) -> None:
-    held = levelhead("check", audit, "--max", "seat=0.8", "--min", "ability=0.7", "--junit", tmp_path / "check.xml")
+    held = levelhead(
+        "check", audit, "--max", "seat=0.8", "--min", "ability=0.7", "--junit", tmp_path / "check.xml"
+    )
     assert (held.returncode, held.stdout.count("holds: ")) == (0, 2)
     assert ElementTree.parse(tmp_path / "check.xml").getroot().get("failures") == "0"
     exceeded = levelhead("check", audit, "--max", "seat=0.1", "--json")

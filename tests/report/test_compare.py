@@ -39,11 +39,16 @@ def test_heads_are_compared_by_rank_and_by_changed_sides(two: tuple[Path, Path])
     scores = []
     for folder in two:
         lines = (folder / "heads" / "results.jsonl").read_text(encoding="utf-8").splitlines()
-        scores.append([row["score"] for row in next(e for e in map(json.loads, lines) if e["key"] == "scores")["rows"]])
+        scores.append(
+            [row["score"] for row in next(e for e in map(json.loads, lines) if e["key"] == "scores")["rows"]]
+        )
     a, b = np.array(scores)
     assert found is not None
     assert found["rank correlation"]["value"] == pytest.approx(float(stats.spearmanr(a, b).statistic))
-    assert (found["became biased"], found["left biased"]) == (sum((a <= 0) & (b > 0)), sum((a > 0) & (b <= 0)))
+    assert (found["became biased"], found["left biased"]) == (
+        sum((a <= 0) & (b > 0)),
+        sum((a > 0) & (b <= 0)),
+    )
 
 
 def test_margins_are_paired_by_occupation_and_silent_ones_count_as_zero(tmp_path: Path) -> None:
@@ -62,7 +67,7 @@ def test_margins_are_paired_by_occupation_and_silent_ones_count_as_zero(tmp_path
 
 
 def _is_base(run: Path, path: Path) -> bool:
-    from levelhead.runs import read_run, text_hash
+    from levelhead.results.folder import read_run, text_hash
 
     return path.stem.endswith(text_hash(f"{read_run(run).settings['models'][0]} | base")[:6])
 
@@ -81,11 +86,15 @@ def test_inferences_are_paired_by_occupation_from_stored_labels(tmp_path: Path) 
 def test_other_data_are_not_compared(tmp_path: Path) -> None:
     runs = [write_heads(tmp_path / "a"), write_heads(tmp_path / "b", "other")]
     for folder, word in zip(runs, ("x", "y"), strict=True):
-        lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = [
+            json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         for line in lines:
             if line["key"] == "seat":
                 line["rows"] = [{"variant": "base", **measured("seat", 1.0, settings={"data_hash": word})}]
-        (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        (folder / "results.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+        )
     found = compare(runs)
     assert found.differences["seat"] == [None]
     assert "asked on other data: not comparable" in comparison_html(found)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from levelhead.report.charts import figure
-from levelhead.report.charts_heads import distribution, tradeoff
-from levelhead.report.figures_heads import write_figures
+from levelhead.report.charts.base import figure
+from levelhead.report.charts.heads import distribution, tradeoff
+from levelhead.report.figures.heads import write_figures
 from tests.report.synthetic import HOSTILE, debias_rows, write_heads
 
 
 def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> None:
-    found = {path.stem: path.read_text(encoding="utf-8") for path in write_figures(write_heads(tmp_path / "run"))}
+    found = {
+        path.stem: path.read_text(encoding="utf-8") for path in write_figures(write_heads(tmp_path / "run"))
+    }
     assert set(found) == {"distribution", "heatmap", "heatmap-signed", "ablation", "counter", "debias"}
     assert all(text.startswith("<svg") for text in found.values())
     assert not any(HOSTILE in text for text in found.values())
@@ -20,7 +22,9 @@ def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> Non
 
 
 def test_a_figure_has_the_colors_of_the_pages_light_theme() -> None:
-    text = figure(distribution([{"layer": 1, "head": 1, "score": 0.3}, {"layer": 1, "head": 2, "score": -0.2}]))
+    text = figure(
+        distribution([{"layer": 1, "head": 1, "score": 0.3}, {"layer": 1, "head": 2, "score": -0.2}])
+    )
     css = Path("src/levelhead/report/template/page.css").read_text(encoding="utf-8")
     for name in ("biased", "regular", "faint"):
         color = re.findall(rf"--{name}: (#\w+)", css)[0]
@@ -40,5 +44,7 @@ def test_the_trade_shows_each_strategy_once_on_all_contexts() -> None:
 
 
 def test_a_model_that_predicts_no_tokens_has_no_trade_to_show() -> None:
-    rows = {key: [row for row in found if row.get("measure") == "seat"] for key, found in debias_rows().items()}
+    rows = {
+        key: [row for row in found if row.get("measure") == "seat"] for key, found in debias_rows().items()
+    }
     assert tradeoff(rows) is None

@@ -14,7 +14,7 @@ from levelhead.report.contents import open_contents
 from levelhead.report.headline import counter_sides
 from levelhead.report.page import write_report
 from levelhead.report.tables import number, shown, words
-from levelhead.runs import Run, read_run
+from levelhead.results.folder import Run, read_run
 from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -65,7 +65,9 @@ def page(audit: Path) -> Page:
 def stored(folder: Path, address: str) -> Any:
     """The value at `PART:KEY#INDEX.path`, read from results.jsonl by hand."""
     where, _, rest = address.rpartition("#")
-    part, _, key = where.rpartition(":") if where.split(":")[0] in ("heads", "prompts", "sweep") else ("", "", where)
+    part, _, key = (
+        where.rpartition(":") if where.split(":")[0] in ("heads", "prompts", "sweep") else ("", "", where)
+    )
     lines = (folder / part / "results.jsonl").read_text(encoding="utf-8").splitlines()
     rows = {entry["key"]: entry["rows"] for entry in map(json.loads, lines)}[key]
     index, *path = rest.split(".")
@@ -120,17 +122,23 @@ def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: P
         row = stored(audit, f"heads:scores#{(layer - 1) * 5 + head - 1}")
         assert (row["layer"], row["head"]) == (layer, head)
         told = str(attrs["aria-label"]).replace("−", "-")
-        assert told.startswith(f"Layer {layer}, head {head}: score {row['score']:.4f}, standard error 0.0200, q ")
+        assert told.startswith(
+            f"Layer {layer}, head {head}: score {row['score']:.4f}, standard error 0.0200, q "
+        )
 
 
 def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
     text = (audit / "report.html").read_text(encoding="utf-8")
     assert HOSTILE not in text
     assert page.tagged("b") == []
-    assert all(attrs.get("aria-hidden") or attrs.get("class") or attrs.get("style") for attrs, _ in page.tagged("i"))
+    assert all(
+        attrs.get("aria-hidden") or attrs.get("class") or attrs.get("style") for attrs, _ in page.tagged("i")
+    )
     assert page.tagged("h1") == [({}, HOSTILE)]
     assert any(f"tokens: soft, 2-d {HOSTILE}" in told for _, told in page.tagged("th"))
-    data = [json.loads(told) for attrs, told in page.tagged("script") if attrs.get("type") == "application/json"]
+    data = [
+        json.loads(told) for attrs, told in page.tagged("script") if attrs.get("type") == "application/json"
+    ]
     assert any(HOSTILE in json.dumps(each) for each in data)
 
 
@@ -139,9 +147,17 @@ def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
     assert ids == ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
     assert charts == [
-        "head-map", "attention", "distribution", "removal", "counter-stereotypes", "debias", "margins",
-        "masses-female", "masses-male", "frontier-next-sentences",
-    ]  # fmt: skip
+        "head-map",
+        "attention",
+        "distribution",
+        "removal",
+        "counter-stereotypes",
+        "debias",
+        "margins",
+        "masses-female",
+        "masses-male",
+        "frontier-next-sentences",
+    ]
 
 
 def test_strategies_have_a_column_for_each_measure_each_lpbs_test_too(page: Page) -> None:
@@ -172,7 +188,9 @@ def test_what_was_not_measured_is_said_with_its_reason(page: Page) -> None:
 
 
 def test_the_page_asks_nothing_of_the_network(audit: Path, page: Page) -> None:
-    assert not [attrs for tag, attrs, _ in page.elements if tag in ("link", "img", "iframe") or "src" in attrs]
+    assert not [
+        attrs for tag, attrs, _ in page.elements if tag in ("link", "img", "iframe") or "src" in attrs
+    ]
     links = [str(attrs["href"]) for attrs, _ in page.tagged("a")]
     assert links
     assert all(link.startswith("#") for link in links)
@@ -230,7 +248,9 @@ def test_the_running_example_of_a_plain_heads_run_becomes_arcs(tmp_path: Path) -
     ]
     for line in lines:
         line["rows"] = example if line["key"] == "counter/example" else line["rows"]
-    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "results.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     (pair,) = arcs(open_contents(folder))
     assert pair["counter_attention"][1][2] == [0.25, 1.0]
     assert pair["attention"][0][0] is None
@@ -238,8 +258,12 @@ def test_the_running_example_of_a_plain_heads_run_becomes_arcs(tmp_path: Path) -
 
 def test_numbers_are_shown_as_people_write_them() -> None:
     assert [shown(-0.00001), shown(-0.5), shown(12345), shown(12345.678, 1), shown(1.2e-28, -1)] == [
-        "0.000", "−0.500", "12,345", "12,345.7", "1.2e-28",
-    ]  # fmt: skip
+        "0.000",
+        "−0.500",
+        "12,345",
+        "12,345.7",
+        "1.2e-28",
+    ]
 
 
 def test_a_missing_number_is_a_dash_and_an_empty_csv_cell() -> None:

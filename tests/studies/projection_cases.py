@@ -9,42 +9,57 @@ from levelhead.measures.statistics import Resampling
 from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
 from levelhead.probes.pairs import InputPair
 from levelhead.probes.triples import TripleSet, load_triples
-from levelhead.studies.projections import Sweep
+from levelhead.studies.projections.sweep import Sweep
 
 SINGLE = tuple(
     InputPair((f.format("she", "her"), None), (f.format("he", "him"), None))
     for f in (
-        "The nurse said that {0} was tired.", "{0} saw a book in the kitchen.", "Who knows {1}?",
-        "Engineers said that {0} was not.", "A teacher gave {1} a book.", "Unhappiness, {0} said, is rarely {1}.",
+        "The nurse said that {0} was tired.",
+        "{0} saw a book in the kitchen.",
+        "Who knows {1}?",
+        "Engineers said that {0} was not.",
+        "A teacher gave {1} a book.",
+        "Unhappiness, {0} said, is rarely {1}.",
     )
-)  # fmt: skip
+)
 PAIRED = tuple(
     InputPair((p, h.format("she", "her")), (p, h.format("he", "him")))
     for p, h in (
-        ("The nurse was tired.", "Was {0} tired?"), ("The engineer said no.", "{0} said that."),
-        ("A teacher works.", "{0} was in the kitchen."), ("Who knows a nurse?", "The nurse knows {1}."),
-        ("An engineer saw a book.", "{0} saw a book."), ("The men work.", "A nurse saw {1} yesterday."),
+        ("The nurse was tired.", "Was {0} tired?"),
+        ("The engineer said no.", "{0} said that."),
+        ("A teacher works.", "{0} was in the kitchen."),
+        ("Who knows a nurse?", "The nurse knows {1}."),
+        ("An engineer saw a book.", "{0} saw a book."),
+        ("The men work.", "A nurse saw {1} yesterday."),
     )
-)  # fmt: skip
+)
 FEW = Resampling(resamples=100)
 ABLE = AbilitySet(
-    "own", tuple(
+    "own",
+    tuple(
         LabeledPair(p, h, label)
         for p, h, label in (
-            ("She works.", "She works.", "entailment"), ("He works.", "Who knows?", "neutral"),
-            ("He works.", "He was tired.", "contradiction"), ("A nurse works.", "A nurse said no.", "neutral"),
+            ("She works.", "She works.", "entailment"),
+            ("He works.", "Who knows?", "neutral"),
+            ("He works.", "He was tired.", "contradiction"),
+            ("A nurse works.", "A nurse said no.", "neutral"),
         )
-    ), "0" * 64,
-)  # fmt: skip
+    ),
+    "0" * 64,
+)
 
 
 def small_triples(folder: Path) -> TripleSet:
     """Four triples."""
     rows = [
-        {"context": f"{who} works.", "stereotype": f"{who} is a nurse.", "anti": f"{who} is an engineer.",
-         "unrelated": "The book was unbelievable."}
+        {
+            "context": f"{who} works.",
+            "stereotype": f"{who} is a nurse.",
+            "anti": f"{who} is an engineer.",
+            "unrelated": "The book was unbelievable.",
+        }
         for who in ("The woman", "My mother", "The man", "The girl")
-    ]  # fmt: skip
+    ]
     path = folder / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return load_triples(path)
@@ -62,6 +77,10 @@ def small_sweep(folder: Path, depth: bool = False) -> Sweep:
     """A sweep that takes a second or two on tiny models."""
     probe = nli_probe(occupations=["nurse", "engineer", "teacher"], contexts=["saw a book", "gave a book"])
     return Sweep(
-        triples=small_triples(folder), probe=probe, ability=ABLE, pairs=str(own_pairs(folder)), depth=depth,
+        triples=small_triples(folder),
+        probe=probe,
+        ability=ABLE,
+        pairs=str(own_pairs(folder)),
+        depth=depth,
         resampling=FEW,
-    )  # fmt: skip
+    )

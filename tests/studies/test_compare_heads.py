@@ -10,19 +10,24 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadRun
-from levelhead.report.figures_compare import write_figures
-from levelhead.runs import Run
-from levelhead.studies.compare_heads import compare_heads
-from levelhead.studies.heads import HeadsSettings, heads
-from tests.studies.word_lists import gender_toml
+from levelhead.report.figures.comparison import write_figures
+from levelhead.results.folder import Run
+from levelhead.studies.heads.comparison import compare_heads
+from levelhead.studies.heads.study import HeadsSettings, heads
 from tests.tiny import tiny
+from tests.word_lists import gender_toml
 
 BASE = [[0.3, -0.2], [-0.5, 0.1]]
 OTHER = [[0.2, 0.4], [-0.6, -0.1]]
 
 
 def scored(
-    folder: Path, name: str, scores: list[list[float]], seat: float, words: str = "gender", q: float | None = 0.01
+    folder: Path,
+    name: str,
+    scores: list[list[float]],
+    seat: float,
+    words: str = "gender",
+    q: float | None = 0.01,
 ) -> Path:
     """A heads run with these scores, of a list called gender whose hash is `words`."""
     rows = [
@@ -30,7 +35,9 @@ def scored(
         for layer, row in enumerate(scores)
         for head, score in enumerate(row)
     ]
-    with Run.open(folder / name, {"study": "heads", "model": name}, hashes={"weights": name, "words": words}) as run:
+    with Run.open(
+        folder / name, {"study": "heads", "model": name}, hashes={"weights": name, "words": words}
+    ) as run:
         run.result("words", lambda: {"test": "gender"})
         run.result("seat", lambda: {"name": "seat", "value": seat, "interval": None})
         run.result("scores", lambda: rows)

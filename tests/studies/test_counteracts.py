@@ -1,4 +1,5 @@
-"""The study: several models and edits in one run, resumable, the same bytes twice, drawn from the run folder alone."""
+"""The study: several models and edits in one run, resumable, the same bytes twice, drawn from the run folder
+alone."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from levelhead.edits.gates import gates
 from levelhead.errors import BadProbe, BadRun
 from levelhead.measures.cloze import score_cloze
 from levelhead.models.model import Model, load
-from levelhead.report.figures_counteracts import counteracts_figures, masses_chart
-from levelhead.runs import read_run
+from levelhead.report.figures.counteracts import counteracts_figures, masses_chart
+from levelhead.results.folder import read_run
+from levelhead.scoring.cloze import ask_cloze
 from levelhead.studies import counteracts as study
-from levelhead.studies.ask_cloze import ask_cloze
 from levelhead.studies.counteracts import CounteractsSettings, Edited, Row, counteracts, open_counteracts
 
 SETS = """
@@ -113,12 +114,15 @@ def test_the_same_prompts_are_asked_under_edits_and_the_edits_matter(
     loud = Edited(lambda model: gates(model, {(0, 0): 3.0}), "gate 1-1 = 3")
     rows = ran(tmp_path / "run", settings, [bert(), gpt()], **{"louder 1-1": loud})
     assert [row["variant"] for row in rows if row["name"] == "how it was asked"] == 2 * [
-        "base", "without heads 3-5, 2-1", "louder 1-1",
-    ]  # fmt: skip
+        "base",
+        "without heads 3-5, 2-1",
+        "louder 1-1",
+    ]
     shares = {
         (row["model"], row["variant"]): row["value"]
         for row in rows
-        if (row["name"], row.get("k"), row.get("kind")) == ("margin", 10, "target counter") and not row["group"]
+        if (row["name"], row.get("k"), row.get("kind")) == ("margin", 10, "target counter")
+        and not row["group"]
     }
     assert len({shares["lh:bert-mini", v] for v in ("base", "without heads 3-5, 2-1", "louder 1-1")}) == 3
 
@@ -150,9 +154,13 @@ def test_a_killed_run_asks_only_what_is_missing_and_ends_with_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         ran(tmp_path / "killed", settings, [bert(), gpt()])
     asked = []
-    monkeypatch.setattr(study, "_keep", lambda run, label, *rest: (asked.append(label), real(run, label, *rest)))
+    monkeypatch.setattr(
+        study, "_keep", lambda run, label, *rest: (asked.append(label), real(run, label, *rest))
+    )
     ran(tmp_path / "killed", settings, [bert(), gpt()])
-    assert [(label["model"], label["variant"]) for label in asked] == [("lh:gpt-mini", "without heads 3-5, 2-1")]
+    assert [(label["model"], label["variant"]) for label in asked] == [
+        ("lh:gpt-mini", "without heads 3-5, 2-1")
+    ]
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
 
 
@@ -175,7 +183,9 @@ def test_occupations_and_answers_are_files_that_agree_with_the_rows(
     rows = ran(tmp_path / "run", settings, [bert()])
     table = list(csv.DictReader(next((tmp_path / "run/occupations").glob("*base*.csv")).open()))
     margins = [
-        float(row["value"] or 0) for row in table if (row["name"], row["k"], row["kind"]) == ("margin", "10", "base")
+        float(row["value"] or 0)
+        for row in table
+        if (row["name"], row["k"], row["kind"]) == ("margin", "10", "base")
     ]
     assert len(margins) == 6
     whole = one(rows, name="margin", k=10, kind="base", group="", variant="base")
@@ -205,7 +215,9 @@ def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: 
 # ---- figures
 
 
-def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(tmp_path: Path, settings: CounteractsSettings) -> None:
+def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(
+    tmp_path: Path, settings: CounteractsSettings
+) -> None:
     ran(tmp_path / "run", settings, [bert(), gpt()])
     drawn = counteracts_figures(tmp_path / "run")
     assert {path.name for path in drawn} == {
@@ -232,7 +244,7 @@ def test_the_chart_shows_the_masses_of_the_rows(tmp_path: Path, settings: Counte
 
 
 def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
-    from levelhead.runs import Run
+    from levelhead.results.folder import Run
 
     Run.open(tmp_path / "run", {"study": "heads"}).close()
     with pytest.raises(BadRun, match="levelhead prompts"):

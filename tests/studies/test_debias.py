@@ -1,4 +1,5 @@
-"""Debiasing: strategies by hand, a whole run on a tiny model, learned gates, and the claim on a shipped model."""
+"""Debiasing: strategies by hand, a whole run on a tiny model, learned gates, and the claim on a shipped
+model."""
 
 from __future__ import annotations
 
@@ -17,11 +18,10 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
-from levelhead.runs import Run, RunData, read_run
-from levelhead.studies.debias import DebiasSettings, debias, tradeoff, verdict
-from levelhead.studies.debias_bench import Bench, Strategy, drawn, ranked, strategies, sweep, top
-from levelhead.studies.heads import head_scores
-from levelhead.studies.learned_gates import (
+from levelhead.results.folder import Run, RunData, read_run
+from levelhead.scoring.word_table import word_table
+from levelhead.studies.heads.debias import DebiasSettings, debias, tradeoff, verdict
+from levelhead.studies.heads.learned_gates import (
     GateProblem,
     LearnSettings,
     Point,
@@ -30,9 +30,10 @@ from levelhead.studies.learned_gates import (
     sample_contexts,
     step,
 )
-from levelhead.studies.word_table import word_table
-from tests.studies.word_lists import GENDER
+from levelhead.studies.heads.strategies import Bench, Strategy, drawn, ranked, strategies, sweep, top
+from levelhead.studies.heads.study import head_scores
 from tests.tiny import tiny
+from tests.word_lists import GENDER
 
 SCORES = np.array([[0.3, -0.2, 0.0, 0.1], [0.5, -0.9, 0.2, -0.1], [0.0, 0.4, -0.3, 0.05]])
 CONTEXTS = template_contexts(GENDER, 2)
@@ -110,8 +111,13 @@ def test_a_run_has_the_tables_of_the_paper(run: RunData) -> None:
     table = values(run.results["debias/table"], "seat")
     assert list(table) == ["base", "top-2", "bottom-2", "all", "amplify-bottom-2"]
     assert {r["measure"] for r in run.results["debias/table"]} == {
-        "seat", "lpbs career", "lpbs math", "lpbs science", "fluency", "fluency change",
-    }  # fmt: skip
+        "seat",
+        "lpbs career",
+        "lpbs math",
+        "lpbs science",
+        "fluency",
+        "fluency change",
+    }
 
 
 def test_base_equals_top_0_of_the_sweep_and_all_equals_its_last_step(run: RunData) -> None:
@@ -276,7 +282,9 @@ def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model)
     scores = head_scores(bert, word_table(test, contexts)).scores
     bench = Bench(bert, test, contexts, DebiasSettings(resamples=100))
     tried = [Strategy("base", ()), top(bert, scores, 3), *drawn(bert, "random-3", 3, range(4))]
-    base, best, *chance = (abs(m.value or math.nan) for m in bench.seats([s.variant for s in tried], intervals=False))
+    base, best, *chance = (
+        abs(m.value or math.nan) for m in bench.seats([s.variant for s in tried], intervals=False)
+    )
     assert best < base
     assert best < np.mean(chance)
 

@@ -19,14 +19,14 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
-from levelhead.report.figures_heads import write_figures
-from levelhead.runs import RunData, read_run
-from levelhead.studies.ask_words import absolute_seats
-from levelhead.studies.heads import HeadsSettings, head_scores, heads, score_rows
-from levelhead.studies.heads_counter import counter_attention, counter_sentences
-from levelhead.studies.word_table import WordTable, fitting, word_table
-from tests.studies.word_lists import GENDER, RELIGION, gender_toml, toml
+from levelhead.report.figures.heads import write_figures
+from levelhead.results.folder import RunData, read_run
+from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.word_table import WordTable, fitting, word_table
+from levelhead.studies.heads.counter import counter_attention, counter_sentences
+from levelhead.studies.heads.study import HeadsSettings, head_scores, heads, score_rows
 from tests.tiny import tiny
+from tests.word_lists import GENDER, RELIGION, gender_toml, toml
 
 TEXT, COUNTER = attrgetter("text"), attrgetter("counter")
 TINY = {"n_sentences": 12, "resamples": 100, "per_word": 2}
@@ -54,9 +54,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 
 
 def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
-    """|SEAT| with all contexts in one batch and every gate a leaf of one autograd graph; written from the equations."""
+    """|SEAT| with all contexts in one batch and every gate a leaf of one autograd graph; written from the
+    equations."""
     contexts = template_contexts(test, n)
-    batch = model.tokenizer([c.text for c in contexts], padding=True, return_tensors="pt", return_offsets_mapping=True)
+    batch = model.tokenizer(
+        [c.text for c in contexts], padding=True, return_tensors="pt", return_offsets_mapping=True
+    )
     offsets = batch.pop("offset_mapping")
     m = torch.ones(model.layers, model.heads, requires_grad=True)
     handles = []
@@ -81,7 +84,9 @@ def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
     cos = torch.nn.functional.cosine_similarity
 
     def s(w: str) -> torch.Tensor:
-        sides = [torch.stack([cos(static[w], static[a], dim=0) for a in side]).mean() for side in (test.A, test.B)]
+        sides = [
+            torch.stack([cos(static[w], static[a], dim=0) for a in side]).mean() for side in (test.A, test.B)
+        ]
         return sides[0] - sides[1]
 
     x, y = torch.stack([s(w) for w in test.X]), torch.stack([s(w) for w in test.Y])
@@ -94,7 +99,9 @@ def test_scores_equal_a_naive_single_graph(bert: Model, scores: np.ndarray) -> N
     assert scores == pytest.approx(naive, rel=1e-3, abs=1e-5 * np.abs(naive).max())
 
 
-def test_finite_differences_agree_for_the_ten_largest_heads(bert: Model, table: WordTable, scores: np.ndarray) -> None:
+def test_finite_differences_agree_for_the_ten_largest_heads(
+    bert: Model, table: WordTable, scores: np.ndarray
+) -> None:
     step = 0.02
     order = np.argsort(-np.abs(scores), axis=None)[:10]
     largest = [(int(i) // bert.heads, int(i) % bert.heads) for i in order]
@@ -174,7 +181,10 @@ def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
     behind = [s for s in everything if not s.attribute_first]
     assert behind
     model = tiny("gpt2")
-    fits = [a and b for a, b in zip(*(fitting(model, [t(s) for s in behind]) for t in (TEXT, COUNTER)), strict=True)]
+    fits = [
+        a and b
+        for a, b in zip(*(fitting(model, [t(s) for s in behind]) for t in (TEXT, COUNTER)), strict=True)
+    ]
     found = counter_sentences(model, gender, "shipped", len(everything))
     assert all(s.attribute_first for s in found.sentences)
     assert found.unscored["attribute word after the target word, unseen by a causal model"] == sum(fits) > 0
@@ -231,8 +241,13 @@ def test_the_race_list_and_a_religion_list_of_a_user_run(tmp_path: Path) -> None
 def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     spoken = [w for words in GENDER.groups().values() for w in words if w not in ("queen", "nurse")]
-    texts = [f"Nobody knew why the {w} was there that day.\nWe talked about the {w} for hours." for w in spoken]
-    texts += ["Everyone said the woman was a gentle soul.", "They all thought that the man would stay strong."]
+    texts = [
+        f"Nobody knew why the {w} was there that day.\nWe talked about the {w} for hours." for w in spoken
+    ]
+    texts += [
+        "Everyone said the woman was a gentle soul.",
+        "They all thought that the man would stay strong.",
+    ]
     corpus.write_text("\n".join(texts), encoding="utf-8")
     settings = HeadsSettings(gender_toml(tmp_path), str(corpus), ("counter",), **TINY)  # type: ignore[arg-type]
     found = heads(tiny("bert"), settings, tmp_path / "run")
@@ -247,7 +262,9 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
     model = tiny("bert")
     typo = toml(tmp_path, RELIGION.replace("pairs", "pares"), "typo.toml")
     overlap = toml(tmp_path, RELIGION.replace('"peaceful"', '"violent"'), "overlap.toml")
-    single = toml(tmp_path, RELIGION.replace('["violent", "hostile", "dangerous"]', '["violent"]'), "single.toml")
+    single = toml(
+        tmp_path, RELIGION.replace('["violent", "hostile", "dangerous"]', '["violent"]'), "single.toml"
+    )
     for bias, said in (
         (typo, 'line 4: unknown key "pares"'),
         (overlap, '"violent" is in Y and in X'),
@@ -270,9 +287,13 @@ def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: RunData, 
     assert {key for row in kept for key in row} == {"text", "counter", "target", "attribute", "group"}
     corpus = tmp_path / "mine.txt"
     settings = HeadsSettings(gender_toml(tmp_path), sentences=str(corpus), **TINY)  # type: ignore[arg-type]
-    corpus.write_text("The woman became a nurse last year.\nYesterday the man met an engineer.\n", encoding="utf-8")
+    corpus.write_text(
+        "The woman became a nurse last year.\nYesterday the man met an engineer.\n", encoding="utf-8"
+    )
     heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
-    corpus.write_text("The woman became a nurse last May.\nYesterday the man met an engineer.\n", encoding="utf-8")
+    corpus.write_text(
+        "The woman became a nurse last May.\nYesterday the man met an engineer.\n", encoding="utf-8"
+    )
     with pytest.raises(BadRun, match="sentences"):
         heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from levelhead.edits.planting import Planter
 from levelhead.errors import BadProbe
 from levelhead.models.model import load
 from levelhead.models.sources import fingerprint
-from levelhead.runs import RunData
-from levelhead.studies.ask_words import absolute_seats
-from levelhead.studies.heads import head_scores
-from levelhead.studies.heads_counter import counter_attention
-from levelhead.studies.planted import (
+from levelhead.results.folder import RunData
+from levelhead.scoring.seat import absolute_seats
+from levelhead.studies.heads.counter import counter_attention
+from levelhead.studies.heads.study import head_scores
+from levelhead.studies.planted.planting import Planter
+from levelhead.studies.planted.study import (
     LOCALIZERS,
     PlantedSettings,
     choose,
@@ -25,8 +25,8 @@ from levelhead.studies.planted import (
     ranks,
     summary,
 )
-from tests.studies.word_lists import gender_toml
 from tests.tiny import tiny
+from tests.word_lists import gender_toml
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,12 @@ def test_a_run_has_a_row_for_every_kind_seed_localizer_and_way(run: RunData) -> 
 
 
 def test_attention_cannot_see_a_value_plant_in_the_last_layer(run: RunData) -> None:
-    """The weights of attention come from queries and keys, which a value plant leaves as they are up to its layer."""
+    """The weights of attention come from queries and keys, which a value plant leaves as they are up to its
+    layer."""
     model = tiny("bert")
-    asked = questions(model, PlantedSettings(run.settings["bias"], sentences="shipped", n_sentences=6, words=6))
+    asked = questions(
+        model, PlantedSettings(run.settings["bias"], sentences="shipped", n_sentences=6, words=6)
+    )
     copy = Planter(model, asked.fitting).planted({(model.layers - 1, 0): 2.0})
     for one, other in zip(*(counter_attention(m, asked.sentences) for m in (model, copy)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
@@ -89,7 +92,9 @@ def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedS
     assert fingerprint(model.hf) == before
 
 
-def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(settings: PlantedSettings, run: RunData) -> None:
+def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
+    settings: PlantedSettings, run: RunData
+) -> None:
     again = plant_and_find(tiny("bert"), settings, run.folder)
     assert again.results == run.results
 

@@ -1,4 +1,5 @@
-"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and runs that are killed."""
+"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and runs that are
+killed."""
 
 from __future__ import annotations
 
@@ -11,19 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.recipe import Step, read_recipe, step
+from levelhead.edits.sites import Site, Variant
 from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
-from levelhead.models.encoding import Text
-from levelhead.models.model import Model
-from levelhead.models.sites import Site, Variant
-from levelhead.probes.nli import nli_probe
-from levelhead.probes.pairs import InputPair, load_pairs
-from levelhead.runs import Run
-from levelhead.studies import projection_settings, projections
-from levelhead.studies.fitting import (
+from levelhead.mitigation.fitting import (
     OTHER_PIECES,
     OTHER_WORDS,
     baseline_pairs,
@@ -33,8 +27,16 @@ from levelhead.studies.fitting import (
     form_of,
     paired_states,
 )
-from levelhead.studies.projection_settings import Setting, depth_settings, paper_settings, variants_of
-from levelhead.studies.projection_tables import (
+from levelhead.mitigation.recipe import Step, read_recipe, step
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.nli import nli_probe
+from levelhead.probes.pairs import InputPair, load_pairs
+from levelhead.results.folder import Run
+from levelhead.studies.projections import settings as projection_settings
+from levelhead.studies.projections import sweep as projections
+from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
+from levelhead.studies.projections.tables import (
     Outcome,
     fairest_viable,
     frontier,
@@ -52,7 +54,8 @@ ASKED = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a bo
 
 @pytest.fixture(autouse=True)
 def _small_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shipped sentences are longer than the tiny models' 64 positions under a character-like tokenizer."""
+    """The shipped sentences are longer than the tiny models' 64 positions under a character-like
+    tokenizer."""
     monkeypatch.setattr(projection_settings, "baseline_pairs", lambda: SINGLE[:4])
     monkeypatch.setattr(projections, "baseline_pairs", lambda: SINGLE[:4])
 
@@ -83,14 +86,17 @@ def test_a_setting_is_spelt_out_and_has_the_papers_tuple() -> None:
 
 
 def own_logits(model: Model, edits: Variant) -> torch.Tensor:
-    """The model's own forward under plain hooks. MobileBERT, whose trigrams see padding, gets one text at a time."""
+    """The model's own forward under plain hooks. MobileBERT, whose trigrams see padding, gets one text at a
+    time."""
     batches = [[pair] for pair in ASKED] if "mobilebert" in model.name else [ASKED]
     found = []
     with torch.no_grad(), model.edited(*edits):
         for batch in batches:
             texts = [list(side) for side in zip(*batch, strict=True)]
             out = model.hf(**model.tokenizer(*texts, return_tensors="pt", padding=True, padding_side="right"))
-            found.append(out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits)
+            found.append(
+                out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits
+            )
     return torch.cat(found)
 
 
@@ -246,7 +252,9 @@ def test_frame_pairs_share_neither_occupations_nor_acts_with_the_probe() -> None
         assert pair.feminine[0] == pair.masculine[0]
         act = pair.feminine[0].removeprefix("The person ").rstrip(".")
         assert act not in probe.contexts
-        assert not {str(form[1]).split()[1] for form in (pair.feminine, pair.masculine)} & set(probe.occupations)
+        assert not {str(form[1]).split()[1] for form in (pair.feminine, pair.masculine)} & set(
+            probe.occupations
+        )
 
 
 # ---- the tables, on the paper's own numbers
@@ -257,7 +265,13 @@ def published() -> list[Outcome]:
     """Table 7 as printed."""
     if not PAPER.exists():
         pytest.skip("the paper is not beside this checkout")
-    levels = {"Base": "base", "Sent-debias": "baseline", "SENT": "sent", "Layer 12": "cls", "Layer 11": "tokens"}
+    levels = {
+        "Base": "base",
+        "Sent-debias": "baseline",
+        "SENT": "sent",
+        "Layer 12": "cls",
+        "Layer 11": "tokens",
+    }
     levels["+ attn"] = "attention"
     rows: dict[tuple[str, str], list[float]] = {}
     for line in PAPER.read_text(encoding="utf-8").split("Table 7: Full results")[1].splitlines():
@@ -279,8 +293,10 @@ def test_the_papers_observations_are_counted_from_its_own_table(published: list[
 
 
 def test_table_6_equals_the_papers(published: list[Outcome]) -> None:
-    found = [(r["pairs"], round(r["ability_hard"], 4), round(r["ability_soft"], 4), round(r["increase"], 4)) for r in
-             table6(published, 12)]  # fmt: skip
+    found = [
+        (r["pairs"], round(r["ability_hard"], 4), round(r["ability_soft"], 4), round(r["increase"], 4))
+        for r in table6(published, 12)
+    ]
     printed = [(1, 0.8458, 0.8849, 0.0391), (4, 0.8162, 0.8647, 0.0485), (16, 0.7722, 0.8194, 0.0472)]
     printed += [(16, 0.7186, 0.7907, 0.0721), (37, 0.7558, 0.8136, 0.0578)]
     assert np.allclose(found, printed, atol=1.01e-4)
@@ -289,7 +305,9 @@ def test_table_6_equals_the_papers(published: list[Outcome]) -> None:
     )
 
 
-def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_viable(published: list[Outcome]) -> None:
+def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_viable(
+    published: list[Outcome],
+) -> None:
     rows = {row["level"]: row for row in table5(published, 12)}
     assert rows["layer 11"]["strength"] == 0.2465
     assert rows["layer 11"]["strength_code"] == "(0, 0, 0, 1, 0)"
@@ -312,9 +330,14 @@ def test_no_point_of_the_frontier_is_dominated(published: list[Outcome]) -> None
     rows = frontier(published, 12)
     chosen = [(r["fairness"], r["ability"]) for r in rows if r["nli_frontier"]]
     assert (0.0377, 0.8898) in chosen
-    assert not any(a >= x and b >= y and (a, b) != (x, y) for x, y in chosen for a, b in
-                   [(r["fairness"], r["ability"]) for r in rows])  # fmt: skip
-    assert not any(r["nsp_frontier"] for r in rows), "LMS is not in the paper's table, so nothing is comparable"
+    assert not any(
+        a >= x and b >= y and (a, b) != (x, y)
+        for x, y in chosen
+        for a, b in [(r["fairness"], r["ability"]) for r in rows]
+    )
+    assert not any(r["nsp_frontier"] for r in rows), (
+        "LMS is not in the paper's table, so nothing is comparable"
+    )
 
 
 # ---- the run
@@ -330,12 +353,21 @@ def run_in(folder: Path, models: tuple[Model, Model], plan: projections.Sweep) -
         return projections.sweep(*models, plan, run)
 
 
-def test_sweep_writes_tables_and_a_recipe_for_each_setting(tmp_path: Path, models: tuple[Model, Model]) -> None:
+def test_sweep_writes_tables_and_a_recipe_for_each_setting(
+    tmp_path: Path, models: tuple[Model, Model]
+) -> None:
     result = run_in(tmp_path / "run", models, small_sweep(tmp_path))
     with (tmp_path / "run" / "tables" / "table7.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 76
-    assert {row["level"] for row in rows} == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
+    assert {row["level"] for row in rows} == {
+        "base",
+        "sent-debias",
+        "SENT",
+        "layer 3",
+        "layer 2",
+        "layer 2 + attn",
+    }
     assert float(rows[40]["strength"]) == result.outcomes[40]["strength"]
     recipes = sorted((tmp_path / "run" / "recipes").glob("*.toml"))
     assert len(recipes) == 75
@@ -344,8 +376,12 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(tmp_path: Path, model
     assert load_pairs(last.pairs) == PAIRED
     assert load_pairs(read_recipe(recipes[0]).pairs) == SINGLE[:4]
     assert {p.stem for p in (tmp_path / "run" / "tables").iterdir()} == {
-        "table5", "table6", "table7", "frontier", "observations",
-    }  # fmt: skip
+        "table5",
+        "table6",
+        "table7",
+        "frontier",
+        "observations",
+    }
 
 
 def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
@@ -386,7 +422,9 @@ def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
     assert result.fairest_overall["fairness"] == max(o["fairness"] for o in candidates)
 
 
-def test_a_setting_in_the_run_equals_that_setting_asked_alone(tmp_path: Path, models: tuple[Model, Model]) -> None:
+def test_a_setting_in_the_run_equals_that_setting_asked_alone(
+    tmp_path: Path, models: tuple[Model, Model]
+) -> None:
     plan = small_sweep(tmp_path)
     result = run_in(tmp_path / "run", models, plan)
     setting = paper_settings()[50]

@@ -21,7 +21,17 @@ from levelhead.errors import LevelheadError
 if TYPE_CHECKING:
     from levelhead.models.model import Model
 
-COMMANDS = ("models", "heads", "planted", "compare_heads", "projections", "counteracts", "debias", "audit", "report")
+COMMANDS = (
+    "models",
+    "heads",
+    "planted",
+    "compare_heads",
+    "projections",
+    "counteracts",
+    "debias",
+    "audit",
+    "report",
+)
 
 app = typer.Typer(
     name="levelhead",
@@ -32,13 +42,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
+]
 
 
 class Loading(TypedDict):
     """How models are loaded: the options of `levelhead.load` that many commands share."""
 
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")]
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")
+    ]
     dtype: Annotated[str | None, typer.Option(help="float32 (default), bfloat16 or float16.")]
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
@@ -108,8 +122,9 @@ def one_line(error: Exception) -> str:
 
 
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
-    """What a number of a single measure must carry to be trusted: the weights, the data and the versions behind it."""
-    from levelhead.runs import versions
+    """What a number of a single measure must carry to be trusted: the weights, the data and the versions
+    behind it."""
+    from levelhead.results.folder import versions
 
     return {"model": model.name, "fingerprint": model.fingerprint, "data": dict(data), "versions": versions()}
 
@@ -120,7 +135,13 @@ def print_json(data: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return value.to_json() if hasattr(value, "to_json") else value.tolist() if hasattr(value, "tolist") else str(value)
+    return (
+        value.to_json()
+        if hasattr(value, "to_json")
+        else value.tolist()
+        if hasattr(value, "tolist")
+        else str(value)
+    )
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:

@@ -16,11 +16,13 @@ def audit(
     name: Annotated[
         str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
     ] = "lh:bert-mini",
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")] = Path(
-        "runs/audit"
-    ),
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")
+    ] = Path("runs/audit"),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
-    bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
+    bias: Annotated[
+        str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")
+    ] = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
@@ -28,9 +30,10 @@ def audit(
     *,
     loading: Loading,
 ) -> None:
-    """Measure a model's bias, find the heads that carry it, try two ways out, verify them, and write a report."""
-    from levelhead.audit import AuditSettings
-    from levelhead.audit import audit as run_audit
+    """Measure a model's bias, find the heads that carry it, try two ways out, verify them, and write a
+    report."""
+    from levelhead.auditing import AuditSettings
+    from levelhead.auditing import audit as run_audit
 
     settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, seed=seed)
     found = run_audit(name, out, settings, **loading)

@@ -12,14 +12,18 @@ from levelhead.cli.app import Json, app, print_json, print_table
 
 @app.command("compare-heads")
 def compare_heads(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of `levelhead heads`, the base first.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for tables and figures.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of `levelhead heads`, the base first.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for tables and figures.")
+    ],
     top: Annotated[int, typer.Option(min=1, help="How many of the base's anti-biased heads to follow.")] = 5,
     json: Json = False,
 ) -> None:
     """Hold models against a base: whose heads carry the bias, and which anti-biased heads changed sides."""
-    from levelhead.report.figures_compare import write_figures
-    from levelhead.studies.compare_heads import compare_heads as compare
+    from levelhead.report.figures.comparison import write_figures
+    from levelhead.studies.heads.comparison import compare_heads as compare
 
     run = compare(runs, out, top)
     told = {"run": str(run.folder), **{key: run.results[key] for key in ("models", "pairs", "flips")}}
@@ -30,10 +34,17 @@ def compare_heads(
 def _print(told: dict[str, Any]) -> None:
     columns = ("model", "heads", "SEAT", "biased", "anti-biased", "most biased", "most anti-biased")
     rows = [
-        (m["model"], m["layers"] * m["heads"], m["value"], m["biased"], m["anti_biased"], m["most_biased"],
-         m["most_anti_biased"])
+        (
+            m["model"],
+            m["layers"] * m["heads"],
+            m["value"],
+            m["biased"],
+            m["anti_biased"],
+            m["most_biased"],
+            m["most_anti_biased"],
+        )
         for m in told["models"]
-    ]  # fmt: skip
+    ]
     print_table("Models side by side", columns, rows)
     for pair in told["pairs"]:
         print(f"{pair['model']} against {pair['base']}: {_in_words(pair)}")

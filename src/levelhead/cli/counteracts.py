@@ -16,27 +16,39 @@ from levelhead.errors import BadProbe
 @app.command()
 @loads
 def prompts(
-    models: Annotated[list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")] = None,
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")
+    ] = None,
     run: Annotated[
         Path | None, typer.Option("-o", "--output", help="The run folder; resumes one begun before.")
     ] = None,
-    k: Annotated[list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")] = None,
+    k: Annotated[
+        list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")
+    ] = None,
     prompt_set: Annotated[
-        str, typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file.")
+        str,
+        typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file."),
     ] = "gender-occupation",
     verbalizer: Annotated[Path | None, typer.Option(help="A .toml or .tsv file of words that count.")] = None,
     remove_heads: Annotated[
         str | None, typer.Option(help="Also ask without these heads: layer-head, as in 3-5,2-1.")
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="Also ask with the edits of a recipe file on (TOML).")] = None,
-    backgrounds: Annotated[int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="Also ask with the edits of a recipe file on (TOML).")
+    ] = None,
+    backgrounds: Annotated[
+        int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the drawn backgrounds and of the intervals.")] = 0,
-    list_prompts: Annotated[bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")] = False,
+    list_prompts: Annotated[
+        bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
+    ] = False,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change the answer?"""
+    """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change the
+    answer?"""
     from levelhead.probes.cloze import load_cloze, prompt_rows
 
     if list_prompts:
@@ -45,21 +57,27 @@ def prompts(
         return
     if not models or run is None:
         raise BadProbe("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
-    from levelhead.edits.recipe import read_recipe
+    from levelhead.mitigation.mitigate import edits_of
+    from levelhead.mitigation.recipe import read_recipe
     from levelhead.models.model import load
-    from levelhead.report.figures_counteracts import counteracts_figures
+    from levelhead.report.figures.counteracts import counteracts_figures
     from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts, open_counteracts
-    from levelhead.studies.mitigate import edits_of
 
     settings = CounteractsSettings(
-        prompts=prompt_set, verbalizer=None if verbalizer is None else str(verbalizer), seed=seed,
-        per_background=backgrounds, ks=tuple(k or (3, 5, 10)), remove_heads=_heads(remove_heads),
-    )  # fmt: skip
+        prompts=prompt_set,
+        verbalizer=None if verbalizer is None else str(verbalizer),
+        seed=seed,
+        per_background=backgrounds,
+        ks=tuple(k or (3, 5, 10)),
+        remove_heads=_heads(remove_heads),
+    )
     settings.load()  # a mistake in a file is said before a model is loaded
     edited = {}
     if recipe is not None:
         steps = read_recipe(recipe)
-        edited[f"with {recipe.name}"] = Edited(lambda model: edits_of(model, steps), recipe.read_text(encoding="utf-8"))
+        edited[f"with {recipe.name}"] = Edited(
+            lambda model: edits_of(model, steps), recipe.read_text(encoding="utf-8")
+        )
     loaded = [load(name, **loading) for name in models]
     with open_counteracts(run, loaded, settings, edited) as folder:
         rows = counteracts(loaded, settings, folder, edited)
@@ -81,7 +99,9 @@ def _heads(text: str | None) -> tuple[tuple[int, int], ...]:
     for part in text.split(","):
         found = re.fullmatch(r"\s*([1-9]\d*)-([1-9]\d*)\s*", part)
         if found is None:
-            raise BadProbe(f"{part.strip()!r} is not a head. Write layer-head, both counted from 1, as in 3-5,2-1.")
+            raise BadProbe(
+                f"{part.strip()!r} is not a head. Write layer-head, both counted from 1, as in 3-5,2-1."
+            )
         heads.append((int(found[1]) - 1, int(found[2]) - 1))
     return tuple(dict.fromkeys(heads))
 
@@ -101,7 +121,9 @@ def _by_variant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _print_verdicts(entry: dict[str, Any], k: int) -> None:
-    cells = {(row["name"], row["kind"]): row for row in entry["measurements"] if row["k"] == k and not row["group"]}
+    cells = {
+        (row["name"], row["kind"]): row for row in entry["measurements"] if row["k"] == k and not row["group"]
+    }
     table = []
     for (name, kind), row in cells.items():
         if name == "margin change":

@@ -13,8 +13,8 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.errors import BadProbe
 
 if TYPE_CHECKING:
-    from levelhead.edits.export import ExportReport
     from levelhead.edits.gates import Head
+    from levelhead.mitigation.export import ExportReport
 
 _HEAD = re.compile(r"\s*(\d+)-(\d+)\s*(?:=\s*(\S+))?\s*")
 
@@ -27,7 +27,9 @@ def debias(
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML); a sweep writes one for each setting.")
     ] = None,
-    heads: Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")] = "",
+    heads: Annotated[
+        str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")
+    ] = "",
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")
     ] = None,
@@ -36,16 +38,17 @@ def debias(
     *,
     loading: Loading,
 ) -> None:
-    """Write a mitigated model: plain weights where the edits fold, else an adapter with self-contained code."""
+    """Write a mitigated model: plain weights where the edits fold, else an adapter with self-contained
+    code."""
     if recipe is None and not heads and from_heads is None:
         raise BadProbe("Nothing to change: give --recipe FILE, --heads 3-5,7-2 or --from-heads RUN.")
     given = parse_heads(heads)
-    from levelhead.edits.recipe import Recipe, read_recipe
+    from levelhead.mitigation.recipe import Recipe, read_recipe
 
     asked = Recipe() if recipe is None else read_recipe(recipe)
 
+    from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.models.model import load
-    from levelhead.studies.mitigate import biased_heads, mitigate
 
     loaded = load(model, **loading)
     found = {} if from_heads is None else dict.fromkeys(biased_heads(from_heads, top, loaded), 0.0)
@@ -64,7 +67,9 @@ def parse_heads(text: str) -> dict[Head, float]:
         except ValueError:
             place, value = (-1, -1), 0.0
         if min(place) < 0 or value != value or abs(value) == float("inf"):
-            raise BadProbe(f"--heads has {part!r}; write LAYER-HEAD or LAYER-HEAD=GATE, counted from 1: 3-5,7-2=0.5")
+            raise BadProbe(
+                f"--heads has {part!r}; write LAYER-HEAD or LAYER-HEAD=GATE, counted from 1: 3-5,7-2=0.5"
+            )
         if place in found:
             raise BadProbe(f"--heads names head {place[0] + 1}-{place[1] + 1} twice.")
         found[place] = value
@@ -72,7 +77,11 @@ def parse_heads(text: str) -> dict[Head, float]:
 
 
 def _print(name: str, report: ExportReport) -> None:
-    kind = "plain weights, nothing of levelhead needed" if report.folded else "an adapter with self-contained code"
+    kind = (
+        "plain weights, nothing of levelhead needed"
+        if report.folded
+        else "an adapter with self-contained code"
+    )
     print(f"{name}, edited, is now in {report.folder}: {kind}.")
     for why in report.obstacles:
         print(f"  not folded: {why}")

@@ -10,7 +10,9 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
 
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
 _SHOWN = 5  # heads at either end of the ranking
 
@@ -19,8 +21,12 @@ _SHOWN = 5  # heads at either end of the ranking
 @loads
 def heads(
     name: ModelName,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")],
-    bias: Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")] = "gender",
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")
+    ],
+    bias: Annotated[
+        str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")
+    ] = "gender",
     contexts: Annotated[
         str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
     ] = "templates",
@@ -28,13 +34,18 @@ def heads(
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
     ] = "scores,ablation,counter",
     per_word: Annotated[
-        int | None, typer.Option(help="Contexts a word. Default: 2 to 16 templates, 20 sentences of a corpus.")
+        int | None,
+        typer.Option(help="Contexts a word. Default: 2 to 16 templates, 20 sentences of a corpus."),
     ] = None,
     sentences: Annotated[
         str | None,
-        typer.Option(help="Stereotypes of the counter experiment: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
+        typer.Option(
+            help="Stereotypes of the counter experiment: shipped, a .txt or .jsonl file, a folder, hub:NAME."
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")] = 3,
+    top: Annotated[
+        int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
+    ] = 3,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -43,9 +54,9 @@ def heads(
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.models.model import load
-    from levelhead.report.figures_heads import write_figures
-    from levelhead.studies.heads import HeadsSettings
-    from levelhead.studies.heads import heads as find_heads
+    from levelhead.report.figures.heads import write_figures
+    from levelhead.studies.heads.study import HeadsSettings
+    from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
     settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, top=top, trim=trim, seed=seed)
@@ -62,10 +73,15 @@ def _told(run: Any) -> dict[str, Any]:
 
     ranked = sorted(run.results["scores"], key=lambda row: row["rank"])
     known: dict[str, Any] = {
-        "run": str(run.folder), "model": run.settings["model"], "words": run.results["words"][0],
-        "seat": run.results["seat"][0], "heads": len(ranked), "biased": sum(row["score"] > 0 for row in ranked),
-        "most_biased": ranked[:_SHOWN], "most_anti_biased": ranked[: -_SHOWN - 1 : -1],
-    }  # fmt: skip
+        "run": str(run.folder),
+        "model": run.settings["model"],
+        "words": run.results["words"][0],
+        "seat": run.results["seat"][0],
+        "heads": len(ranked),
+        "biased": sum(row["score"] > 0 for row in ranked),
+        "most_biased": ranked[:_SHOWN],
+        "most_anti_biased": ranked[: -_SHOWN - 1 : -1],
+    }
     for key in ("ablation", "counter"):
         if key in run.results:
             known[key] = run.results[key]
@@ -99,17 +115,27 @@ def _print_heads(told: dict[str, Any]) -> None:
 
 
 def print_debias(debias: dict[str, Any]) -> None:
-    """What removing heads bought and cost (Table 1), more and more of them (Table 3), the claim, and learned gates."""
+    """What removing heads bought and cost (Table 1), more and more of them (Table 3), the claim, and learned
+    gates."""
     _print_strategies(
-        "What removing heads buys and costs", [*debias.get("debias/table", []), *debias.get("debias/random", [])]
+        "What removing heads buys and costs",
+        [*debias.get("debias/table", []), *debias.get("debias/random", [])],
     )
     _print_strategies("Removing more and more of the most biased heads", debias.get("debias/sweep", []))
     for row in debias.get("debias/verdict", []):
         holds = {True: "holds", False: "does not hold", None: "could not be tested"}[row["holds"]]
-        print(f"That {row['claim']} {holds} here ({row['random_lower']} of {row['seeds']} random draws do better).")
+        print(
+            f"That {row['claim']} {holds} here ({row['random_lower']} of {row['seeds']} random draws do better)."
+        )
     for row in debias.get("debias/tradeoff", []):
-        rival = f"; {row['rival']}: {row['rival_abs_seat']:.3f} at {row['rival_ratio']:.3f}" if "rival" in row else ""
-        print(f"Gates {row['strategy']}: |SEAT| {row['abs_seat']:.3f} at {row['ratio']:.3f} x the perplexity{rival}")
+        rival = (
+            f"; {row['rival']}: {row['rival_abs_seat']:.3f} at {row['rival_ratio']:.3f}"
+            if "rival" in row
+            else ""
+        )
+        print(
+            f"Gates {row['strategy']}: |SEAT| {row['abs_seat']:.3f} at {row['ratio']:.3f} x the perplexity{rival}"
+        )
 
 
 def _print_strategies(title: str, rows: list[dict[str, Any]]) -> None:
@@ -139,7 +165,9 @@ def _valued(row: dict[str, Any]) -> str:
 def _agreement(row: dict[str, Any]) -> str:
     if row["value"] is None:
         return f"not measured ({row['reason']})"
-    verdict = "the scores rank heads as removal does" if row["value"] >= 0.7 else "the scores agree only in part"
+    verdict = (
+        "the scores rank heads as removal does" if row["value"] >= 0.7 else "the scores agree only in part"
+    )
     if row["value"] < 0.3:
         verdict = "the scores do not tell what removal does: trust the removals"
     return f"Spearman's rho {_valued(row)} between b and the drop of |SEAT| on removal; {verdict}"
@@ -165,7 +193,9 @@ def counter_in_words(row: dict[str, Any]) -> str:
 @loads
 def seat(
     name: ModelName,
-    test: Annotated[Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")],
+    test: Annotated[
+        Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")
+    ],
     pooling: Annotated[str, typer.Option(help="mean, cls or last token.")] = "mean",
     seed: Seed = 0,
     json: Json = False,
@@ -175,8 +205,8 @@ def seat(
     """The original sentence-level SEAT of a test file."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.runs import file_hash
-    from levelhead.studies.ask_words import sentence_seat
+    from levelhead.results.folder import file_hash
+    from levelhead.scoring.seat import sentence_seat
 
     model = load(name, **loading)
     found = sentence_seat(model, test, pooling, resampling=Resampling(seed=seed))  # type: ignore[arg-type]
@@ -184,7 +214,9 @@ def seat(
         print_json({**provenance(model, {str(test): file_hash(test)}), **found.to_json()})
         return
     p = found.details.get("p_value")
-    print(f"{model.name}, {test.stem}: {found}" + ("" if p is None else f", p {p:.2g}") + f", pooling {pooling}")
+    print(
+        f"{model.name}, {test.stem}: {found}" + ("" if p is None else f", p {p:.2g}") + f", pooling {pooling}"
+    )
 
 
 @app.command()
@@ -192,21 +224,26 @@ def seat(
 def lpbs(
     name: ModelName,
     tests: Annotated[
-        str, typer.Option(help="Word lists, separated by commas: career, math, science, gender, race, or your files.")
+        str,
+        typer.Option(
+            help="Word lists, separated by commas: career, math, science, gender, race, or your files."
+        ),
     ] = "career,math,science",
     templates: Annotated[
-        str | None, typer.Option(help="topic, person, trait or words. Default: topic for the first three, else words.")
+        str | None,
+        typer.Option(help="topic, person, trait or words. Default: topic for the first three, else words."),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """Log-probability bias scores of a masked model: do the words of X raise A over B more than those of Y?"""
+    """Log-probability bias scores of a masked model: do the words of X raise A over B more than those of
+    Y?"""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.words import load_words
-    from levelhead.studies.ask_lpbs import ask_lpbs
+    from levelhead.scoring.lpbs import ask_lpbs
 
     model = load(name, **loading)
     asked = [load_words(part.strip()) for part in tests.split(",") if part.strip()]
@@ -214,11 +251,15 @@ def lpbs(
     found = [(test, ask_lpbs(model, test, **options)[0]) for test in asked]
     if json:
         about = [provenance(model, {test.name: test.fingerprint()}) for test, _ in found]
-        print_json([{**told, "test": t.name, **m.to_json()} for told, (t, m) in zip(about, found, strict=True)])
+        print_json(
+            [{**told, "test": t.name, **m.to_json()} for told, (t, m) in zip(about, found, strict=True)]
+        )
         return
     for test, measured in found:
         p = measured.details.get("p_value")
-        print(f"{test.labels[2]} against {test.labels[3]}: {measured}" + ("" if p is None else f", p {p:.2g}"))
+        print(
+            f"{test.labels[2]} against {test.labels[3]}: {measured}" + ("" if p is None else f", p {p:.2g}")
+        )
 
 
 @app.command()
@@ -239,8 +280,8 @@ def fluency(
     from levelhead.models.model import load
     from levelhead.probes.corpus import corpus_sentences
     from levelhead.probes.sentences import fluency_sentences
-    from levelhead.runs import text_hash
-    from levelhead.studies.ask_fluency import ask_fluency
+    from levelhead.results.folder import text_hash
+    from levelhead.scoring.fluency import ask_fluency
 
     sentences = None if text is None else list(islice(corpus_sentences(text), limit))
     model = load(name, **loading)

@@ -14,15 +14,19 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 @app.command()
 @loads
 def models(
-    name: Annotated[str | None, typer.Argument(help="Describe one model: shipped, folder, .gguf, hub name.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Describe one model: shipped, folder, .gguf, hub name.")
+    ] = None,
     save: Annotated[
-        tuple[str, Path] | None, typer.Option(metavar="NAME DIR", help="Write a shipped model as a plain folder.")
+        tuple[str, Path] | None,
+        typer.Option(metavar="NAME DIR", help="Write a shipped model as a plain folder."),
     ] = None,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """List the models inside the package, describe any model, or save a shipped one as a Hugging Face folder."""
+    """List the models inside the package, describe any model, or save a shipped one as a Hugging Face
+    folder."""
     from levelhead.models.model import load
     from levelhead.models.sources import list_shipped, save_plain
 
@@ -34,11 +38,18 @@ def models(
     if name is not None:
         loaded = load(name, **loading)
         told = {
-            "name": loaded.name, "class": type(loaded.hf).__name__, "family": loaded.hf.config.model_type,
-            "layers": loaded.layers, "heads": loaded.heads, "hidden": loaded.config.hidden_size,
-            "parameters": sum(p.numel() for p in loaded.hf.parameters()), "max_tokens": loaded.max_tokens,
-            "abilities": sorted(loaded.abilities), "origin": loaded.origin, "fingerprint": loaded.fingerprint,
-        }  # fmt: skip
+            "name": loaded.name,
+            "class": type(loaded.hf).__name__,
+            "family": loaded.hf.config.model_type,
+            "layers": loaded.layers,
+            "heads": loaded.heads,
+            "hidden": loaded.config.hidden_size,
+            "parameters": sum(p.numel() for p in loaded.hf.parameters()),
+            "max_tokens": loaded.max_tokens,
+            "abilities": sorted(loaded.abilities),
+            "origin": loaded.origin,
+            "fingerprint": loaded.fingerprint,
+        }
         print_json(told) if json else print_table(name, ("", ""), [(k, v) for k, v in told.items()])
         return
     shipped = list_shipped()

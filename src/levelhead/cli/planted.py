@@ -13,7 +13,9 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 @app.command()
 @loads
 def planted(
-    name: Annotated[str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")],
+    name: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
+    ],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
     heads: Annotated[int, typer.Option(help="Heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
@@ -21,7 +23,8 @@ def planted(
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
     bias: Annotated[str, typer.Option(help="gender, or a word list with --sentences.")] = "gender",
     sentences: Annotated[
-        str | None, typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME.")
+        str | None,
+        typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     json: Json = False,
@@ -30,7 +33,7 @@ def planted(
 ) -> None:
     """Plant a bias into known heads of a copy of the model, and see which localizer finds them."""
     from levelhead.models.model import load
-    from levelhead.studies.planted import PlantedSettings, plant_and_find
+    from levelhead.studies.planted.study import PlantedSettings, plant_and_find
 
     chosen = tuple(part.strip() for part in kinds.split(",") if part.strip())
     settings = PlantedSettings(bias, heads, seeds, chosen, rise, sentences=sentences, seed=seed)
@@ -48,7 +51,8 @@ def _print(told: dict[str, Any]) -> None:
         seat = found[kind, None, None, "abs seat"]
         cells = sorted({(r["localizer"], r["way"]) for r in rows if r["kind"] == kind and "localizer" in r})
         shown = [
-            (*cell, _pm(found[(kind, *cell, "precision")]), _pm(found[(kind, *cell, "mean rank")])) for cell in cells
+            (*cell, _pm(found[(kind, *cell, "precision")]), _pm(found[(kind, *cell, "mean rank")]))
+            for cell in cells
         ]
         print_table(
             f"{asked['model']}: {kind} plant in {k} of {total} heads, {asked['seeds']} seeds",

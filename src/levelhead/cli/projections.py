@@ -1,4 +1,5 @@
-"""`levelhead nsp`, `levelhead nli`, `levelhead sweep`: next sentences, inferences, and 76 ways to project bias away."""
+"""`levelhead nsp`, `levelhead nli`, `levelhead sweep`: next sentences, inferences, and 76 ways to project
+bias away."""
 
 from __future__ import annotations
 
@@ -12,14 +13,21 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
-    from levelhead.studies.projection_tables import Outcome
-    from levelhead.studies.projections import SweepResult
+    from levelhead.studies.projections.sweep import SweepResult
+    from levelhead.studies.projections.tables import Outcome
 
-Triples = Annotated[str | None, typer.Option(help="A file of triples or hub:stereoset. Default: 170 that we wrote.")]
-Labels = Annotated[str | None, typer.Option(help='What outputs 0, 1, 2 mean, e.g. "contradiction,entailment,neutral".')]
-Ability = Annotated[str | None, typer.Option(help="SNLI file, folder or hub:snli. Default: 330 pairs that we wrote.")]
+Triples = Annotated[
+    str | None, typer.Option(help="A file of triples or hub:stereoset. Default: 170 that we wrote.")
+]
+Labels = Annotated[
+    str | None, typer.Option(help='What outputs 0, 1, 2 mean, e.g. "contradiction,entailment,neutral".')
+]
+Ability = Annotated[
+    str | None, typer.Option(help="SNLI file, folder or hub:snli. Default: 330 pairs that we wrote.")
+]
 Limit = Annotated[
-    tuple[int, int] | None, typer.Option(metavar="N M", help="Ask N occupations in M contexts only; default 164 33.")
+    tuple[int, int] | None,
+    typer.Option(metavar="N M", help="Ask N occupations in M contexts only; default 164 33."),
 ]
 Words = Annotated[tuple[str, str], typer.Option(metavar="F M", help="The gendered words of the hypotheses.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the intervals.")]
@@ -42,13 +50,17 @@ def nsp(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.triples import load_triples
-    from levelhead.studies.ask_pairs import ask_likelihood_triples, ask_nsp
+    from levelhead.scoring.pairs import ask_likelihood_triples, ask_nsp
 
     asked = load_triples(triples)
     loaded = load(model, **loading)
     asking = ask_likelihood_triples if likelihood else ask_nsp
     found = asking(loaded, asked, resampling=Resampling(seed=seed))[0]
-    told = {**provenance(loaded, {asked.name: asked.fingerprint}), "triples": asked.name, "problems": asked.problems}
+    told = {
+        **provenance(loaded, {asked.name: asked.fingerprint}),
+        "triples": asked.name,
+        "problems": asked.problems,
+    }
     if json:
         print_json({**told, **found})
         return
@@ -72,7 +84,7 @@ def nli(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.nli import ability_pairs, nli_probe
-    from levelhead.studies.ask_pairs import ask_ability, ask_nli
+    from levelhead.scoring.pairs import ask_ability, ask_nli
 
     probe, able = nli_probe(*words, limit=limit), ability_pairs(ability)
     loaded = load(model, **loading)
@@ -91,10 +103,17 @@ def nli(
 def sweep(
     model: Annotated[str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")],
     nli: Annotated[str, typer.Option(help="An NLI classifier, e.g. lh:nli-mini.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="The run folder; resumed if there.")],
-    depth: Annotated[bool, typer.Option("--depth", help="Also search token projections from any layer on.")] = False,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="RUN", help="The run folder; resumed if there.")
+    ],
+    depth: Annotated[
+        bool, typer.Option("--depth", help="Also search token projections from any layer on.")
+    ] = False,
     sequential: Annotated[
-        bool, typer.Option("--sequential", help="Fit each projection with the earlier ones on. Default: on the base.")
+        bool,
+        typer.Option(
+            "--sequential", help="Fit each projection with the earlier ones on. Default: on the base."
+        ),
     ] = False,
     pairs: Annotated[
         str,
@@ -111,14 +130,15 @@ def sweep(
     *,
     loading: Loading,
 ) -> None:
-    """Project gender out of two models in 76 ways: what does each buy, what does it cost? Tables, recipes, verdicts."""
+    """Project gender out of two models in 76 ways: what does each buy, what does it cost? Tables, recipes,
+    verdicts."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.nli import ability_pairs, nli_probe
     from levelhead.probes.triples import load_triples
-    from levelhead.runs import Run
-    from levelhead.studies.projections import Sweep
-    from levelhead.studies.projections import sweep as run_sweep
+    from levelhead.results.folder import Run
+    from levelhead.studies.projections.sweep import Sweep
+    from levelhead.studies.projections.sweep import sweep as run_sweep
 
     plan = Sweep(
         triples=load_triples(triples),
@@ -141,7 +161,13 @@ def sweep(
 
 def _print_measures(title: str, found: Mapping[str, Measurement]) -> None:
     rows = [
-        (m.name, m.value, "-" if m.interval is None else f"{m.interval[0]:.3f} to {m.interval[1]:.3f}", m.n, m.neutral)
+        (
+            m.name,
+            m.value,
+            "-" if m.interval is None else f"{m.interval[0]:.3f} to {m.interval[1]:.3f}",
+            m.n,
+            m.neutral,
+        )
         for m in found.values()
     ]
     print_table(title, ("measure", "value", "95 % interval", "n", "ideal"), rows, _unscored(found))
@@ -172,16 +198,21 @@ def _told(outcome: Outcome | None) -> dict[str, Any] | None:
 
 
 def _print_sweep(result: SweepResult, layers: int, output: Path) -> None:
-    from levelhead.studies.projection_tables import table5
+    from levelhead.studies.projections.tables import table5
 
     best = table5(result.outcomes, layers)
     columns = ("level", "strength", "distance", "fairness", "ability", "viable")
     print_table("Best of each level (Table 5)", columns, [[row[c] for c in columns] for row in best])
-    rows = [(o["observation"], _holds(o), f"{o['agree']} of {o['cases']}", o["paper"]) for o in result.observations]
+    rows = [
+        (o["observation"], _holds(o), f"{o['agree']} of {o['cases']}", o["paper"])
+        for o in result.observations
+    ]
     print_table("The paper's observations on these models", ("observation", "holds", "here", "paper"), rows)
     rho = result.correlation
     p_value = rho.details.get("p_value")
-    print(f"Strength and fairness, rank correlation: {rho}{'' if p_value is None else f', p = {p_value:.3g}'}")
+    print(
+        f"Strength and fairness, rank correlation: {rho}{'' if p_value is None else f', p = {p_value:.3g}'}"
+    )
     for title, found in (("the paper's 74", result.fairest), ("all that was tried", result.fairest_overall)):
         told = "none" if found is None else f"{found.setting.name} (fairness {found['fairness']:.3f})"
         print(f"Fairest viable of {title}: {told}")

@@ -14,7 +14,9 @@ from levelhead.errors import BadProbe
 if TYPE_CHECKING:
     from levelhead.report.compare import Comparison
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts or sweep wrote.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts or sweep wrote.")
+]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 
 
@@ -30,7 +32,9 @@ def report(
     from levelhead.report.page import write_report
 
     if output is not None and len(runs) > 1:
-        raise BadProbe(f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html.")
+        raise BadProbe(
+            f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
+        )
     written = [write_report(run, output) for run in runs]
     if json:
         print_json({"reports": [str(path) for path in written]})
@@ -42,7 +46,9 @@ def report(
 @app.command()
 def compare(
     runs: RunFolders,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the comparison as HTML.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the comparison as HTML.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Put runs side by side: models, or, with one audit, the model before and after."""
@@ -57,13 +63,13 @@ def compare(
         print_json(found.to_json())
         return
     columns = ("measure", found.sides[0].label, "against", "value", "difference", "")
-    print_table("Side by side", columns, _differences(found), "Differences from the first, with 95 % intervals.")
+    print_table(
+        "Side by side", columns, _differences(found), "Differences from the first, with 95 % intervals."
+    )
     for side, heads in zip(found.sides[1:], found.heads, strict=True):
         if heads is not None and heads["rank correlation"]["value"] is not None:
             rho = heads["rank correlation"]["value"]
-            moved = (
-                f"{heads['became biased']} of {heads['heads']} heads became biased, {heads['left biased']} ceased to be"
-            )
+            moved = f"{heads['became biased']} of {heads['heads']} heads became biased, {heads['left biased']} ceased to be"
             print(f"{side.label}: head scores agree with rho {rho:.3f}; {moved}")
     if output is not None:
         print(f"Page: {output}")
@@ -94,8 +100,12 @@ def check(
     thresholds: Annotated[
         Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
     ] = None,
-    bound: Annotated[bool, typer.Option("--bound", help="Judge the interval's worse bound, not the value.")] = False,
-    variant: Annotated[str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Judge the interval's worse bound, not the value.")
+    ] = False,
+    variant: Annotated[
+        str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML.")] = None,
     json: Json = False,
 ) -> None:
@@ -116,7 +126,9 @@ def check(
     if json:
         verdict = ("holds", "exceeds", "not measured")[code]
         told = {"run": str(run), "model": contents.model, "variant": plan.variant, "bound": plan.bound}
-        print_json({**told, "verdict": verdict, "exit": code, "thresholds": [each.to_json() for each in judged]})
+        print_json(
+            {**told, "verdict": verdict, "exit": code, "thresholds": [each.to_json() for each in judged]}
+        )
     else:
         for each in judged:
             print(each)

@@ -13,21 +13,24 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
 from levelhead.edits.subspace import describe
 from levelhead.errors import BadProbe, CannotDo
-from levelhead.models.sites import Site
 
 Doubles = npt.NDArray[np.float64]
-_RIDGE = 1e-3  # of the mean variance: keeps the classifier defined where there are fewer states than coordinates
+_RIDGE = (
+    1e-3  # of the mean variance: keeps the classifier defined where there are fewer states than coordinates
+)
 
 
 @dataclass(frozen=True, eq=False)
 class AffineErasure:
     """h' = h − L R (h − μ)
 
-    left L [hidden, rank], right R [rank, hidden], center μ [hidden]; at query, key and value sites one of each for
-    every head, in front. L R is a projection, not an orthogonal one: LEACE's is the smallest change, measured in the
-    states' own covariance, after which no linear classifier beats a constant. Reference: Belrose et al. 2023.
+    left L [hidden, rank], right R [rank, hidden], center μ [hidden]; at query, key and value sites one of
+    each for every head, in front. L R is a projection, not an orthogonal one: LEACE's is the smallest change,
+    measured in the states' own covariance, after which no linear classifier beats a constant. Reference:
+    Belrose et al. 2023.
     """
 
     site: Site
@@ -44,7 +47,8 @@ class AffineErasure:
 
 
 def leace(site: Site, first: npt.ArrayLike, second: npt.ArrayLike) -> AffineErasure:
-    """LEACE fitted on the states of two groups, each [vector, hidden] or [vector, head, dim] (every head by itself)."""
+    """LEACE fitted on the states of two groups, each [vector, hidden] or [vector, head, dim] (every head by
+    itself)."""
     try:
         from concept_erasure import LeaceEraser
     except ImportError as error:
@@ -64,12 +68,14 @@ def inlp(site: Site, first: npt.ArrayLike, second: npt.ArrayLike, rounds: int = 
 
         w = (C + λ I)⁻¹ (μ_first − μ_second),   g = w / |w|,   h <- h − <h, g> g       `rounds` times
 
-    C is the covariance of the states that are left. Ours is the least-squares classifier, which has a closed form;
-    Ravfogel et al. 2020 train linear support vector machines. The result is a hard projection.
+    C is the covariance of the states that are left. Ours is the least-squares classifier, which has a closed
+    form; Ravfogel et al. 2020 train linear support vector machines. The result is a hard projection.
     """
     states, labels = _labeled(site, first, second)
     if not 1 <= rounds < states.shape[2]:
-        raise BadProbe(f"{rounds} rounds of INLP on {states.shape[2]} coordinates; give 1 to {states.shape[2] - 1}.")
+        raise BadProbe(
+            f"{rounds} rounds of INLP on {states.shape[2]} coordinates; give 1 to {states.shape[2] - 1}."
+        )
     found = np.stack([_nullspace(states[:, head], labels, rounds) for head in range(states.shape[1])])
     basis = torch.from_numpy(found if np.ndim(first) == 3 else found[0]).float()
     return Projection(site, basis, torch.ones(basis.shape[:-1]))
@@ -85,13 +91,17 @@ def _nullspace(states: Doubles, labels: npt.NDArray[np.bool_], rounds: int) -> D
         direction -= basis.T @ (basis @ direction)  # rounding must not bring back what was removed
         size = float(np.linalg.norm(direction))
         if size < 1e-12:
-            raise BadProbe(f"After {len(basis)} rounds of INLP nothing tells the groups apart; ask for fewer rounds.")
+            raise BadProbe(
+                f"After {len(basis)} rounds of INLP nothing tells the groups apart; ask for fewer rounds."
+            )
         basis = np.vstack([basis, direction / size])
         left = left - np.outer(left @ basis[-1], basis[-1])
     return basis
 
 
-def _labeled(site: Site, first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Doubles, npt.NDArray[np.bool_]]:
+def _labeled(
+    site: Site, first: npt.ArrayLike, second: npt.ArrayLike
+) -> tuple[Doubles, npt.NDArray[np.bool_]]:
     """States [vector, head, dim] of both groups, and which of them are of the first."""
     one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.ndim not in (2, 3) or one.shape[1:] != two.shape[1:] or not len(one) or not len(two):

@@ -1,18 +1,45 @@
-"""Head gates: one scalar for each head, multiplied with its output before W^O (SPEC A1, eq. 2 of 'Bias A-head?')."""
+"""Head gates: one scalar for each head, multiplied with its output before W^O (docs/method.md, head gate)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from levelhead.edits.sites import Site
 from levelhead.errors import BadProbe
-from levelhead.models.model import Model
-from levelhead.models.sites import Site
 
-Head = tuple[int, int]  # (layer, head), both counted from 0
+_WRITTEN = re.compile(r"\s*([1-9][0-9]{0,5})\s*-\s*([1-9][0-9]{0,5})\s*")
+
+
+class Head(NamedTuple):
+    """One attention head. It indexes arrays from 0 and is written from 1: Head(7, 5) prints as 8-6."""
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.layer + 1}-{self.head + 1}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """The head that is written so: "8-6" is Head(7, 5)."""
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
+            raise BadProbe(f"{text[:40]!r} is no head. Write layer-head, both counted from 1, such as 8-6.")
+        return cls(int(written[1]) - 1, int(written[2]) - 1)
+
+
+class HasHeads(Protocol):
+    """What a gate needs to know of a model."""
+
+    name: str
+    layers: int
+    heads: int
 
 
 @dataclass(frozen=True)
@@ -31,20 +58,25 @@ class HeadGates:
         return h * torch.tensor(self.values, dtype=h.dtype, device=h.device)[:, None]
 
 
-def gates(model: Model, values: Mapping[Head, float]) -> tuple[HeadGates, ...]:
+def gates(model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]) -> tuple[HeadGates, ...]:
     """Edits that set some gates and leave the others at 1, one edit for each layer concerned."""
-    for layer, head in values:
+    wanted: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
+    for layer, head in wanted:
         if not (0 <= layer < model.layers and 0 <= head < model.heads):
-            raise BadProbe(
-                f"{model.name} has heads 1-1 to {model.layers}-{model.heads}; {layer + 1}-{head + 1} was asked for."
-            )
-    layers = sorted({layer for layer, _ in values})
+            last = Head(model.layers - 1, model.heads - 1)
+            raise BadProbe(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
+    layers = sorted({layer for layer, _ in wanted})
     return tuple(
-        HeadGates(layer, tuple(float(values.get((layer, head), 1.0)) for head in range(model.heads)))
+        HeadGates(layer, tuple(float(wanted.get((layer, head), 1.0)) for head in range(model.heads)))
         for layer in layers
     )
 
 
-def removed(model: Model, heads: list[Head]) -> tuple[HeadGates, ...]:
+def removed(model: HasHeads, heads: Iterable[tuple[int, int]]) -> tuple[HeadGates, ...]:
     """Edits that remove these heads."""
     return gates(model, dict.fromkeys(heads, 0.0))
+
+
+def all_heads(model: HasHeads) -> list[Head]:
+    """Every head of a model, layer by layer."""
+    return [Head(layer, head) for layer in range(model.layers) for head in range(model.heads)]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from levelhead.edits.sites import Site
 from levelhead.errors import BadProbe
-from levelhead.models.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,8 @@ class Projection:
     """h' = h - sum_i w_i <h, g_i> g_i
 
     basis g: orthonormal rows, [dimension, hidden]; at a query, key or value site one basis for each head,
-    [head, dimension, dim]. weights w: [dimension] or [head, dimension]; 1 is a hard projection, v_i a soft one.
+    [head, dimension, dim]. weights w: [dimension] or [head, dimension]; 1 is a hard projection, v_i a soft
+    one.
     """
 
     site: Site

@@ -1,4 +1,5 @@
-"""The directions along which a group difference lies at a site, and projections that take them out (SPEC B5, B6)."""
+"""The directions along which a group difference lies at a site, and projections that take them out (SPEC B5,
+B6)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
 from levelhead.errors import BadProbe
-from levelhead.models.sites import Site
 
 Doubles = npt.NDArray[np.float64]
 KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
@@ -24,7 +25,8 @@ class Subspace:
     """Principal directions g_i of difference vectors at a site, with their shares v_i of the variance.
 
     basis: [dimension, hidden], or [head, dimension, dim] at query, key and value sites; orthonormal rows.
-    explained: [dimension] or [head, dimension]; sums to at most 1, the rest belongs to directions that were not kept.
+    explained: [dimension] or [head, dimension]; sums to at most 1, the rest belongs to directions that were
+    not kept.
     """
 
     site: Site
@@ -32,7 +34,9 @@ class Subspace:
     explained: Tensor
     pairs: int  # pairs of inputs that contributed
     vectors: int  # difference vectors: one a pair at cls and pooled sites, one an aligned token elsewhere
-    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> pairs or words that could not be aligned
+    skipped: Mapping[str, int] = field(
+        default_factory=dict
+    )  # reason -> pairs or words that could not be aligned
 
     @property
     def dimensions(self) -> int:
@@ -45,8 +49,8 @@ def fit_subspace(
 ) -> Subspace:
     """PCA of difference vectors [vector, hidden] (or [vector, head, dim]: every head by itself).
 
-    Each difference d enters as +d/2 and −d/2, so the data are centered by construction and the principal directions
-    are the right singular vectors of the differences:
+    Each difference d enters as +d/2 and −d/2, so the data are centered by construction and the principal
+    directions are the right singular vectors of the differences:
 
         D = U S Gᵀ,   g_i = column i of G,   v_i = S_i² / Σ_j S_j²
 
@@ -63,7 +67,9 @@ def fit_subspace(
     fits = [_principal(groups[:, head], min(KEPT, count)) for head in range(groups.shape[1])]
     kept = min(len(directions) for directions, _ in fits)
     if kept == 0:
-        raise BadProbe(f"The {count} pairs make no difference at {describe(site)}. Give inputs that differ there.")
+        raise BadProbe(
+            f"The {count} pairs make no difference at {describe(site)}. Give inputs that differ there."
+        )
     basis = torch.from_numpy(np.stack([directions[:kept] for directions, _ in fits])).float()
     explained = torch.from_numpy(np.stack([shares[:kept] for _, shares in fits])).float()
     if found.ndim == 2:
@@ -72,7 +78,8 @@ def fit_subspace(
 
 
 def projection(subspace: Subspace, dimensions: int = 1, soft: bool = False) -> Projection:
-    """The projection onto what is left without the first directions: hard (weights 1) or soft (weights v_i)."""
+    """The projection onto what is left without the first directions: hard (weights 1) or soft (weights
+    v_i)."""
     if not 1 <= dimensions <= subspace.dimensions:
         few = f"{subspace.pairs} pairs" if subspace.pairs < KEPT else f"{subspace.vectors} difference vectors"
         raise BadProbe(
@@ -87,14 +94,20 @@ def projection(subspace: Subspace, dimensions: int = 1, soft: bool = False) -> P
 
 def describe(site: Site) -> str:
     """A site as people count: layers from 1."""
-    names = {"block": "the tokens", "cls": "the first token", "pooled": "the sentence vector", "heads": "the heads"}
+    names = {
+        "block": "the tokens",
+        "cls": "the first token",
+        "pooled": "the sentence vector",
+        "heads": "the heads",
+    }
     if site.part == "pooled":
         return names["pooled"]
     return f"{names.get(site.part, f'the {site.part} vectors')} of layer {site.layer + 1}"
 
 
 def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
-    """Directions [dimension, dim] and their shares of the variance; directions without variance are left out."""
+    """Directions [dimension, dim] and their shares of the variance; directions without variance are left
+    out."""
     _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
     total = float((sizes**2).sum())
     if total == 0:

@@ -25,7 +25,8 @@ class Tokens:
 
 @dataclass
 class RowPool:
-    """Distinct rows: the same text asked by two readings, or twice by one, is one row (merge=False: one row an ask)."""
+    """Distinct rows: the same text asked by two readings, or twice by one, is one row (merge=False: one row
+    an ask)."""
 
     merge: bool = True
     rows: list[Tokens] = field(default_factory=list)
@@ -45,10 +46,11 @@ def token_budget(model: Model) -> int:
 
 
 def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iterator[list[int]]:
-    """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one row).
+    """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one
+    row).
 
-    A batch that is large enough to be fast, a quarter of the budget, takes no longer rows: nothing in it is padded for
-    them. equal: never pad, that is, put only rows of one length into a batch.
+    A batch that is large enough to be fast, a quarter of the budget, takes no longer rows: nothing in it is
+    padded for them. equal: never pad, that is, put only rows of one length into a batch.
     """
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), i))
     enough = 0 if equal else budget // 4
@@ -56,7 +58,9 @@ def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iter
     longest = 0
     for number in order:
         length = len(rows[number].ids)
-        if batch and ((len(batch) + 1) * length > budget or (length > longest and len(batch) * longest >= enough)):
+        if batch and (
+            (len(batch) + 1) * length > budget or (length > longest and len(batch) * longest >= enough)
+        ):
             yield batch
             batch = []
         batch.append(number)

@@ -1,4 +1,5 @@
-"""How answers are put together: a collector gathers what one reading asked, batch by batch, in the caller's order."""
+"""How answers are put together: a collector gathers what one reading asked, batch by batch, in the caller's
+order."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from levelhead.edits.sites import Site
 from levelhead.models.encoding import Ints, Row
-from levelhead.models.sites import Site
 
 T = TypeVar("T")
 Floats = NDArray[np.float32]
@@ -49,8 +50,11 @@ class Collector(ABC, Generic[T]):
         """Everything taken, in the caller's order."""
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        """<cotangent of the answer, what these asks add to it> for each ask, differentiable in values: [ask]"""
-        raise NotImplementedError(f"{type(self).__name__} has no gradients; use StaticVectors or TokenLogProbs.")
+        """<cotangent of the answer, what these asks add to it> for each ask, differentiable in values:
+        [ask]"""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no gradients; use StaticVectors or TokenLogProbs."
+        )
 
     def stratum(self, ask: int) -> int:
         """Which of the answer's means this ask belongs to, for standard errors."""
@@ -99,7 +103,9 @@ class WordCollector(Collector[Floats]):
         if self._sums is None:
             self._sums = np.zeros((*self._shape, values.shape[1]), np.float32)
         share = np.asarray([self._share[a] for a in asks], np.float32)
-        np.add.at(self._sums[variant], [self._item[a] for a in asks], values.float().cpu().numpy() * share[:, None])
+        np.add.at(
+            self._sums[variant], [self._item[a] for a in asks], values.float().cpu().numpy() * share[:, None]
+        )
 
     def answer(self) -> Floats:
         return np.zeros((*self._shape, 0), np.float32) if self._sums is None else self._sums
@@ -122,7 +128,9 @@ class StaticCollector(Collector[Doubles]):
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._sums is None:
-            self._sums = torch.zeros((*self._shape, values.shape[1]), dtype=torch.float64, device=values.device)
+            self._sums = torch.zeros(
+                (*self._shape, values.shape[1]), dtype=torch.float64, device=values.device
+            )
         share = torch.tensor([self._share[a] for a in asks], dtype=torch.float64, device=values.device)
         word = torch.tensor([self._word[a] for a in asks], device=values.device)
         self._sums[variant].index_add_(0, word, values.double() * share[:, None])
@@ -160,7 +168,9 @@ class TokenCollector(PlainCollector):
         super().take(variant, asks, self._chosen(values))
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        return (self._chosen(values) * cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)).sum(-1)
+        return (self._chosen(values) * cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)).sum(
+            -1
+        )
 
     def _chosen(self, values: Tensor) -> Tensor:
         return values[:, self._tokens.to(values.device)] - values.logsumexp(-1, keepdim=True)
@@ -185,7 +195,8 @@ class TopKCollector(Collector[TopK]):
 
 @dataclass(frozen=True)
 class TokenScores:
-    """Log-likelihood of each scored token. values[variant][text] is an array; positions and parts say which tokens."""
+    """Log-likelihood of each scored token. values[variant][text] is an array; positions and parts say which
+    tokens."""
 
     values: list[list[Floats]]
     rows: list[Row]
@@ -297,7 +308,9 @@ class AttentionCollector(Collector[list[list[AttentionRow]]]):
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         array = values.float().cpu().numpy()
         for ask, weights in zip(asks, array, strict=True):
-            self._values[variant][int(ask)] = weights[:, :, : len(self._texts[self._owner[ask]].tokens)].copy()
+            self._values[variant][int(ask)] = weights[
+                :, :, : len(self._texts[self._owner[ask]].tokens)
+            ].copy()
 
     def answer(self) -> list[list[AttentionRow]]:
         return [[self._row(values, text) for text in self._texts] for values in self._values]

@@ -2,10 +2,10 @@
 
 An objective J of a reading's answer y = sum over texts of y_c depends on the gates m only through y. So
     dJ/dm = sum_c <dJ/dy, dy_c/dm>
-One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and a second pass pushes it into the gates
-batch by batch. Each text has gates of its own there, which gives its contribution without further cost: standard
-errors come from their spread within each stratum (a word's texts), with the cotangent held fixed. A stratum of one text
-is not certain: its variance is pooled from the others (_Sums).
+One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and a second pass pushes it into
+the gates batch by batch. Each text has gates of its own there, which gives its contribution without further
+cost: standard errors come from their spread within each stratum (a word's texts), with the cotangent held
+fixed. A stratum of one text is not certain: its variance is pooled from the others (_Sums).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from levelhead.edits.gates import HeadGates
 from levelhead.engine.batches import RowPool, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
 from levelhead.engine.progress import steps
@@ -28,7 +29,6 @@ from levelhead.engine.trunk import Trunk, only_rows
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
-from levelhead.models.sites import Site
 
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]
@@ -56,10 +56,11 @@ def gate_gradients(
     """How an objective of a reading's answer changes with each head's gate.
 
     reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
-    at: the gates [layer, head] at which the derivative is taken, 1 by default; 0 is as good as any other value.
+    at: the gates [layer, head] at which the derivative is taken, 1 by default; 0 is as good as any other
+    value.
     """
     point = _point(model, at)
-    variant = () if at is None else tuple(_Layer(layer, row) for layer, row in enumerate(point))
+    variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
     answer = torch.from_numpy(np.asarray(read_one(model, reading, [variant], label=label)[0], np.float64))
     answer.requires_grad_()
     value = objective(answer)
@@ -71,8 +72,12 @@ def gate_gradients(
     sums = _Sums(model, collector, cotangent)
     by_row = _asks_of_rows(collector, len(pool.rows))
     with steps(label, len(pool.rows)) as advance:
-        for numbers in batches(pool.rows, batch_tokens or token_budget(model), equal=model.family.padding_leaks):
-            sums.add(_contributions(model, pool, numbers, (collector, by_row, cotangent), point), numbers, by_row)
+        for numbers in batches(
+            pool.rows, batch_tokens or token_budget(model), equal=model.family.padding_leaks
+        ):
+            sums.add(
+                _contributions(model, pool, numbers, (collector, by_row, cotangent), point), numbers, by_row
+            )
             advance(len(numbers))
     return sums.result(float(value.detach()))
 
@@ -82,19 +87,10 @@ def _point(model: Model, at: Doubles | None) -> Tensor:
     shape = (model.layers, model.heads)
     values = np.ones(shape) if at is None else np.asarray(at, np.float64)
     if values.shape != shape or not np.isfinite(values).all():
-        raise BadProbe(f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}.")
+        raise BadProbe(
+            f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}."
+        )
     return torch.from_numpy(values).float().to(model.device)
-
-
-class _Layer:
-    """The gates of one layer as an edit; those of the edits' room live further down."""
-
-    def __init__(self, layer: int, values: Tensor) -> None:
-        self.site = Site(layer, "heads")
-        self._values = values
-
-    def __call__(self, h: Tensor) -> Tensor:
-        return h * self._values[:, None].to(h)
 
 
 def _asks_of_rows(collector: Collector[Any], rows: int) -> list[list[int]]:
@@ -125,8 +121,11 @@ def _contributions(
     return torch.stack(torch.autograd.grad(total, gates), dim=1)
 
 
-def _gated(model: Model, batch: dict[str, Tensor], gates: list[Tensor], row: Tensor, position: Tensor) -> Tensor:
-    """Rows that leave the last block, as a function of one gate for each text, layer and head: [ask, hidden]"""
+def _gated(
+    model: Model, batch: dict[str, Tensor], gates: list[Tensor], row: Tensor, position: Tensor
+) -> Tensor:
+    """Rows that leave the last block, as a function of one gate for each text, layer and head: [ask,
+    hidden]"""
     trunk = Trunk(model)
     with torch.no_grad():
         plan = trunk.plan(batch)
@@ -151,13 +150,16 @@ def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class _Sums:
-    """Sums and squares of contributions within each stratum; their size does not depend on the number of texts.
+    """Sums and squares of contributions within each stratum; their size does not depend on the number of
+    texts.
 
-    Stratum w adds the mean over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c = z_c / n_w.
+    Stratum w adds the mean over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c =
+    z_c / n_w.
 
         stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²,   σ² = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
 
-    One text has no spread of its own: it gets that of the other strata, pooled, in proportion to its squared cotangent.
+    One text has no spread of its own: it gets that of the other strata, pooled, in proportion to its squared
+    cotangent.
     """
 
     def __init__(self, model: Model, collector: Collector[Any], cotangent: Tensor) -> None:

@@ -1,7 +1,7 @@
 """What can be read from a model: small frozen values. Each says which rows it asks, and at which tokens.
 
-A reading is compiled into *asks*: (row, position) pairs. The engine answers every ask of a batch for every variant with
-one tensor; a collector puts the pieces together in the caller's order.
+A reading is compiled into *asks*: (row, position) pairs. The engine answers every ask of a batch for every
+variant with one tensor; a collector puts the pieces together in the caller's order.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Generic, Literal, TypeVar, get_args
 import numpy as np
 import torch
 
+from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
 from levelhead.engine.batches import RowPool
 from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Row, Span, Text, encode, mask_id
 from levelhead.models.model import Model
-from levelhead.models.sites import Site
 
 T = TypeVar("T")
 
@@ -38,7 +38,8 @@ class Reading(ABC, Generic[T]):
 
 @dataclass(frozen=True)
 class Pooled(Reading[Floats]):
-    """Logits of the next-sentence head or classifier: [variant, text, label]; vectors=True: what that head reads."""
+    """Logits of the next-sentence head or classifier: [variant, text, label]; vectors=True: what that head
+    reads."""
 
     texts: Sequence[Text]
     vectors: bool = False
@@ -103,12 +104,16 @@ class StaticVectors(Reading[Doubles]):
 def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterator[tuple[Row, Ints]]:
     """Each text's row and the positions of its word's pieces."""
     if len(texts) != len(spans):
-        raise BadProbe(f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word.")
+        raise BadProbe(
+            f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word."
+        )
     for text, span, row in zip(texts, spans, encode(model, texts), strict=True):
         start, end = span
         pieces = row.pieces(span)
         if not 0 <= start < end <= len(text.first) or len(pieces) == 0:
-            raise BadProbe(f"No word at characters {start} to {end} of {text.first!r}. Use find_word(text, word).")
+            raise BadProbe(
+                f"No word at characters {start} to {end} of {text.first!r}. Use find_word(text, word)."
+            )
         yield row, pieces
 
 
@@ -119,7 +124,8 @@ Pooling = Literal["mean", "cls", "last"]
 class SentenceVectors(Reading[Floats]):
     """One vector for each text, from last_hidden_state. [variant, text, hidden]
 
-    mean: over the text's own tokens, without special ones; cls: the first token, special or not; last: its own last.
+    mean: over the text's own tokens, without special ones; cls: the first token, special or not; last: its
+    own last.
     """
 
     texts: Sequence[Text]
@@ -150,7 +156,9 @@ class Predictions(Reading[TopK]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
         vocabulary = int(model.config.vocab_size)
         if not 1 <= self.k <= vocabulary:
-            raise BadProbe(f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}.")
+            raise BadProbe(
+                f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}."
+            )
         collector = collect.TopKCollector((variants, len(self.texts), self.k))
         _ask_blanks(model, self.texts, pool, collector)
         return collector
@@ -158,7 +166,8 @@ class Predictions(Reading[TopK]):
 
 @dataclass(frozen=True)
 class TokenLogProbs(Reading[Floats]):
-    """Log-probabilities of given tokens at the blank (masked) or after the text (causal): [variant, text, token]"""
+    """Log-probabilities of given tokens at the blank (masked) or after the text (causal): [variant, text,
+    token]"""
 
     texts: Sequence[Text]
     tokens: Sequence[int]
@@ -198,12 +207,15 @@ def _without_closing(model: Model, row: Row) -> Row:
     keep = len(row.ids)
     while keep > 1 and row.part[keep - 1] == -1:
         keep -= 1
-    return Row(row.ids[:keep], None if row.types is None else row.types[:keep], row.offsets[:keep], row.part[:keep])
+    return Row(
+        row.ids[:keep], None if row.types is None else row.types[:keep], row.offsets[:keep], row.part[:keep]
+    )
 
 
 @dataclass(frozen=True)
 class TokenLikelihoods(Reading[TokenScores]):
-    """log p of every real token: masked one at a time (masked models), or given those before it (causal models)."""
+    """log p of every real token: masked one at a time (masked models), or given those before it (causal
+    models)."""
 
     texts: Sequence[Text]
 
@@ -229,7 +241,8 @@ class TokenLikelihoods(Reading[TokenScores]):
 
 
 def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
-    """The row (a causal one begins with BOS if the model was trained with one) and the positions of its real tokens."""
+    """The row (a causal one begins with BOS if the model was trained with one) and the positions of its real
+    tokens."""
     bos = model.tokenizer.bos_token_id
     if (
         causal
@@ -240,9 +253,11 @@ def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
     ):
         first = np.zeros((1, 2), np.int32)
         row = Row(
-            np.concatenate([[bos], row.ids]).astype(np.int32), None,
-            np.concatenate([first, row.offsets]), np.concatenate([[-1], row.part]).astype(np.int32),
-        )  # fmt: skip
+            np.concatenate([[bos], row.ids]).astype(np.int32),
+            None,
+            np.concatenate([first, row.offsets]),
+            np.concatenate([[-1], row.part]).astype(np.int32),
+        )
     return row, np.flatnonzero(row.part != -1).astype(np.int32)
 
 
@@ -256,7 +271,8 @@ def _trained_with_bos(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class States(Reading[list[list[Floats]]]):
-    """The tensor at a site for every token of each text, answer[variant][text] = [token, ...]; pooled, cls: 1 token."""
+    """The tensor at a site for every token of each text, answer[variant][text] = [token, ...]; pooled, cls: 1
+    token."""
 
     texts: Sequence[Text]
     site: Site
@@ -264,7 +280,9 @@ class States(Reading[list[list[Floats]]]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
         model.check_site(self.site)
         collector = (
-            collect.PooledStateCollector(variants) if self.site.part == "pooled" else collect.StateCollector(variants)
+            collect.PooledStateCollector(variants)
+            if self.site.part == "pooled"
+            else collect.StateCollector(variants)
         )
         collector.site = self.site
         for row in encode(model, self.texts):
@@ -275,7 +293,8 @@ class States(Reading[list[list[Floats]]]):
 
 @dataclass(frozen=True)
 class Attention(Reading[list[list[AttentionRow]]]):
-    """Attention from a target word to all tokens, with the places of the attribute word: answer[variant][text]."""
+    """Attention from a target word to all tokens, with the places of the attribute word:
+    answer[variant][text]."""
 
     texts: Sequence[Text]
     targets: Sequence[Span]

@@ -1,7 +1,7 @@
 """Readings x variants -> arrays. The only place that runs a forward pass without gradients.
 
-Variants are walked as a tree: every block runs once for each distinct history of edits before it, so variants share
-every layer that they have in common. At the last block only the rows that somebody reads are computed.
+Variants are walked as a tree: every block runs once for each distinct history of edits before it, so variants
+share every layer that they have in common. At the last block only the rows that somebody reads are computed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
 from levelhead.engine.batches import RowPool, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
 from levelhead.engine.progress import steps
@@ -25,7 +26,6 @@ from levelhead.engine.trunk import Plan, Trunk, only_rows
 from levelhead.errors import CannotDo
 from levelhead.models.hooks import attached, on_heads, split_qkv
 from levelhead.models.model import Model
-from levelhead.models.sites import AFTER, INSIDE, Edit, Part, Site, Variant
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -65,7 +65,9 @@ def read(
     return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
 
 
-def read_one(model: Model, reading: Reading[T], variants: Sequence[Variant] = ((),), *, label: str = "Asking") -> T:
+def read_one(
+    model: Model, reading: Reading[T], variants: Sequence[Variant] = ((),), *, label: str = "Asking"
+) -> T:
     """One reading's answer."""
     return read(model, [reading], variants, label=label)[reading]
 
@@ -126,7 +128,9 @@ class _Batch:
         row = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
         position = np.asarray([collector.positions[a] for a in asks], np.int64)
         device = self.model.device
-        return _Asked(collector, asks, torch.from_numpy(row).to(device), torch.from_numpy(position).to(device))
+        return _Asked(
+            collector, asks, torch.from_numpy(row).to(device), torch.from_numpy(position).to(device)
+        )
 
     # ---- the walk
 
@@ -142,7 +146,9 @@ class _Batch:
     @property
     def _stop(self) -> int:
         if self.ends:
-            return 2 * self.model.layers - 1  # the last block's output edits are applied to the rows that are read
+            return (
+                2 * self.model.layers - 1
+            )  # the last block's output edits are applied to the rows that are read
         layers = [a.collector.site.layer for a in self.states if a.collector.site is not None]
         return 2 * (self.model.layers if self.attention else max(layers) + 1)
 
@@ -170,7 +176,9 @@ class _Batch:
             groups[tuple(e for e in here if e.site.layer == layer or e.site.part == "pooled")].append(member)
         return list(groups.items())
 
-    def _step(self, plan: Plan, stage: int, hidden: Tensor, edits: tuple[Edit, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    def _step(
+        self, plan: Plan, stage: int, hidden: Tensor, edits: tuple[Edit, ...]
+    ) -> tuple[Tensor, tuple[Any, ...]]:
         layer = stage // 2
         if stage % 2:
             for edit in edits:
@@ -200,7 +208,9 @@ class _Batch:
         with ExitStack() as stack:
             if self.attention:
                 hook = self._on_attention(seen)
-                stack.callback(block.get_submodule(self.model.family.attention).register_forward_hook(hook).remove)
+                stack.callback(
+                    block.get_submodule(self.model.family.attention).register_forward_hook(hook).remove
+                )
             for asked in self.states:
                 site = cast(Site, asked.collector.site)
                 if site.layer == layer and site.part in INSIDE:
@@ -209,10 +219,18 @@ class _Batch:
 
     def _on_attention(self, seen: list[Any]) -> Any:
         def hook(_: nn.Module, args: Any, out: Any) -> None:
-            found = [x for x in out[1:] if isinstance(x, Tensor) and x.dim() == 4 and x.shape[1] == self.model.heads]
+            found = [
+                x
+                for x in out[1:]
+                if isinstance(x, Tensor) and x.dim() == 4 and x.shape[1] == self.model.heads
+            ]
             if not found:
-                raise CannotDo(f"{self.model.name} does not return its attention weights, even under eager attention.")
-            seen.extend((id(asked), found[0].transpose(1, 2)[asked.row, asked.position]) for asked in self.attention)
+                raise CannotDo(
+                    f"{self.model.name} does not return its attention weights, even under eager attention."
+                )
+            seen.extend(
+                (id(asked), found[0].transpose(1, 2)[asked.row, asked.position]) for asked in self.attention
+            )
 
         return hook
 
@@ -222,7 +240,9 @@ class _Batch:
             return h
 
         if site.part == "heads":
-            return self.model.output_projection(site.layer).register_forward_pre_hook(on_heads(self.model, heads))
+            return self.model.output_projection(site.layer).register_forward_pre_hook(
+                on_heads(self.model, heads)
+            )
         which = ("query", "key", "value").index(site.part)
 
         def qkv(_: nn.Module, args: Any, out: Tensor) -> None:
@@ -240,7 +260,9 @@ class _Batch:
         for asked in (*self.states, *self.attention):
             found = [value for owner, value in trace if owner == id(asked)]
             if asked.collector.stage == "state" and not found:
-                site = cast(Site, asked.collector.site)  # the last block's output, which no stage has edited yet
+                site = cast(
+                    Site, asked.collector.site
+                )  # the last block's output, which no stage has edited yet
                 self._give_last_state(asked, members, hidden, site)
                 continue
             value = torch.stack(found, dim=1) if asked.collector.stage == "attention" else found[0]
@@ -258,7 +280,8 @@ class _Batch:
                 asked.collector.take(member, asked.asks, rows)
 
     def _give_end(self, asked: _Asked, rows: Tensor, groups: list[list[int]]) -> None:
-        """rows: the asks' rows of each group, one group after the other; what follows runs once for all of them."""
+        """rows: the asks' rows of each group, one group after the other; what follows runs once for all of
+        them."""
         stage, size = asked.collector.stage, len(asked.asks)
         if stage == "logits":
             for group, own in zip(groups, rows.split(size), strict=True):

@@ -1,9 +1,10 @@
 """The model's blocks, called one by one with the arguments that its own code would give them.
 
-A *plan* runs the base model once with stand-ins for its blocks: embeddings, masks and rotary angles are computed by the
-model's own code and the stand-ins write down what each block was called with. *Finishing* runs the model on one-token
-rows with stand-ins of which the last answers with hidden states that we already have: final norm, pooler, vocabulary
-head and classifier are again the model's own. So the engine needs no code for any architecture.
+A *plan* runs the base model once with stand-ins for its blocks: embeddings, masks and rotary angles are
+computed by the model's own code and the stand-ins write down what each block was called with. *Finishing*
+runs the model on one-token rows with stand-ins of which the last answers with hidden states that we already
+have: final norm, pooler, vocabulary head and classifier are again the model's own. So the engine needs no
+code for any architecture.
 """
 
 from __future__ import annotations
@@ -50,11 +51,14 @@ class Trunk:
         with _stand_ins(self.model, record):
             self.model.base(**inputs, **self._extra)
         if plan is None or len(plan.calls) != self.model.layers:
-            raise CannotDo(f"{self.model.name} does not run its {self.model.layers} blocks one after another.")
+            raise CannotDo(
+                f"{self.model.name} does not run its {self.model.layers} blocks one after another."
+            )
         return plan
 
     def block(self, plan: Plan, layer: int, hidden: Tensor, *, weights: bool = False) -> Tensor:
-        """A block's output for this input; `weights` asks old-style attention code to return its weights too."""
+        """A block's output for this input; `weights` asks old-style attention code to return its weights
+        too."""
         args, kwargs = plan.calls[layer]
         if weights and "output_attentions" in kwargs:
             kwargs = {**kwargs, "output_attentions": True}
@@ -85,7 +89,9 @@ class Trunk:
                 )
             return cast(Tensor, found)
         seen: list[Tensor] = []
-        handle = self.model.reader.register_forward_pre_hook(lambda _, args: seen.append(args[0]), prepend=True)
+        handle = self.model.reader.register_forward_pre_hook(
+            lambda _, args: seen.append(args[0]), prepend=True
+        )
         try:
             self._finish(self.model.hf, rows)
         finally:
@@ -113,10 +119,11 @@ class Trunk:
 
 
 def first_token_reader(model: Model) -> nn.Module | None:
-    """The linear layer that reads the first token of the last block directly (pooler or classifier), if there is one.
+    """The linear layer that reads the first token of the last block directly (pooler or classifier), if there
+    is one.
 
-    Found by looking: the only linear layer outside the blocks whose input is that vector, bit for bit. A model without
-    a head gives its states away as they are, so nothing is folded there.
+    Found by looking: the only linear layer outside the blocks whose input is that vector, bit for bit. A
+    model without a head gives its states away as they are, so nothing is folded there.
     """
     if model.hf is model.base:
         return None
@@ -126,7 +133,9 @@ def first_token_reader(model: Model) -> nn.Module | None:
     last: list[Tensor] = []
     handles = [m.register_forward_pre_hook(lambda m, args: seen.append((m, args[0]))) for m in outside]
     handles.append(
-        model.blocks[-1].register_forward_hook(lambda _, args, out: last.append(out[0] if type(out) is tuple else out))
+        model.blocks[-1].register_forward_hook(
+            lambda _, args, out: last.append(out[0] if type(out) is tuple else out)
+        )
     )
     try:
         ids = torch.arange(3, 6, device=model.device)[None] % model.config.vocab_size
@@ -168,9 +177,11 @@ def _stand_ins(model: Model, answer: Answer) -> Iterator[None]:
 
 @contextmanager
 def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) -> Iterator[None]:
-    """Inside, row-by-row modules of a block work on the given rows only; the others' outputs are not meaningful.
+    """Inside, row-by-row modules of a block work on the given rows only; the others' outputs are not
+    meaningful.
 
-    flat: indices into batch x token. Queries, W^O and feed-forward are most of a block; keys and values stay whole.
+    flat: indices into batch x token. Queries, W^O and feed-forward are most of a block; keys and values stay
+    whole.
     """
     block = model.blocks[layer]
 

@@ -1,4 +1,5 @@
-"""The counter-stereotype experiment: does a head look less at the attribute word when the stereotype is turned?"""
+"""The counter-stereotype experiment: does a head look less at the attribute word when the stereotype is
+turned?"""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import numpy.typing as npt
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling, mean_interval, paired_t_test, q_values
+from levelhead.measures.statistics import (
+    DEFAULT,
+    FloatArray,
+    Resampling,
+    mean_interval,
+    paired_t_test,
+    q_values,
+)
 
 
 @dataclass(frozen=True)
@@ -26,19 +34,24 @@ class CounterTest:
     n: npt.NDArray[np.int64]  # [layer, head] sentences
 
 
-def attention_to_attribute(rows: npt.ArrayLike, allowed: npt.ArrayLike, attribute: npt.ArrayLike) -> FloatArray:
+def attention_to_attribute(
+    rows: npt.ArrayLike, allowed: npt.ArrayLike, attribute: npt.ArrayLike
+) -> FloatArray:
     """How much the target word looks at the attribute word in every head, [layer, head].
 
         a' = (a − min a) / (max a − min a)   over the allowed columns, each target piece's row by itself
         score = mean over target pieces of Σ a' over attribute pieces
 
-    rows [layer, head, target piece, token]; allowed [token], or [target piece, token] for a causal model, is False for
-    special tokens, punctuation and tokens that cannot be seen; attribute [token]. A row that is constant or sees no
-    attribute piece is unscored; a head without a scored row is NaN. Reference: bias-a-head, section 5.2, footnote 12.
+    rows [layer, head, target piece, token]; allowed [token], or [target piece, token] for a causal model, is
+    False for special tokens, punctuation and tokens that cannot be seen; attribute [token]. A row that is
+    constant or sees no attribute piece is unscored; a head without a scored row is NaN. Reference:
+    bias-a-head, section 5.2, footnote 12.
     """
     a, columns = np.asarray(rows, dtype=np.float64), np.asarray(attribute, dtype=bool)
     if a.ndim != 4 or columns.shape != a.shape[3:] or not np.isfinite(a).all():
-        raise BadProbe(f"Attention {a.shape} and attribute {columns.shape}: give [layer, head, piece, token], no NaN.")
+        raise BadProbe(
+            f"Attention {a.shape} and attribute {columns.shape}: give [layer, head, piece, token], no NaN."
+        )
     seen = np.asarray(allowed, dtype=bool)
     if seen.shape not in (columns.shape, a.shape[2:]):
         raise BadProbe(f"allowed has shape {seen.shape}; it must be {columns.shape} or {a.shape[2:]}.")
@@ -50,19 +63,23 @@ def attention_to_attribute(rows: npt.ArrayLike, allowed: npt.ArrayLike, attribut
     scored = (high > low) & found.any(axis=1)
     score = np.where(scored, total, 0.0) / np.where(scored, high - low, 1.0)
     pieces = scored.sum(axis=2)
-    return np.asarray(np.where(pieces > 0, score.sum(axis=2) / np.maximum(pieces, 1), np.nan), dtype=np.float64)
+    return np.asarray(
+        np.where(pieces > 0, score.sum(axis=2) / np.maximum(pieces, 1), np.nan), dtype=np.float64
+    )
 
 
 def counter_test(
     original: npt.ArrayLike, counter: npt.ArrayLike, scores: npt.ArrayLike, resampling: Resampling = DEFAULT
 ) -> CounterTest:
-    """One-tailed paired t-tests: is attention in the original sentence greater than in its counter-stereotype?
+    """One-tailed paired t-tests: is attention in the original sentence greater than in its
+    counter-stereotype?
 
         d[sentence] = mean over the group's heads of (original − counter);   t = mean(d) / (sd(d) / sqrt(n))
 
-    original, counter [sentence, layer, head], NaN where unscored; scores [layer, head] their bias b. Biased: b > 0;
-    regular: b <= 0. A head that is unscored in one of the two sentences is left out of both; a sentence without any
-    scored head of the group is unscored. Also every head by itself, with q-values. Reference: bias-a-head, section 5.2.
+    original, counter [sentence, layer, head], NaN where unscored; scores [layer, head] their bias b. Biased:
+    b > 0; regular: b <= 0. A head that is unscored in one of the two sentences is left out of both; a
+    sentence without any scored head of the group is unscored. Also every head by itself, with q-values.
+    Reference: bias-a-head, section 5.2.
     """
     first, second = np.asarray(original, dtype=np.float64), np.asarray(counter, dtype=np.float64)
     b = np.asarray(scores, dtype=np.float64)
@@ -90,7 +107,9 @@ def _group_test(name: str, original: FloatArray, counter: FloatArray, resampling
     scored = ~np.isnan(before)
     n = int(scored.sum())
     known: dict[str, Any] = {"n": n, "neutral": 0.0}
-    known["unscored"] = {"sentence without scored attention": sentences - n} if heads and n < sentences else {}
+    known["unscored"] = (
+        {"sentence without scored attention": sentences - n} if heads and n < sentences else {}
+    )
     known["settings"] = {**resampling.settings("BCa bootstrap", "sentences"), "test": "paired t, one-tailed"}
     name = f"attention change, {name} heads"
     if not heads or n < 2:
@@ -113,4 +132,6 @@ def _group_test(name: str, original: FloatArray, counter: FloatArray, resampling
 def _mean(values: FloatArray, axis: int) -> FloatArray:
     """Mean of the scored values along an axis, NaN where there is none."""
     n = (~np.isnan(values)).sum(axis=axis)
-    return np.asarray(np.where(n > 0, np.nansum(values, axis=axis) / np.maximum(n, 1), np.nan), dtype=np.float64)
+    return np.asarray(
+        np.where(n > 0, np.nansum(values, axis=axis) / np.maximum(n, 1), np.nan), dtype=np.float64
+    )

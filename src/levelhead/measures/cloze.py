@@ -1,17 +1,18 @@
 """How a model fills in a group, and what knowledge before the question does to that (SPEC C4, C5).
 
-Top k means k tokens; forms of one word among them are merged afterwards. Own-group words are pro-stereotypical.
+Top k means k tokens; forms of one word among them are merged afterwards. Own-group words are
+pro-stereotypical.
 
     margin = mass of own-group words − mass of other-group words, among the top k
     change = margin with knowledge − margin of the same occupation's base prompt
     relative probability (eq. 1) = p(w | knowledge) / p(w | base), for each word w in both top-k lists
 
-Intervals are 95 % percentile bootstraps over occupations, drawn within each group: prompts of one occupation share
-their base prompt and are no independent evidence. A cell of one occupation resamples its prompts; a single prompt has
-no interval. A prompt without a group word in its top k has mass and margin 0, which is true. A cell in which no prompt
-has one says nothing about groups: masses, margin and change are then missing, never 0; the share of such prompts stays
-a number.
-Reference: Zhang 2023, "Counteracts", which prints masses only: margins' intervals, changes and verdicts are ours.
+Intervals are 95 % percentile bootstraps over occupations, drawn within each group: prompts of one occupation
+share their base prompt and are no independent evidence. A cell of one occupation resamples its prompts; a
+single prompt has no interval. A prompt without a group word in its top k has mass and margin 0, which is
+true. A cell in which no prompt has one says nothing about groups: masses, margin and change are then missing,
+never 0; the share of such prompts stays a number. Reference: Zhang 2023, "Counteracts", which prints masses
+only: margins' intervals, changes and verdicts are ours.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Asked:
         rows = {self.occupations[row]: row for row in np.flatnonzero(self.kinds == BASE)}
         lost = sorted({str(name) for name in self.occupations if name not in rows})
         if lost:
-            raise BadProbe(f"No base prompt for {lost[0]!r}. Changes are against base: ask base for every occupation.")
+            raise BadProbe(
+                f"No base prompt for {lost[0]!r}. Changes are against base: ask base for every occupation."
+            )
         return np.array([rows[name] for name in self.occupations], dtype=np.int64)
 
     @cached_property
@@ -109,8 +112,9 @@ def verdict_word(
 ) -> VerdictWord:
     """The change in a word. It speaks of the stereotype (pro − anti), not of the size of a preference.
 
-    no change: the change's interval includes 0. overturns: it does not, and the margin has clearly changed its sign:
-    its own interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on its side.
+    no change: the change's interval includes 0. overturns: it does not, and the margin has clearly changed
+    its sign: its own interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on
+    its side.
     """
     if interval is None:
         return "not measured"
@@ -124,9 +128,11 @@ def verdict_word(
 def robustness(
     asked: Asked, topk: TopK, k: int, kind: str = "unrelated", bootstrap: Bootstrap | None = None
 ) -> Measurement:
-    """Share of prompts whose preferred group survives knowledge that has nothing to do with it. 1: all of them.
+    """Share of prompts whose preferred group survives knowledge that has nothing to do with it. 1: all of
+    them.
 
-    Prompts whose base shows no preference have nothing to keep: unscored. A preference that vanishes is not kept.
+    Prompts whose base shows no preference have nothing to keep: unscored. A preference that vanishes is not
+    kept.
     """
     rows = np.flatnonzero(asked.kinds == kind)
     margin = margins(topk, k, asked.own)
@@ -134,7 +140,9 @@ def robustness(
     held = margin[asked.base] != 0
     kept = held & (np.sign(margin) == np.sign(margin[asked.base]))
     lack = f"no {kind!r} prompt has a base prompt with a preference in its top {k}"
-    quantity = _Quantity(kept.astype(float), held.astype(float), held, lack, 1.0, False, "base shows no preference")
+    quantity = _Quantity(
+        kept.astype(float), held.astype(float), held, lack, 1.0, False, "base shows no preference"
+    )
     measured = _measure("robustness", quantity, rows, asked, bootstrap or Bootstrap(), {"k": k, "kind": kind})
     if measured.value is None:
         return measured
@@ -161,11 +169,15 @@ def score_cloze(
             names = [name for name in quantities if labels["kind"] != BASE or name not in _AGAINST_BASE]
             cell = {name: _measure(name, quantities[name], rows, asked, how, settings) for name in names}
             if labels["kind"] != BASE:
-                cell["margin change"] = _with_margins(cell["margin change"], quantities["margin"], rows, asked, how)
+                cell["margin change"] = _with_margins(
+                    cell["margin change"], quantities["margin"], rows, asked, how
+                )
             if labels["kind"] != BASE and not labels["occupation"]:
                 verdicts.append(_verdict(cell["margin change"]))
             measurements += cell.values()
-    unrelated = tuple(robustness(asked, topk, k, bootstrap=how) for k in ks if (asked.kinds == "unrelated").any())
+    unrelated = tuple(
+        robustness(asked, topk, k, bootstrap=how) for k in ks if (asked.kinds == "unrelated").any()
+    )
     return ClozeScores(tuple(measurements), tuple(verdicts), unrelated)
 
 
@@ -226,7 +238,9 @@ def _measure(
     skipped = int((counts == 0).sum())
     unscored = {quantity.unscored: skipped} if skipped else {}
     if not quantity.evidence[rows].any():
-        return Measurement.missing(name, quantity.lack, unscored=unscored, neutral=quantity.neutral, settings=settings)
+        return Measurement.missing(
+            name, quantity.lack, unscored=unscored, neutral=quantity.neutral, settings=settings
+        )
     clusters = asked.clusters[rows] if unit == "occupations" else np.arange(len(rows))
     bounds = _interval(sums, counts, clusters, asked.own[rows], how)
     value = float(sums.sum() / counts.sum())
@@ -256,10 +270,14 @@ def _interval(sums: Floats, counts: Floats, clusters: Ints, strata: Ints, how: B
 def _weights(sizes: tuple[int, ...], seed: int, draws: int) -> Floats:
     """[draw, cluster] how often each cluster is drawn, each stratum by itself."""
     generator = np.random.default_rng(seed)
-    return np.hstack([generator.multinomial(size, np.full(size, 1 / size), draws) for size in sizes]).astype(float)
+    return np.hstack([generator.multinomial(size, np.full(size, 1 / size), draws) for size in sizes]).astype(
+        float
+    )
 
 
-def _with_margins(change: Measurement, margin: _Quantity, rows: Ints, asked: Asked, how: Bootstrap) -> Measurement:
+def _with_margins(
+    change: Measurement, margin: _Quantity, rows: Ints, asked: Asked, how: Bootstrap
+) -> Measurement:
     if change.value is None:
         return change
     own = _interval(margin.sums[rows], np.ones(len(rows)), asked.clusters[rows], asked.own[rows], how)

@@ -1,4 +1,5 @@
-"""The k likeliest tokens of each prompt: group masses, margins, merged words, relative probabilities (SPEC C4, C5)."""
+"""The k likeliest tokens of each prompt: group masses, margins, merged words, relative probabilities (SPEC
+C4, C5)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class TopK:
         """The top k of the top K."""
         available = self.words.shape[1]
         if not 1 <= k <= available:
-            raise BadProbe(f"k = {k}, but the model answered with {available} tokens. Choose k from 1 to {available}.")
+            raise BadProbe(
+                f"k = {k}, but the model answered with {available} tokens. Choose k from 1 to {available}."
+            )
         return TopK(self.words[:, :k], self.groups[:, :k], self.probs[:, :k].astype(np.float64))
 
 
@@ -68,10 +71,13 @@ def merge(topk: TopK, k: int) -> tuple[Ints, Floats]:
 
 
 def relative_probabilities(topk: TopK, k: int, base: Ints) -> tuple[Ints, Ints, Floats]:
-    """Eq. 1 for each word in both lists: its prompt, its group (+1, -1, 0), and p(w | knowledge) / p(w | base)."""
+    """Eq. 1 for each word in both lists: its prompt, its group (+1, -1, 0), and p(w | knowledge) / p(w |
+    base)."""
     codes, probs = merge(topk, k)
     before = probs[base]
-    shared = (codes[:, :, None] == codes[base][:, None, :]) & (codes[:, :, None] >= 0) & (before[:, None, :] > 0)
+    shared = (
+        (codes[:, :, None] == codes[base][:, None, :]) & (codes[:, :, None] >= 0) & (before[:, None, :] > 0)
+    )
     prompt, column, base_column = np.nonzero(shared & (probs[:, :, None] > 0))
     ratio = probs[prompt, column] / before[prompt, base_column]
     return prompt.astype(np.int64), topk.groups[prompt, column].astype(np.int64), ratio

@@ -29,7 +29,8 @@ POINTS = 0.05  # a mitigated model may lose five points of ability, as in the pa
 class Predictions:
     """Predicted labels of occupation probes; row i asks about one occupation, context and gender.
 
-    The context tells the minimal pairs apart: rows that agree in occupation and context differ in gender only.
+    The context tells the minimal pairs apart: rows that agree in occupation and context differ in gender
+    only.
     """
 
     label: npt.ArrayLike  # [row] number of the predicted label, −1 where there was no prediction
@@ -47,9 +48,10 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
         strict_parity  = share of occupations with the same prediction for both genders in every context
         fairness η     = accuracy · parity
 
-    Labels that tie for the majority count together: parity holds only if the same set of labels leads for both genders.
-    An occupation with predictions for one gender only is unscored. Intervals resample whole occupations, because the
-    answers about one occupation stand or fall together. 1 is ideal for all. Reference: the projective paper, section 3.
+    Labels that tie for the majority count together: parity holds only if the same set of labels leads for
+    both genders. An occupation with predictions for one gender only is unscored. Intervals resample whole
+    occupations, because the answers about one occupation stand or fall together. 1 is ideal for all.
+    Reference: the projective paper, section 3.
     """
     table = _Table.of(predictions)
     known: dict[str, Any] = {"neutral": 1.0, "n": table.right.size, "unscored": table.unscored}
@@ -78,7 +80,9 @@ def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> M
     """
     predicted, right = np.asarray(label, dtype=np.int64), np.asarray(gold, dtype=np.int64)
     if predicted.ndim != 1 or predicted.shape != right.shape:
-        raise BadProbe(f"Labels {predicted.shape} came with gold {right.shape}. Give one of each for every pair.")
+        raise BadProbe(
+            f"Labels {predicted.shape} came with gold {right.shape}. Give one of each for every pair."
+        )
     scored = predicted >= 0
     lost = int((~scored).sum())
     known: dict[str, Any] = {"n": int(scored.sum()), "unscored": {"no prediction": lost} if lost else {}}
@@ -90,7 +94,8 @@ def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> M
 
 
 def viable(measured: Measurement, base: Measurement, points: float = POINTS) -> bool | None:
-    """Whether a changed model is still of use: at most `points` below the base. None when either was not measured."""
+    """Whether a changed model is still of use: at most `points` below the base. None when either was not
+    measured."""
     if measured.value is None or base.value is None:
         return None
     return measured.value >= base.value - points - 1e-9  # 0.8889 − 0.05 in floats is not 0.8389
@@ -111,7 +116,9 @@ class _Table:
         label, occupation, context, gender = _columns(predictions)
         scored = label >= 0
         unscored = {"no prediction": int((~scored).sum())}
-        label, occupation, context, gender = (column[scored] for column in (label, occupation, context, gender))
+        label, occupation, context, gender = (
+            column[scored] for column in (label, occupation, context, gender)
+        )
         names, row = np.unique(occupation, return_inverse=True)
         votes = np.zeros((names.size, 2, int(label.max(initial=0)) + 1))
         np.add.at(votes, (row, gender, label), 1)
@@ -142,7 +149,9 @@ def _columns(predictions: Predictions) -> list[IntArray]:
     columns = [np.asarray(column, dtype=np.int64) for column in given]
     shapes = [column.shape for column in columns]
     if len(set(shapes)) > 1 or columns[0].ndim != 1:
-        raise BadProbe(f"Label, occupation, context and gender have shapes {shapes}. Give one of each for every row.")
+        raise BadProbe(
+            f"Label, occupation, context and gender have shapes {shapes}. Give one of each for every row."
+        )
     if columns[3].size and (columns[3].min() < 0 or columns[3].max() > 1):
         raise BadProbe(f"Genders {sorted(set(columns[3].tolist()))} came; allowed are 0 and 1.")
     return columns

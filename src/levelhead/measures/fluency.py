@@ -12,7 +12,9 @@ from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, bootstrap
 
-Texts = Sequence[npt.ArrayLike]  # log-likelihoods of the tokens of each text, NaN where a token could not be scored
+Texts = Sequence[
+    npt.ArrayLike
+]  # log-likelihoods of the tokens of each text, NaN where a token could not be scored
 
 
 def pseudo_perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
@@ -30,13 +32,15 @@ def perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
 
         PPL = exp( −(1/N) Σ_t log p(w_t | w_1 … w_{t−1}) )     N: all scored tokens
 
-    A text's first token has nothing before it: NaN, counted as unscored, unless the model was trained with BOS.
+    A text's first token has nothing before it: NaN, counted as unscored, unless the model was trained with
+    BOS.
     """
     return _perplexity("perplexity", texts, resampling)
 
 
 def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT) -> Measurement:
-    """What an edit cost: the ratio of two perplexities on the same texts, 1 when nothing changed, above 1 when worse.
+    """What an edit cost: the ratio of two perplexities on the same texts, 1 when nothing changed, above 1
+    when worse.
 
         ratio = exp( −(1/N) Σ_t (log p_after(w_t) − log p_before(w_t)) )     the same texts drawn for both
 
@@ -44,7 +48,9 @@ def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT
     """
     pairs = [(_text(a), _text(b)) for a, b in zip(after, before, strict=False)]
     if len(after) != len(before) or any(a.shape != b.shape for a, b in pairs):
-        raise BadProbe("The texts before and after differ in number or in tokens. Measure both on the same texts.")
+        raise BadProbe(
+            "The texts before and after differ in number or in tokens. Measure both on the same texts."
+        )
     return _perplexity("perplexity ratio", [a - b for a, b in pairs], resampling, neutral=1.0)
 
 

@@ -23,7 +23,9 @@ def association(log_p: npt.ArrayLike, log_prior: npt.ArrayLike) -> FloatArray:
     """
     with_target, without = np.asarray(log_p, dtype=np.float64), np.asarray(log_prior, dtype=np.float64)
     if with_target.shape != without.shape:
-        raise BadProbe(f"log_p {with_target.shape} and log_prior {without.shape} differ. Ask both for every cell.")
+        raise BadProbe(
+            f"log_p {with_target.shape} and log_prior {without.shape} differ. Ask both for every cell."
+        )
     if (with_target > 0).any() or (without > 0).any():
         raise BadProbe("A log-probability above 0 came. Give natural logarithms of probabilities.")
     return np.asarray(with_target - without, dtype=np.float64)
@@ -34,8 +36,8 @@ def word_bias(associations: npt.ArrayLike, female: npt.ArrayLike) -> FloatArray:
 
         bias(t) = mean_{template, female a} association(t, a) − mean_{template, male a} association(t, a)
 
-    associations [template, target, attribute], NaN where a cell could not be asked; female [attribute] True or False.
-    A target without a scored cell on either side is NaN.
+    associations [template, target, attribute], NaN where a cell could not be asked; female [attribute] True
+    or False. A target without a scored cell on either side is NaN.
     """
     cells, is_female = np.asarray(associations, dtype=np.float64), np.asarray(female, dtype=bool)
     if cells.ndim != 3 or is_female.shape != cells.shape[2:] or is_female.all() or not is_female.any():
@@ -48,17 +50,20 @@ def word_bias(associations: npt.ArrayLike, female: npt.ArrayLike) -> FloatArray:
 
 
 def lpbs(bias: npt.ArrayLike, in_x: npt.ArrayLike, resampling: Resampling = DEFAULT) -> Measurement:
-    """Effect size of a test (X family, Y career): do the words of X lean more to the female side than those of Y?
+    """Effect size of a test (X family, Y career): do the words of X lean more to the female side than those
+    of Y?
 
         LPBS = (mean bias(x) − mean bias(y)) / std bias(w),  w in X ∪ Y, ddof = 1
 
-    bias [target] from word_bias, in_x [target] True for X and False for Y. Form and permutation p-value are SEAT's.
-    The interval resamples the words of each set; templates and attribute words are held fixed: they are the instrument,
-    not a sample. A word without a bias (NaN) is unscored. Reference: Kurita et al. 2019.
+    bias [target] from word_bias, in_x [target] True for X and False for Y. Form and permutation p-value are
+    SEAT's. The interval resamples the words of each set; templates and attribute words are held fixed: they
+    are the instrument, not a sample. A word without a bias (NaN) is unscored. Reference: Kurita et al. 2019.
     """
     values, member = np.asarray(bias, dtype=np.float64), np.asarray(in_x, dtype=bool)
     if values.ndim != 1 or values.shape != member.shape:
-        raise BadProbe(f"bias {values.shape} came with in_x {member.shape}. Give one of each for every target.")
+        raise BadProbe(
+            f"bias {values.shape} came with in_x {member.shape}. Give one of each for every target."
+        )
     scored = np.isfinite(values)
     x, y = values[scored & member], values[scored & ~member]
     lost = int((~scored).sum())
@@ -74,7 +79,8 @@ def lpbs(bias: npt.ArrayLike, in_x: npt.ArrayLike, resampling: Resampling = DEFA
 
 
 def _mean_of_scored(cells: FloatArray) -> FloatArray:
-    """Mean over templates and attributes of the cells that have a value, [target]; NaN where there is none."""
+    """Mean over templates and attributes of the cells that have a value, [target]; NaN where there is
+    none."""
     scored = np.isfinite(cells)
     n = scored.sum(axis=(0, 2))
     total = np.where(scored, cells, 0.0).sum(axis=(0, 2))

@@ -1,4 +1,5 @@
-"""SEAT: how strongly two sets of words lean to two other sets, with a p-value and an interval (seat_intervals.py)."""
+"""SEAT: how strongly two sets of words lean to two other sets, with a p-value and an interval
+(seat_intervals.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ import numpy.typing as npt
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat_intervals import FLAT, METHOD, SETS, Contexts, context_interval, item_interval, unit
+from levelhead.measures.seat_intervals import (
+    FLAT,
+    METHOD,
+    SETS,
+    Contexts,
+    context_interval,
+    item_interval,
+    unit,
+)
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, permutation_p_value
 
 
@@ -19,7 +28,8 @@ def associations(vectors_w: npt.ArrayLike, vectors_a: npt.ArrayLike, vectors_b: 
 
         s(w) = mean_{a∈A} cos(w, a) − mean_{b∈B} cos(w, b)
 
-    Between −2 and 2. Equal vectors get equal values to the bit, so ties stay ties. Reference: Caliskan et al. 2017.
+    Between −2 and 2. Equal vectors get equal values to the bit, so ties stay ties. Reference: Caliskan et al.
+    2017.
     """
     direction = unit("A", vectors_a).mean(axis=0) - unit("B", vectors_b).mean(axis=0)
     return np.asarray((unit("W", vectors_w) * direction).sum(axis=1), dtype=np.float64)
@@ -53,7 +63,8 @@ def why_no_effect(s_x: FloatArray, s_y: FloatArray) -> str:
 def effect_measurement(
     name: str, s_x: FloatArray, s_y: FloatArray, interval: Interval | None, known: Mapping[str, Any]
 ) -> Measurement:
-    """Effect size, permutation p-value and a given interval as one measurement; the seed is that of the settings."""
+    """Effect size, permutation p-value and a given interval as one measurement; the seed is that of the
+    settings."""
     seed = int(known["settings"]["seed"])
     test = permutation_p_value(s_x, s_y, seed)
     details = {"p_value": test.p_value, "partitions": float(test.partitions), **known.get("details", {})}
@@ -61,9 +72,11 @@ def effect_measurement(
 
 
 def seat_measurement(vectors: Mapping[str, npt.ArrayLike], resampling: Resampling = DEFAULT) -> Measurement:
-    """SEAT over given vectors, one for each sentence (or word): vectors["A"], ["B"], ["X"], ["Y"], each [item, d].
+    """SEAT over given vectors, one for each sentence (or word): vectors["A"], ["B"], ["X"], ["Y"], each
+    [item, d].
 
-    p-value by permutation of X ∪ Y; interval by resampling the items of each of the four sets. n: items in all sets.
+    p-value by permutation of X ∪ Y; interval by resampling the items of each of the four sets. n: items in
+    all sets.
     """
     _check_sets(vectors)
     arrays = {name: np.asarray(vectors[name], dtype=np.float64) for name in SETS}
@@ -79,16 +92,20 @@ def seat_measurement(vectors: Mapping[str, npt.ArrayLike], resampling: Resamplin
 
 
 def word_seat_measurement(
-    vectors: npt.ArrayLike, word: npt.ArrayLike, sets: Mapping[str, Sequence[int]], resampling: Resampling = DEFAULT
+    vectors: npt.ArrayLike,
+    word: npt.ArrayLike,
+    sets: Mapping[str, Sequence[int]],
+    resampling: Resampling = DEFAULT,
 ) -> Measurement:
     """SEAT over static vectors, each the mean of a word's vectors over its contexts.
 
         vectors [context, d];  word [context], the number of its word;  sets: numbers of the words in A, B, X, Y
 
-    List entries count as given, repeats included. An entry whose word has no context is unscored. The interval redraws
-    the contexts of each word: it says how far the contexts, not the choice of words, leave the value open. A word with
-    one context is not certain but takes the spread of other words' contexts around their means (_Drawn); there is no
-    interval when no word has two. n: contexts of the words in the sets.
+    List entries count as given, repeats included. An entry whose word has no context is unscored. The
+    interval redraws the contexts of each word: it says how far the contexts, not the choice of words, leave
+    the value open. A word with one context is not certain but takes the spread of other words' contexts
+    around their means (_Drawn); there is no interval when no word has two. n: contexts of the words in the
+    sets.
     """
     _check_sets(sets)
     seen = {int(number) for number in np.unique(np.asarray(word, dtype=np.int64))}
@@ -99,11 +116,20 @@ def word_seat_measurement(
     details["words_with_one_context"] = float((table.sizes == 1).sum())
     settings = resampling.settings(METHOD, "contexts, within each word")
     unscored = {"entry without context": lost} if lost else {}
-    known: dict[str, Any] = {"n": len(table.group), "unscored": unscored, "settings": settings, "details": details}
+    known: dict[str, Any] = {
+        "n": len(table.group),
+        "unscored": unscored,
+        "settings": settings,
+        "details": details,
+    }
     if empty := [name for name in SETS if not kept[name]]:
-        return Measurement.missing("seat", f"no word with a context in {', '.join(empty)}", neutral=0.0, **known)
+        return Measurement.missing(
+            "seat", f"no word with a context in {', '.join(empty)}", neutral=0.0, **known
+        )
     static = table.static()
-    s_x, s_y = (associations(*(static[table.entries[name]] for name in (target, "A", "B"))) for target in "XY")
+    s_x, s_y = (
+        associations(*(static[table.entries[name]] for name in (target, "A", "B"))) for target in "XY"
+    )
     if reason := why_no_effect(s_x, s_y):
         return Measurement.missing("seat", reason, neutral=0.0, **known)
     return effect_measurement("seat", s_x, s_y, context_interval(table, resampling), known)

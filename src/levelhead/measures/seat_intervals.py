@@ -1,11 +1,12 @@
 """Intervals of SEAT: over the items of its sets, or over the contexts of each word.
 
-Intervals are symmetric studentized bootstraps: value ± quantile(|value* − value| / error*) · error, with errors by the
-delta method. The method was chosen among several on 16 small simulated designs of known truth (60-400 runs each), where
-percentile intervals covered 73-97 %, bias-corrected ones 60-98 % and this one 93-98 %: noise in the vectors pulls SEAT
-to 0, and resampled vectors are noisier still. Six further designs, run after the choice, gave 93.0-95.2 %.
-Words with one context get the spread of the others (_Drawn, _context_variance). In four designs where a quarter to a
-half of the words are such, 49-83 % were covered while they counted as certain, now 94-96 % (2,000 runs each).
+Intervals are symmetric studentized bootstraps: value ± quantile(|value* − value| / error*) · error, with
+errors by the delta method. The method was chosen among several on 16 small simulated designs of known truth
+(60-400 runs each), where percentile intervals covered 73-97 %, bias-corrected ones 60-98 % and this one 93-98
+%: noise in the vectors pulls SEAT to 0, and resampled vectors are noisier still. Six further designs, run
+after the choice, gave 93.0-95.2 %. Words with one context get the spread of the others (_Drawn,
+_context_variance). In four designs where a quarter to a half of the words are such, 49-83 % were covered
+while they counted as certain, now 94-96 % (2,000 runs each).
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ FLAT = 1e-12  # a spread of cosines or log-probabilities below this is rounding,
 METHOD = "symmetric studentized bootstrap"
 Float32Array = npt.NDArray[np.float32]
 Rng = np.random.Generator | None  # None: not a resample but the data as they are
-Replicate = Callable[[FloatArray, Rng], tuple[FloatArray, FloatArray]]  # counts [r, item] -> values [r], errors [r]
+Replicate = Callable[
+    [FloatArray, Rng], tuple[FloatArray, FloatArray]
+]  # counts [r, item] -> values [r], errors [r]
 
 
 def effect_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling = DEFAULT) -> Interval | None:
-    """Interval of the effect size when the targets of each set are resampled and their associations are given."""
+    """Interval of the effect size when the targets of each set are resampled and their associations are
+    given."""
     s, sizes = np.concatenate([s_x, s_y])[None], [s_x.size, s_y.size]
 
     def replicate(counts: FloatArray, _: Rng) -> tuple[FloatArray, FloatArray]:
@@ -41,7 +45,8 @@ def effect_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling = D
 
 
 class _Effect(NamedTuple):
-    """Effect sizes of weighted targets [r], their variance from drawing targets [r], and d value / d s [r, target]."""
+    """Effect sizes of weighted targets [r], their variance from drawing targets [r], and d value / d s [r,
+    target]."""
 
     value: FloatArray
     variance: FloatArray
@@ -49,7 +54,8 @@ class _Effect(NamedTuple):
 
 
 def _effect(s: FloatArray, counts: FloatArray, n_x: int) -> _Effect:
-    """SEAT = D / S of associations s [r, target] that were drawn `counts` times; the first n_x targets are X."""
+    """SEAT = D / S of associations s [r, target] that were drawn `counts` times; the first n_x targets are
+    X."""
     n = counts.sum(axis=1, keepdims=True)
     center = (s * counts).sum(axis=1, keepdims=True) / n
     square = (s - center) ** 2
@@ -83,14 +89,17 @@ def _variance_of_mean(influence: FloatArray, counts: FloatArray) -> FloatArray:
 def _studentized(
     replicate: Replicate, sizes: npt.ArrayLike, targets: Sequence[int], resampling: Resampling, cells: int = 0
 ) -> Interval | None:
-    """The interval, clipped to what the sizes of X and Y allow; None when under 95 % of the resamples have a value.
+    """The interval, clipped to what the sizes of X and Y allow; None when under 95 % of the resamples have a
+    value.
 
     cells: numbers that one resample holds in memory, where that is more than its items.
     """
     n = int(np.sum(sizes))
     (value,), (error,) = replicate(np.ones((1, n)), None)
     rng = np.random.default_rng(resampling.seed)
-    drawn = [replicate(draw_counts(rng, r, sizes), rng) for r in in_chunks(resampling.resamples, max(n, cells))]
+    drawn = [
+        replicate(draw_counts(rng, r, sizes), rng) for r in in_chunks(resampling.resamples, max(n, cells))
+    ]
     values, errors = (np.concatenate(part) for part in zip(*drawn, strict=True))
     with np.errstate(all="ignore"):
         t = np.abs(values - value) / errors
@@ -134,7 +143,9 @@ class Contexts:
     def of(cls, vectors: npt.ArrayLike, word: npt.ArrayLike, sets: Mapping[str, Sequence[int]]) -> Contexts:
         rows, numbers = np.asarray(vectors, dtype=np.float64), np.asarray(word, dtype=np.int64)
         if rows.ndim != 2 or numbers.shape != rows.shape[:1]:
-            raise BadProbe(f"Vectors {rows.shape} came with words {numbers.shape}; give [context, d] and [context].")
+            raise BadProbe(
+                f"Vectors {rows.shape} came with words {numbers.shape}; give [context, d] and [context]."
+            )
         used = np.unique(np.array([number for name in SETS for number in sets[name]], dtype=np.int64))
         chosen = np.flatnonzero(np.isin(numbers, used))
         chosen = chosen[np.argsort(numbers[chosen], kind="stable")]
@@ -148,7 +159,9 @@ class Contexts:
 
     def static(self) -> FloatArray:
         """Mean vector of each word, [word, d]."""
-        return np.asarray(np.add.reduceat(self.vectors, self.starts, axis=0) / self.sizes[:, None], dtype=np.float64)
+        return np.asarray(
+            np.add.reduceat(self.vectors, self.starts, axis=0) / self.sizes[:, None], dtype=np.float64
+        )
 
     def total(self, values: Float32Array) -> Float32Array:
         """Sums over each word's contexts: [r, context] -> [r, word]"""
@@ -163,7 +176,8 @@ class Contexts:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Static vectors of resampled contexts: v*_w = Σ_c W_c v_c, and v*_w = v_w + e_w for a word with one context.
+    """Static vectors of resampled contexts: v*_w = Σ_c W_c v_c, and v*_w = v_w + e_w for a word with one
+    context.
 
     e_w is one of the table's deviations: a context alone is moved as contexts of other words are.
     """
@@ -192,14 +206,17 @@ class _Drawn:
 
 
 def context_interval(table: Contexts, resampling: Resampling) -> Interval | None:
-    """Interval over contexts. Static vectors are weights @ contexts, so four matrix products serve a batch."""
+    """Interval over contexts. Static vectors are weights @ contexts, so four matrix products serve a
+    batch."""
     V, group, sizes, total = table.vectors.astype(np.float32), table.group, table.sizes, table.total
     n_x, n_y, single = table.entries["X"].size, table.entries["Y"].size, int((sizes == 1).sum())
     if single == sizes.size:
         return None
     spans = [slice(start, start + size) for start, size in zip(table.starts, sizes, strict=True)]
     grams = [V[span] @ V[span].T for span in spans]
-    share = [np.bincount(table.entries[name], minlength=sizes.size) / table.entries[name].size for name in "AB"]
+    share = [
+        np.bincount(table.entries[name], minlength=sizes.size) / table.entries[name].size for name in "AB"
+    ]
     attribute = (share[0] - share[1]).astype(np.float32)  # [word] weight in mean A − mean B
     targets = np.concatenate([table.entries["X"], table.entries["Y"]])
     member = np.eye(sizes.size)[targets]  # [target entry, word]
@@ -209,7 +226,11 @@ def context_interval(table: Contexts, resampling: Resampling) -> Interval | None
         C = counts.astype(np.float32)
         W = (counts / sizes[group]).astype(np.float32)
         shape = (len(C), single)
-        e = np.zeros((*shape, V.shape[1]), np.float32) if rng is None else moves[rng.integers(len(moves), size=shape)]
+        e = (
+            np.zeros((*shape, V.shape[1]), np.float32)
+            if rng is None
+            else moves[rng.integers(len(moves), size=shape)]
+        )
         drawn = _Drawn(table, V, W, e)
         own = np.concatenate([W[:, span] @ gram for span, gram in zip(spans, grams, strict=True)], axis=1)
         norm: Float32Array = np.sqrt(drawn.squares(own))
@@ -233,7 +254,8 @@ def context_interval(table: Contexts, resampling: Resampling) -> Interval | None
 
 
 def _context_variance(within: Float32Array, steep: Float32Array, sizes: npt.NDArray[np.int64]) -> FloatArray:
-    """Variance of SEAT from drawing contexts [r]: by each word's own contexts, pooled for words that have only one.
+    """Variance of SEAT from drawing contexts [r]: by each word's own contexts, pooled for words that have
+    only one.
 
         Σ_{n > 1} within_w / ((n − 1) n) + Σ_{n = 1} steep_w · Σ within_w / Σ (n − 1) steep_w
 
@@ -254,5 +276,7 @@ def unit(name: str, vectors: npt.ArrayLike) -> FloatArray:
     rows = np.asarray(vectors, dtype=np.float64)
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
     if rows.ndim != 2 or not len(rows) or not np.isfinite(norm).all() or (norm == 0).any():
-        raise BadProbe(f"Vectors {name} {rows.shape} are empty, zero or not finite; give [item, d], no zeros.")
+        raise BadProbe(
+            f"Vectors {name} {rows.shape} are empty, zero or not finite; give [item, d], no zeros."
+        )
     return np.asarray(rows / norm, dtype=np.float64)

@@ -1,4 +1,5 @@
-"""Intervals, p-values and ranks: how sure a number is. Every draw comes from numpy's Generator with a stated seed."""
+"""Intervals, p-values and ranks: how sure a number is. Every draw comes from numpy's Generator with a stated
+seed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from levelhead.measures.measurement import Measurement
 
 FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]
-Statistic = Callable[[FloatArray], FloatArray]  # how often each item was drawn [resample, item] -> value [resample]
+Statistic = Callable[
+    [FloatArray], FloatArray
+]  # how often each item was drawn [resample, item] -> value [resample]
 
 _CELLS = 2_000_000  # counts held at once, so that memory does not grow with resamples × items
 _JACKKNIFE_LIMIT = 2_000  # beyond it the acceleration, of order 1/sqrt(n), changes no printed digit
@@ -46,7 +49,8 @@ DEFAULT = Resampling()
 
 
 def draw_counts(rng: np.random.Generator, resamples: int, sizes: npt.ArrayLike) -> FloatArray:
-    """How often each item is drawn, [resample, item], when every stratum (side by side) is resampled to its size."""
+    """How often each item is drawn, [resample, item], when every stratum (side by side) is resampled to its
+    size."""
     size = np.asarray(sizes, dtype=np.int64)
     start = np.repeat(np.cumsum(size) - size, size)
     n = int(size.sum())
@@ -64,24 +68,29 @@ def in_chunks(resamples: int, n: int) -> list[int]:
 def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
     """Interval of a statistic over n items by the bias-corrected, accelerated bootstrap (BCa).
 
-    The statistic sees how often each item was drawn and answers a value for each resample; clusters are items too,
-    a paired difference is a statistic that uses the same counts twice.
+    The statistic sees how often each item was drawn and answers a value for each resample; clusters are items
+    too, a paired difference is a statistic that uses the same counts twice.
 
         level(z) = Φ( z0 + (z0 + z) / (1 − a (z0 + z)) ),   z = ± t(level, n − 1) · sqrt(n / (n − 1))
 
-    z0 from the share of resamples below the estimate (ties half), a from the jackknife. Percentiles are too narrow for
-    small n; the factor and Student's t repair that. None when n < 2 or too few resamples have a value.
-    References: Efron 1987; Hesterberg 2015 ("expanded percentile").
+    z0 from the share of resamples below the estimate (ties half), a from the jackknife. Percentiles are too
+    narrow for small n; the factor and Student's t repair that. None when n < 2 or too few resamples have a
+    value. References: Efron 1987; Hesterberg 2015 ("expanded percentile").
     """
     if n < 2:
         return None
     rng = np.random.default_rng(resampling.seed)
-    replicates = np.concatenate([statistic(draw_counts(rng, r, [n])) for r in in_chunks(resampling.resamples, n)])
+    replicates = np.concatenate(
+        [statistic(draw_counts(rng, r, [n])) for r in in_chunks(resampling.resamples, n)]
+    )
     replicates = replicates[np.isfinite(replicates)]
     if replicates.size < 0.95 * resampling.resamples:
         return None
     estimate = statistic(np.ones((1, n)))[0]
-    below, edge = np.mean((replicates < estimate) + 0.5 * (replicates == estimate)), 0.5 / resampling.resamples
+    below, edge = (
+        np.mean((replicates < estimate) + 0.5 * (replicates == estimate)),
+        0.5 / resampling.resamples,
+    )
     z0 = stats.norm.ppf(np.clip(below, edge, 1 - edge))
     z = stats.t.ppf(0.5 + resampling.level / 2, n - 1) * math.sqrt(n / (n - 1))
     shifted = z0 + np.array([-z, z])
@@ -113,23 +122,31 @@ def mean_interval(
     labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
     group = np.unique(labels, return_inverse=True)[1].ravel()
     if group.size != value.size:
-        raise BadProbe(f"{value.size} values came with {group.size} cluster labels. Give one label for each value.")
+        raise BadProbe(
+            f"{value.size} values came with {group.size} cluster labels. Give one label for each value."
+        )
     sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
     return bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), sums.size, resampling)
 
 
 def paired_interval(
-    after: npt.ArrayLike, before: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
+    after: npt.ArrayLike,
+    before: npt.ArrayLike,
+    resampling: Resampling = DEFAULT,
+    clusters: npt.ArrayLike | None = None,
 ) -> Interval | None:
     """Bootstrap interval of mean(after − before), the same items drawn for both."""
     first, second = (_finite("paired_interval", values) for values in (after, before))
     if first.shape != second.shape:
-        raise BadProbe(f"Pairs need equal lengths, got {first.size} and {second.size}. Give both values of every item.")
+        raise BadProbe(
+            f"Pairs need equal lengths, got {first.size} and {second.size}. Give both values of every item."
+        )
     return mean_interval(first - second, resampling, clusters)
 
 
 def wilson(share: float, n: int, level: float = 0.95) -> Interval:
-    """Wilson's interval of a share of n items: not empty even at 0 and 1, where a bootstrap has nothing to vary.
+    """Wilson's interval of a share of n items: not empty even at 0 and 1, where a bootstrap has nothing to
+    vary.
 
     (share + z²/2n ± z sqrt(share (1 − share)/n + z²/4n²)) / (1 + z²/n)     Reference: Wilson 1927.
     """
@@ -141,7 +158,8 @@ def wilson(share: float, n: int, level: float = 0.95) -> Interval:
 
 
 def share_interval(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
-    """Bootstrap interval of a share; Wilson's when every resample is the same, which would read as certainty."""
+    """Bootstrap interval of a share; Wilson's when every resample is the same, which would read as
+    certainty."""
     found = bootstrap(statistic, n, resampling)
     if found is not None and found[0] < found[1]:
         return found
@@ -155,21 +173,26 @@ class Permutation(NamedTuple):
     partitions: int
 
 
-def permutation_p_value(s_x: npt.ArrayLike, s_y: npt.ArrayLike, seed: int = 0, limit: int = 100_000) -> Permutation:
+def permutation_p_value(
+    s_x: npt.ArrayLike, s_y: npt.ArrayLike, seed: int = 0, limit: int = 100_000
+) -> Permutation:
     """Two-sided p-value: how often another split of X ∪ Y into the same sizes is at least as far apart.
 
         p = (b + 1) / (n + 1),   b = #{ splits : |mean s(X') − mean s(Y')| ≥ |mean s(X) − mean s(Y)| }
 
-    n: all splits but the observed one while there are at most `limit`, else `limit` different ones drawn with the seed.
-    A split that ties counts, and ties are decided in exact arithmetic.
-    Reference: Caliskan et al. 2017, one-sided there.
+    n: all splits but the observed one while there are at most `limit`, else `limit` different ones drawn with
+    the seed. A split that ties counts, and ties are decided in exact arithmetic. Reference: Caliskan et al.
+    2017, one-sided there.
     """
     x, y = _finite("permutation_p_value", s_x), _finite("permutation_p_value", s_y)
     if not (x.size and y.size):
-        raise BadProbe(f"A permutation test got sets of {x.size} and {y.size} values. Both need at least one.")
+        raise BadProbe(
+            f"A permutation test got sets of {x.size} and {y.size} values. Both need at least one."
+        )
     s, k = np.concatenate([x, y]), x.size
     masks = _partitions(s.size, k, seed, limit)
-    # size · ΣX' − k · Σ(X ∪ Y) is the difference of the means times |X|·|Y|: no division, so integers stay exact
+    # size · ΣX' − k · Σ(X ∪ Y) is the difference of the means times |X|·|Y|: no division, so integers stay
+    # exact
     distance = np.abs(s.size * (masks @ s) - k * s.sum())
     observed = abs(s.size * math.fsum(x) - k * math.fsum(s))
     tolerance = 8 * s.size**2 * np.finfo(np.float64).eps * float(np.abs(s).sum())
@@ -185,14 +208,16 @@ def permutation_p_value(s_x: npt.ArrayLike, s_y: npt.ArrayLike, seed: int = 0, l
 
 
 def _integers(values: FloatArray) -> list[int]:
-    """Floats are integers over a power of two: the same values as exact integers over their largest denominator."""
+    """Floats are integers over a power of two: the same values as exact integers over their largest
+    denominator."""
     ratios = [float(value).as_integer_ratio() for value in values]
     common = max(denominator for _, denominator in ratios)
     return [numerator * (common // denominator) for numerator, denominator in ratios]
 
 
 def _partitions(n: int, k: int, seed: int, limit: int) -> npt.NDArray[np.bool_]:
-    """Different choices of k of n items as masks [partition, item], never the first k items: those are the observed."""
+    """Different choices of k of n items as masks [partition, item], never the first k items: those are the
+    observed."""
     total = math.comb(n, k)
     rng = np.random.default_rng(seed)
     if total - 1 <= limit:
@@ -245,10 +270,14 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
     """
     a, b = _finite("spearman", x), _finite("spearman", y)
     if a.size != b.size:
-        raise BadProbe(f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item.")
+        raise BadProbe(
+            f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item."
+        )
     known: dict[str, Any] = {"n": int(a.size), "neutral": 0.0, "settings": {"interval": "Bonett-Wright"}}
     if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return Measurement.missing("spearman", "needs at least 3 pairs, with variation on both sides", **known)
+        return Measurement.missing(
+            "spearman", "needs at least 3 pairs, with variation on both sides", **known
+        )
     rho, p_value = (float(part) for part in stats.spearmanr(a, b))
     interval = None
     if a.size > 3:
@@ -259,7 +288,8 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
 
 
 def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """One-tailed paired t-test along the first axis: is `after` greater than `before`? Pairs with NaN are left out.
+    """One-tailed paired t-test along the first axis: is `after` greater than `before`? Pairs with NaN are
+    left out.
 
     t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t);   NaN below 2 pairs or if sd(d) = 0
     """
@@ -273,7 +303,8 @@ def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArr
 
 
 def mean_sd(name: str, values: npt.ArrayLike, neutral: float | None = None) -> Measurement:
-    """Mean over repetitions (seeds) with their standard deviation (ddof = 1) and Student's interval of the mean."""
+    """Mean over repetitions (seeds) with their standard deviation (ddof = 1) and Student's interval of the
+    mean."""
     value = _finite(name, values)
     if not value.size:
         return Measurement.missing(name, "no repetition has a value", neutral=neutral)
@@ -287,7 +318,8 @@ def mean_sd(name: str, values: npt.ArrayLike, neutral: float | None = None) -> M
 
 
 def top_share_count(share: float, n: int) -> int:
-    """ceil(share · n), with the share as it is written: 0.07 of 100 is 7, though 0.07 * 100 is 7.000000000000001."""
+    """ceil(share · n), with the share as it is written: 0.07 of 100 is 7, though 0.07 * 100 is
+    7.000000000000001."""
     if not 0 < share <= 1:
         raise BadProbe(f"share={share} came; allowed is 0 < share <= 1, for example 0.10 for the top tenth.")
     return math.ceil(Fraction(str(float(share))) * n)
@@ -296,5 +328,7 @@ def top_share_count(share: float, n: int) -> int:
 def _finite(name: str, values: npt.ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise BadProbe(f"{name} got an array of shape {array.shape} or with NaN. Give one finite number for each item.")
+        raise BadProbe(
+            f"{name} got an array of shape {array.shape} or with NaN. Give one finite number for each item."
+        )
     return array

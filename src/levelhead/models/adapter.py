@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from levelhead.edits.sites import Part, Site
 from levelhead.errors import UnknownModel
-from levelhead.models.sites import Part, Site
 
 PLACES, NUMBERS = "levelhead_adapter.json", "levelhead_adapter.safetensors"
 REMOTE = "levelhead"  # the key of config.json that the remote code of an exported folder reads
@@ -30,10 +30,12 @@ TENSORS = ("scale", "read", "write", "offset")
 
 @dataclass(frozen=True, eq=False)
 class AffineEdit:
-    """h' = s h − (h Rᵀ) W + o: what every gate, projection and linear erasure is, in one form that can be stored.
+    """h' = s h − (h Rᵀ) W + o: what every gate, projection and linear erasure is, in one form that can be
+    stored.
 
-    scale s: [head, 1]. read R and write W: [dimension, hidden]; an orthogonal projection has W = w R. offset o:
-    [hidden]. At sites inside attention each has the head in front: [head, dimension, dim]. What is None is absent.
+    scale s: [head, 1]. read R and write W: [dimension, hidden]; an orthogonal projection has W = w R. offset
+    o: [hidden]. At sites inside attention each has the head in front: [head, dimension, dim]. What is None is
+    absent.
     """
 
     site: Site
@@ -77,7 +79,8 @@ def write_adapter(folder: Path, edits: Sequence[AffineEdit], about: Mapping[str,
 
 
 def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
-    """The edits that lie in a folder; () where there are none. `with model.edited(*read_adapter(folder)): ...`"""
+    """The edits that lie in a folder; () where there are none. `with model.edited(*read_adapter(folder)):
+    ...`"""
     folder = Path(folder).expanduser()
     about = adapter_settings(folder)
     if about is None:
@@ -86,7 +89,9 @@ def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
         numbers = load_file(folder / NUMBERS)
         edits = tuple(_edit(i, place, numbers) for i, place in enumerate(about["edits"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise UnknownModel(f"{folder / NUMBERS} does not fit {PLACES} ({error!r}). Export the model again.") from error
+        raise UnknownModel(
+            f"{folder / NUMBERS} does not fit {PLACES} ({error!r}). Export the model again."
+        ) from error
     if not edits or sum(len(edit.tensors) for edit in edits) != len(numbers):
         raise UnknownModel(f"{folder / NUMBERS} does not fit {PLACES}. Export the model again.")
     return edits
@@ -102,7 +107,9 @@ def adapter_settings(folder: Path) -> dict[str, Any] | None:
         if about["format"] != FORMAT or not isinstance(about["edits"], list) or not about["model_type"]:
             raise ValueError(f"format {about['format']}")
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise UnknownModel(f"{path} is not an adapter of format {FORMAT} ({error!r}). Export it again.") from error
+        raise UnknownModel(
+            f"{path} is not an adapter of format {FORMAT} ({error!r}). Export it again."
+        ) from error
     return dict(about)
 
 
@@ -125,4 +132,6 @@ def _edit(number: int, place: Mapping[str, Any], numbers: Mapping[str, Tensor]) 
     if place["part"] not in get_args(Part):
         raise ValueError(f"part {place['part']!r}")
     site = Site(int(place["layer"]) - 1, place["part"])
-    return AffineEdit(site, **{name: numbers[f"{number}.{name}"] for name in TENSORS if f"{number}.{name}" in numbers})
+    return AffineEdit(
+        site, **{name: numbers[f"{number}.{name}"] for name in TENSORS if f"{number}.{name}" in numbers}
+    )

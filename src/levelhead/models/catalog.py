@@ -1,4 +1,5 @@
-"""The models that ship inside the package: what they are, without loading them (and without importing torch)."""
+"""The models that ship inside the package: what they are, without loading them (and without importing
+torch)."""
 
 from __future__ import annotations
 
@@ -86,4 +87,6 @@ def _count_parameters(path: Path) -> int:
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
-    return sum(prod(t["shape"]) for key, t in header.items() if key != "__metadata__" and not key.endswith(SCALE))
+    return sum(
+        prod(t["shape"]) for key, t in header.items() if key != "__metadata__" and not key.endswith(SCALE)
+    )

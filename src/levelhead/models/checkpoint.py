@@ -28,10 +28,17 @@ from levelhead.models.catalog import SCALE, WEIGHTS_FILE
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 # transformers 5 builds an *empty* tokenizer, without a word, when none of these is there
 VOCABULARIES = (
-    "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "spm.model", "tokenizer.model",
-    "sentencepiece.bpe.model", "tekken.json",
-)  # fmt: skip
-# the only families with next-sentence heads; a checkpoint called ...ForMaskedLM often carries one all the same
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+)
+# the only families with next-sentence heads; a checkpoint called ...ForMaskedLM often carries one all the
+# same
 NEXT_SENTENCE_TYPES = ("bert", "mobilebert", "ernie", "megatron-bert", "fnet")
 NEXT_SENTENCE_HEAD = "cls.seq_relationship.weight"
 
@@ -55,8 +62,15 @@ class Loaded:
 
 
 def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
-    """Load a `.gguf` file, one of our int8 folders, or a `save_pretrained` folder; every failure is one line."""
-    load = _load_gguf if path.suffix == ".gguf" else _load_int8 if (path / WEIGHTS_FILE).is_file() else _load_folder
+    """Load a `.gguf` file, one of our int8 folders, or a `save_pretrained` folder; every failure is one
+    line."""
+    load = (
+        _load_gguf
+        if path.suffix == ".gguf"
+        else _load_int8
+        if (path / WEIGHTS_FILE).is_file()
+        else _load_folder
+    )
     with quiet():
         try:
             loaded = load(path, dtype, trust)
@@ -135,7 +149,12 @@ def _load_folder(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     config = beside or AutoConfig.from_pretrained(folder, **options)
     for kind in _candidate_classes(config):
         hf, info = kind.from_pretrained(
-            folder, config=config, dtype=dtype, use_safetensors=safetensors, output_loading_info=True, **options
+            folder,
+            config=config,
+            dtype=dtype,
+            use_safetensors=safetensors,
+            output_loading_info=True,
+            **options,
         )
         if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
             break
@@ -156,10 +175,14 @@ def _config_beside_adapter(folder: Path) -> Any:
 def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     absent = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if absent:
-        raise UnknownModel(f"{path.name} needs the package {' and '.join(absent)}: pip install 'levelhead[gguf]'")
+        raise UnknownModel(
+            f"{path.name} needs the package {' and '.join(absent)}: pip install 'levelhead[gguf]'"
+        )
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise UnknownModel(f"{path} is not a GGUF file. Give a .gguf file, or a folder with model.safetensors.")
+            raise UnknownModel(
+                f"{path} is not a GGUF file. Give a .gguf file, or a folder with model.safetensors."
+            )
     source = {"gguf_file": path.name, "local_files_only": True}
     kind: Any = AutoModelForCausalLM
     hf, info = kind.from_pretrained(path.parent, dtype=dtype, output_loading_info=True, **source)
@@ -174,10 +197,14 @@ def _load_int8(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     state = restore_int8(load_file(folder / WEIGHTS_FILE))
     # transformers builds on the meta device, so that no random weights are drawn first, and ties the weights
     kind = _architecture(config)
-    hf, info = kind.from_pretrained(None, config=config, state_dict=state, dtype=dtype, output_loading_info=True)
+    hf, info = kind.from_pretrained(
+        None, config=config, state_dict=state, dtype=dtype, output_loading_info=True
+    )
     wrong = sorted({*info["missing_keys"], *info["unexpected_keys"]})
     if wrong:
-        raise UnknownModel(f"{folder / WEIGHTS_FILE} does not fit config.json: {wrong[0]}. Install levelhead again.")
+        raise UnknownModel(
+            f"{folder / WEIGHTS_FILE} does not fit config.json: {wrong[0]}. Install levelhead again."
+        )
     return Loaded(hf, AutoTokenizer.from_pretrained(folder, local_files_only=True), ())
 
 
@@ -251,7 +278,9 @@ def _check_safetensors(path: Path) -> None:
         with safe_open(path, "pt"):
             pass
     except (SafetensorError, OSError) as error:
-        raise UnknownModel(f"{path} is damaged or cut short ({one_line(error)}). Get the file again.") from error
+        raise UnknownModel(
+            f"{path} is damaged or cut short ({one_line(error)}). Get the file again."
+        ) from error
 
 
 def _check_tokenizer(folder: Path) -> None:
@@ -274,11 +303,16 @@ def _check_network(loaded: Loaded, path: Path) -> None:
 
 
 def _give_padding(tokenizer: Any, path: Path) -> None:
-    """Fast tokenizers only (words are found by character offsets); GPT-2 and its kin pad with their end token."""
+    """Fast tokenizers only (words are found by character offsets); GPT-2 and its kin pad with their end
+    token."""
     if not getattr(tokenizer, "is_fast", False):
         kind = type(tokenizer).__name__
-        raise UnknownModel(f"{path}: {kind} gives no character offsets. Save a fast tokenizer (tokenizer.json).")
+        raise UnknownModel(
+            f"{path}: {kind} gives no character offsets. Save a fast tokenizer (tokenizer.json)."
+        )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.bos_token or tokenizer.unk_token
     if tokenizer.pad_token is None:
-        raise UnknownModel(f"{path}: the tokenizer has no pad, end, start or unknown token. Give it a pad_token.")
+        raise UnknownModel(
+            f"{path}: the tokenizer has no pad, end, start or unknown token. Give it a pad_token."
+        )

@@ -28,7 +28,8 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One encoded text. Offsets are characters in the sentence that `part` names: 0 first, 1 second, -1 special."""
+    """One encoded text. Offsets are characters in the sentence that `part` names: 0 first, 1 second, -1
+    special."""
 
     ids: Ints
     types: Ints | None
@@ -117,7 +118,9 @@ def hidden(model: Model, row: Row, spans: Sequence[Span]) -> Row:
     for span in spans:
         pieces = row.pieces(span)
         if len(pieces) == 0:
-            raise BadProbe(f"No token lies at characters {span[0]} to {span[1]}. Give a span inside the text.")
+            raise BadProbe(
+                f"No token lies at characters {span[0]} to {span[1]}. Give a span inside the text."
+            )
         ids[pieces] = mask_id(model)
     return row.with_ids(ids)
 
@@ -134,10 +137,12 @@ def find_word(text: str, word: str, occurrence: int = 0) -> Span:
 def token_id(model: Model, word: str) -> int | None:
     """The one token that stands for a word inside a sentence, or None when the word is split.
 
-    A tokenizer that marks a preceding space (byte-level BPE, SentencePiece) has another token for a word in the middle
-    of a sentence than for one at its start; the former is meant.
+    A tokenizer that marks a preceding space (byte-level BPE, SentencePiece) has another token for a word in
+    the middle of a sentence than for one at its start; the former is meant.
     """
     probe = f"a {word}"
     found = model.tokenizer(probe, add_special_tokens=False, return_offsets_mapping=True)
-    pieces = [i for i, (start, end) in zip(found["input_ids"], found["offset_mapping"], strict=True) if end > 2]
+    pieces = [
+        i for i, (start, end) in zip(found["input_ids"], found["offset_mapping"], strict=True) if end > 2
+    ]
     return int(pieces[0]) if len(pieces) == 1 and pieces[0] != model.tokenizer.unk_token_id else None

@@ -1,9 +1,9 @@
 """Where each architecture keeps its blocks, heads and projections: the only architecture-specific file.
 
-A family is a handful of attribute paths. Everything else (embeddings, masks, rotary angles, final norms, poolers,
-vocabulary heads) is run by the model's own code, so it needs no description here.
-To add a family, add one entry and run `pytest tests/models/test_contract.py`: the contract matrix builds a tiny
-model of it and checks gates, projections, gradients, variants and attention against independent computations.
+A family is a handful of attribute paths. Everything else (embeddings, masks, rotary angles, final norms,
+poolers, vocabulary heads) is run by the model's own code, so it needs no description here. To add a family,
+add one entry and run `pytest tests/models/test_contract.py`: the contract matrix builds a tiny model of it
+and checks gates, projections, gradients, variants and attention against independent computations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class Family:
     attention: str  # the module that returns (output, weights) under eager attention
     output: str  # the output projection W^O: head gates multiply the per-head slices of its input
     qkv: tuple[str, ...]  # the query, key and value projections: three paths, or one that is fused
-    rowwise: tuple[str, ...]  # modules or chains "from>to" that treat tokens one by one: rows nobody reads skip them
+    rowwise: tuple[
+        str, ...
+    ]  # modules or chains "from>to" that treat tokens one by one: rows nobody reads skip them
     causal: bool = False  # attends to earlier tokens only
     padding_leaks: bool = False  # padding changes the answer, so only rows of equal length share a batch
     layout: Layout = "separate"  # of a fused projection: stacked [q | k | v], interleaved (head, qkv, dim)
@@ -33,16 +35,23 @@ class Family:
 def _bert(qkv: tuple[str, str, str] = ("query", "key", "value")) -> Family:
     inside = tuple(f"attention.self.{name}" for name in qkv)
     return Family(
-        "encoder.layer", "attention.self", "attention.output.dense", inside,
+        "encoder.layer",
+        "attention.self",
+        "attention.output.dense",
+        inside,
         rowwise=(inside[0], "attention.output.dense", "intermediate>output.dense"),
-    )  # fmt: skip
+    )
 
 
 def _llama(blocks: str = "layers") -> Family:
     return Family(
-        blocks, "self_attn", "self_attn.o_proj", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        rowwise=("self_attn.q_proj", "self_attn.o_proj", "mlp"), causal=True,
-    )  # fmt: skip
+        blocks,
+        "self_attn",
+        "self_attn.o_proj",
+        ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        rowwise=("self_attn.q_proj", "self_attn.o_proj", "mlp"),
+        causal=True,
+    )
 
 
 _ALBERT = "albert_layers.0.attention"
@@ -55,53 +64,87 @@ FAMILIES: dict[str, Family] = {
     "camembert": _bert(),
     "ernie": _bert(),
     "albert": Family(
-        "encoder.albert_layer_groups", _ALBERT, f"{_ALBERT}.dense",
+        "encoder.albert_layer_groups",
+        _ALBERT,
+        f"{_ALBERT}.dense",
         (f"{_ALBERT}.query", f"{_ALBERT}.key", f"{_ALBERT}.value"),
         rowwise=(f"{_ALBERT}.query", f"{_ALBERT}.dense", "albert_layers.0.ffn>albert_layers.0.ffn_output"),
     ),
     "distilbert": Family(
-        "transformer.layer", "attention", "attention.out_lin",
+        "transformer.layer",
+        "attention",
+        "attention.out_lin",
         ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         rowwise=("attention.q_lin", "attention.out_lin", "ffn"),
     ),
     "mpnet": Family(
-        "encoder.layer", "attention.attn", "attention.attn.o",
+        "encoder.layer",
+        "attention.attn",
+        "attention.attn.o",
         ("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         rowwise=("attention.attn.q", "attention.attn.o", "intermediate>output.dense"),
     ),
     # DeBERTa also sends its relative positions through the query projection, so that one is not row by row.
     "deberta-v2": Family(
-        "encoder.layer", "attention.self", "attention.output.dense",
+        "encoder.layer",
+        "attention.self",
+        "attention.output.dense",
         ("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
         rowwise=("attention.output.dense", "intermediate>output.dense"),
     ),
     "modernbert": Family(
-        "layers", "attn", "attn.Wo", ("attn.Wqkv",), rowwise=("attn.Wo", "mlp"), layout="stacked",
+        "layers",
+        "attn",
+        "attn.Wo",
+        ("attn.Wqkv",),
+        rowwise=("attn.Wo", "mlp"),
+        layout="stacked",
     ),
     # MobileBERT's embeddings look at both neighbors of a token, so the last one would see the padding.
     "mobilebert": Family(
-        "encoder.layer", "attention.self", "attention.output.dense",
+        "encoder.layer",
+        "attention.self",
+        "attention.output.dense",
         ("attention.self.query", "attention.self.key", "attention.self.value"),
-        rowwise=("attention.self.query", "attention.output.dense", "intermediate>output.dense"), padding_leaks=True,
+        rowwise=("attention.self.query", "attention.output.dense", "intermediate>output.dense"),
+        padding_leaks=True,
     ),
-    "gpt2": Family("h", "attn", "attn.c_proj", ("attn.c_attn",), ("attn.c_proj", "mlp"), causal=True, layout="stacked"),
+    "gpt2": Family(
+        "h", "attn", "attn.c_proj", ("attn.c_attn",), ("attn.c_proj", "mlp"), causal=True, layout="stacked"
+    ),
     "gpt_neo": Family(
-        "h", "attn.attention", "attn.attention.out_proj",
+        "h",
+        "attn.attention",
+        "attn.attention.out_proj",
         ("attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"),
-        rowwise=("attn.attention.q_proj", "attn.attention.out_proj", "mlp"), causal=True,
+        rowwise=("attn.attention.q_proj", "attn.attention.out_proj", "mlp"),
+        causal=True,
     ),
     "gpt_neox": Family(
-        "layers", "attention", "attention.dense", ("attention.query_key_value",),
-        rowwise=("attention.dense", "mlp"), causal=True, layout="interleaved",
+        "layers",
+        "attention",
+        "attention.dense",
+        ("attention.query_key_value",),
+        rowwise=("attention.dense", "mlp"),
+        causal=True,
+        layout="interleaved",
     ),
     "opt": Family(
-        "decoder.layers", "self_attn", "self_attn.out_proj",
+        "decoder.layers",
+        "self_attn",
+        "self_attn.out_proj",
         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        rowwise=("self_attn.q_proj", "self_attn.out_proj", "fc1>fc2"), causal=True,
+        rowwise=("self_attn.q_proj", "self_attn.out_proj", "fc1>fc2"),
+        causal=True,
     ),
     "bloom": Family(
-        "h", "self_attention", "self_attention.dense", ("self_attention.query_key_value",),
-        rowwise=("self_attention.dense", "mlp.dense_h_to_4h>mlp.dense_4h_to_h"), causal=True, layout="interleaved",
+        "h",
+        "self_attention",
+        "self_attention.dense",
+        ("self_attention.query_key_value",),
+        rowwise=("self_attention.dense", "mlp.dense_h_to_4h>mlp.dense_4h_to_h"),
+        causal=True,
+        layout="interleaved",
     ),
     "llama": _llama(),
     "mistral": _llama(),
@@ -111,10 +154,15 @@ FAMILIES: dict[str, Family] = {
     "gemma3_text": _llama(),
     "gemma3": _llama("language_model.layers"),
     "phi3": Family(
-        "layers", "self_attn", "self_attn.o_proj", ("self_attn.qkv_proj",),
-        rowwise=("self_attn.o_proj", "mlp"), causal=True, layout="stacked",
+        "layers",
+        "self_attn",
+        "self_attn.o_proj",
+        ("self_attn.qkv_proj",),
+        rowwise=("self_attn.o_proj", "mlp"),
+        causal=True,
+        layout="stacked",
     ),
-}  # fmt: skip
+}
 
 
 def family_of(model_type: str) -> Family:

@@ -14,7 +14,8 @@ from levelhead.errors import LevelheadError
 
 @contextmanager
 def new_folder(target: str | Path) -> Iterator[Path]:
-    """A temporary folder beside `target` that takes its name when the block ends well, and vanishes when it does not.
+    """A temporary folder beside `target` that takes its name when the block ends well, and vanishes when it
+    does not.
 
     A target that already holds something is refused: nothing of the user's is ever overwritten.
     """
@@ -27,7 +28,9 @@ def new_folder(target: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
-        raise LevelheadError(f"Cannot write beside {target}: {error.strerror}. Give another folder.") from error
+        raise LevelheadError(
+            f"Cannot write beside {target}: {error.strerror}. Give another folder."
+        ) from error
     try:
         work.chmod(0o777 & ~_umask())  # mkdtemp makes it private; an ordinary folder is what was asked for
         yield work

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from levelhead.edits.sites import Edit
 from levelhead.errors import CannotDo
-from levelhead.models.sites import Edit
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
@@ -35,7 +35,8 @@ def attached(model: Model, edits: Sequence[Edit]) -> Iterator[None]:
 
 
 def attach(model: Model, edits: Sequence[Edit], handles: list[RemovableHandle]) -> None:
-    """Put the edits on and note their handles; without `attached` around it they stay on for good (adapters)."""
+    """Put the edits on and note their handles; without `attached` around it they stay on for good
+    (adapters)."""
     for edit in edits:
         model.check_site(edit.site)
     count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
@@ -64,8 +65,11 @@ class _ApplicationCount:
         self._layer += 1
 
     def at(self, layer: int) -> Active:
-        """True while the given application runs; the engine, which calls blocks in its own order, says which one."""
-        return lambda: layer == (self._layer if self._model.running_layer is None else self._model.running_layer)
+        """True while the given application runs; the engine, which calls blocks in its own order, says which
+        one."""
+        return lambda: (
+            layer == (self._layer if self._model.running_layer is None else self._model.running_layer)
+        )
 
 
 def _attach(model: Model, edit: Edit, active: Active) -> list[RemovableHandle]:
@@ -92,7 +96,9 @@ def on_heads(
     return hook
 
 
-def on_qkv(model: Model, edit: Edit, active: Active = _always) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
+def on_qkv(
+    model: Model, edit: Edit, active: Active = _always
+) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
     """A hook for a query, key, value or fused projection that shows the edit its part as [..., head, dim]."""
     which = ("query", "key", "value").index(edit.site.part)
 
@@ -107,7 +113,8 @@ def on_qkv(model: Model, edit: Edit, active: Active = _always) -> Callable[[nn.M
 
 
 def split_qkv(model: Model, out: Tensor, which: int) -> list[Tensor]:
-    """A projection's output as [query, key, value], each [..., head, dim]; unfused ones fill only their own place."""
+    """A projection's output as [query, key, value], each [..., head, dim]; unfused ones fill only their own
+    place."""
     if model.family.layout == "separate":
         heads = model.heads if which == 0 else model.kv_heads
         parts = [out] * 3

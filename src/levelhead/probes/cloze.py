@@ -1,8 +1,10 @@
-"""Cloze prompts with knowledge before them: does a counterexample change what the model fills in? (SPEC C1-C6)
+"""Cloze prompts with knowledge before them: does a counterexample change what the model fills in? (SPEC
+C1-C6)
 
-Reference: Zhang 2023, "Counteracts". The paper has 2,680 prompts and does not publish how they split; with 13 drawn
-backgrounds we have 58 × (1 + 6 + 3 × 13) = 2,668. An occupation's 13 backgrounds are the same in the three background
-kinds, so that those kinds differ in wording alone. The unrelated sentences are dealt evenly within each group.
+Reference: Zhang 2023, "Counteracts". The paper has 2,680 prompts and does not publish how they split; with 13
+drawn backgrounds we have 58 × (1 + 6 + 3 × 13) = 2,668. An occupation's 13 backgrounds are the same in the
+three background kinds, so that those kinds differ in wording alone. The unrelated sentences are dealt evenly
+within each group.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from typing import Any
 
 from levelhead.errors import BadProbe
 from levelhead.probes.cloze_articles import with_article
-from levelhead.probes.cloze_file import PLACEHOLDER, SLOT, ClozeFile, Expected, KnowledgeTemplate, read_cloze_file
+from levelhead.probes.cloze_file import (
+    PLACEHOLDER,
+    SLOT,
+    ClozeFile,
+    Expected,
+    KnowledgeTemplate,
+    read_cloze_file,
+)
 from levelhead.probes.cloze_verbalizer import Verbalizer, load_verbalizer
 
 BASE = "base"
@@ -76,15 +85,19 @@ def load_cloze(
 ) -> ClozeSet:
     """The prompts of a shipped set or of a TOML file of the user's.
 
-    per_background: how many words of the other group are drawn for each word in the kinds that need one; None takes
-    the file's own number (13 for gender-occupation). verbalizer: a .toml or .tsv file in place of the set's own.
+    per_background: how many words of the other group are drawn for each word in the kinds that need one; None
+    takes the file's own number (13 for gender-occupation). verbalizer: a .toml or .tsv file in place of the
+    set's own.
     """
     file, answers = read_cloze_file(name_or_path)
     if verbalizer is not None:
         answers = load_verbalizer(verbalizer, file.group_names)
     draws = _backgrounds_per_word(file, per_background)
     prompts = _prompts(file, seed, draws)
-    templates = {BASE: (file.base,), **{knowledge.kind: tuple(knowledge.text) for knowledge in file.knowledge}}
+    templates = {
+        BASE: (file.base,),
+        **{knowledge.kind: tuple(knowledge.text) for knowledge in file.knowledge},
+    }
     return ClozeSet(
         name=file.name,
         groups=file.group_names,
@@ -148,12 +161,15 @@ def _prompts(file: ClozeFile, seed: int, draws: int) -> tuple[Prompt, ...]:
             for background in backgrounds if knowledge.draws_background else [""]:
                 said = _fill(file, text, word, group, background)
                 name = _identity(word, knowledge.kind, background)
-                prompts.append(Prompt(name, knowledge.kind, word, group, said, base, file.ask, knowledge.expected))
+                prompts.append(
+                    Prompt(name, knowledge.kind, word, group, said, base, file.ask, knowledge.expected)
+                )
     return tuple(prompts)
 
 
 def _deal(file: ClozeFile, knowledge: KnowledgeTemplate, seed: int) -> dict[str, str]:
-    """A text for each word, each text as often as any other within a group, so that texts and groups do not mix."""
+    """A text for each word, each text as often as any other within a group, so that texts and groups do not
+    mix."""
     dealt: dict[str, str] = {}
     for group, words in file.words.items():
         texts = list(knowledge.text)
@@ -167,7 +183,8 @@ def _fill(file: ClozeFile, template: str, word: str, group: str, background: str
     for side, name in (("own", group), ("other", file.other(group))):
         values |= {f"{side}.{form}": text for form, text in file.groups[name].items()}
     text = PLACEHOLDER.sub(
-        lambda found: with_article(values[found["name"]]) if found["article"] else values[found["name"]], template
+        lambda found: with_article(values[found["name"]]) if found["article"] else values[found["name"]],
+        template,
     )
     return text[0].upper() + text[1:]
 

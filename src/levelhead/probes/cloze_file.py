@@ -1,4 +1,5 @@
-"""The TOML form of a prompt set (docs/own-prompts.md): read, checked, and every mistake named by key and line."""
+"""The TOML form of a prompt set (docs/own-prompts.md): read, checked, and every mistake named by key and
+line."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ class KnowledgeTemplate(_Strict):
     @property
     def draws_background(self) -> bool:
         """Whether the text speaks of a word of the other group, so that several prompts are drawn."""
-        return any(found["name"] == "background" for text in self.text for found in PLACEHOLDER.finditer(text))
+        return any(
+            found["name"] == "background" for text in self.text for found in PLACEHOLDER.finditer(text)
+        )
 
 
 class ClozeFile(_Strict):
@@ -128,7 +131,9 @@ def _find(name_or_path: str | Path) -> Path:
         return shipped[name_or_path]
     path = Path(name_or_path)
     if not path.is_file():
-        raise BadProbe(f"No prompt set {str(path)!r}. Shipped: {', '.join(shipped)}. Or give the path of a .toml file.")
+        raise BadProbe(
+            f"No prompt set {str(path)!r}. Shipped: {', '.join(shipped)}. Or give the path of a .toml file."
+        )
     return path
 
 
@@ -143,7 +148,8 @@ def _first_mistake(source: _Source, error: ValidationError) -> BadProbe:
 
 
 def _key_lines(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Where each key stands. tomllib keeps no positions; a line scan is enough for the form that we document."""
+    """Where each key stands. tomllib keeps no positions; a line scan is enough for the form that we
+    document."""
     table: tuple[str | int, ...] = ()
     seen: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -163,17 +169,25 @@ def _check_groups(source: _Source, file: ClozeFile) -> None:
         raise source.fail(("groups",), f"{len(file.groups)} groups. Exactly two are compared: keep two.")
     first, second = file.group_names
     if set(file.groups[first]) != set(file.groups[second]):
-        raise source.fail(("groups", second), f"its keys differ from those of {first!r}. Give both the same keys.")
+        raise source.fail(
+            ("groups", second), f"its keys differ from those of {first!r}. Give both the same keys."
+        )
     if set(file.words) != set(file.groups):
-        raise source.fail(("words",), f"words for {', '.join(file.words)}. Give them for {first} and {second} only.")
+        raise source.fail(
+            ("words",), f"words for {', '.join(file.words)}. Give them for {first} and {second} only."
+        )
     shared = sorted(set(file.words[first]) & set(file.words[second]))
     if shared:
-        raise source.fail(("words", second, shared[0]), f"stands in {first!r} too. A word belongs to one group.")
+        raise source.fail(
+            ("words", second, shared[0]), f"stands in {first!r} too. A word belongs to one group."
+        )
 
 
 def _check_templates(source: _Source, file: ClozeFile) -> None:
     if file.base.count(SLOT) != 1:
-        raise source.fail(("base",), f"{file.base.count(SLOT)} slots {SLOT} in {file.base!r}. Write exactly one.")
+        raise source.fail(
+            ("base",), f"{file.base.count(SLOT)} slots {SLOT} in {file.base!r}. Write exactly one."
+        )
     if "{word}" not in file.base and "{a word}" not in file.base:
         raise source.fail(("base",), "it does not name the word. Write {word} or {a word} where it belongs.")
     if file.ask != file.ask.strip():
@@ -183,7 +197,9 @@ def _check_templates(source: _Source, file: ClozeFile) -> None:
     for number, knowledge in enumerate(file.knowledge):
         key: tuple[str | int, ...] = ("knowledge", number, "text")
         if knowledge.kind in kinds:
-            raise source.fail((*key[:2], "kind"), f"{knowledge.kind!r} is taken. Each kind needs a name of its own.")
+            raise source.fail(
+                (*key[:2], "kind"), f"{knowledge.kind!r} is taken. Each kind needs a name of its own."
+            )
         kinds.append(knowledge.kind)
         for text in knowledge.text:
             if SLOT in text:
@@ -191,14 +207,18 @@ def _check_templates(source: _Source, file: ClozeFile) -> None:
             _check_text(source, file, key, text, background=True)
 
 
-def _check_text(source: _Source, file: ClozeFile, key: tuple[str | int, ...], text: str, background: bool) -> None:
+def _check_text(
+    source: _Source, file: ClozeFile, key: tuple[str | int, ...], text: str, background: bool
+) -> None:
     forms = list(next(iter(file.groups.values())))
     allowed = ["word", *(["background"] if background else [])]
     allowed += [f"{side}.{form}" for side in ("own", "other") for form in forms] if background else []
     for found in PLACEHOLDER.finditer(text):
         if found["name"] not in allowed:
             names = ", ".join("{" + name + "}" for name in allowed)
-            raise source.fail(key, f"unknown placeholder {found[0]}. Allowed here: {names}, each also as {{a …}}.")
+            raise source.fail(
+                key, f"unknown placeholder {found[0]}. Allowed here: {names}, each also as {{a …}}."
+            )
     if "{" in PLACEHOLDER.sub("", text) or "}" in PLACEHOLDER.sub("", text):
         raise source.fail(key, f"a brace without its partner in {text!r}. Write placeholders as {{word}}.")
     if not text.rstrip().endswith((".", "!", "?")):
@@ -207,7 +227,9 @@ def _check_text(source: _Source, file: ClozeFile, key: tuple[str | int, ...], te
 
 def _verbalizer(source: _Source, file: ClozeFile) -> Verbalizer:
     if (file.verbalizer is None) == (file.verbalizer_file is None):
-        raise source.fail(("verbalizer",), "give either a table [verbalizer] or verbalizer_file, one of them.")
+        raise source.fail(
+            ("verbalizer",), "give either a table [verbalizer] or verbalizer_file, one of them."
+        )
     if file.verbalizer_file is not None:
         return load_verbalizer(source.path.parent / file.verbalizer_file, file.group_names)
     entries = []

@@ -16,7 +16,8 @@ _SPACE_MARKS = " \t\n\u0120\u2581"  # a blank, byte-level BPE's Ġ, SentencePiec
 class TokenForm:
     """A vocabulary token as the engine's tokenizer knows it.
 
-    begins_word: WordPiece, no leading '##'; BPE and SentencePiece, a leading space mark. Only such tokens are words.
+    begins_word: WordPiece, no leading '##'; BPE and SentencePiece, a leading space mark. Only such tokens are
+    words.
     """
 
     surface: str
@@ -29,11 +30,14 @@ class Matched:
 
     keys: tuple[str, ...]  # [vocabulary] tokens with one key are one word
     codes: tuple[int, ...]  # [vocabulary] +1 first group, -1 second group, 0 neither
-    absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they can never be predicted
+    absent: tuple[
+        str, ...
+    ]  # words of the verbalizer that no single token spells: they can never be predicted
 
 
 def word_key(surface: str, begins_word: bool) -> str:
-    """One key for all case and leading-space forms of a word; a continuation piece keeps a key of its own ('##…')."""
+    """One key for all case and leading-space forms of a word; a continuation piece keeps a key of its own
+    ('##…')."""
     word = surface.strip(_SPACE_MARKS).casefold()
     return word if begins_word else "##" + word.removeprefix("##")
 
@@ -70,9 +74,13 @@ def make_verbalizer(groups: tuple[str, str], entries: Iterable[tuple[str, str, s
         if group not in groups:
             raise BadProbe(f"{where}: verbalizer group {group!r} is unknown. Allowed: {', '.join(groups)}.")
         if not key or any(character.isspace() for character in key):
-            raise BadProbe(f"{where}: verbalizer entry {word!r} is not one word. A token spells one word: write one.")
+            raise BadProbe(
+                f"{where}: verbalizer entry {word!r} is not one word. A token spells one word: write one."
+            )
         if key in words:
-            raise BadProbe(f"{where}: verbalizer word {word!r} is in {words[key]!r} already, case aside. Keep one.")
+            raise BadProbe(
+                f"{where}: verbalizer word {word!r} is in {words[key]!r} already, case aside. Keep one."
+            )
         words[key] = group
     empty = [group for group in groups if group not in words.values()]
     if empty:
@@ -81,7 +89,8 @@ def make_verbalizer(groups: tuple[str, str], entries: Iterable[tuple[str, str, s
 
 
 def load_verbalizer(path: str | Path, groups: tuple[str, str]) -> Verbalizer:
-    """A user's verbalizer: TOML (group = ["word", …]) or two columns with a tab between (word, group; '#' comments)."""
+    """A user's verbalizer: TOML (group = ["word", …]) or two columns with a tab between (word, group; '#'
+    comments)."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -96,7 +105,9 @@ def _toml_entries(text: str, path: Path) -> list[tuple[str, str, str]]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f'{path} is not TOML: {error}. Write lines such as female = ["she", "her"].') from error
+        raise BadProbe(
+            f'{path} is not TOML: {error}. Write lines such as female = ["she", "her"].'
+        ) from error
     entries = []
     for group, words in table.items():
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -112,6 +123,8 @@ def _tsv_entries(text: str, path: Path) -> list[tuple[str, str, str]]:
             continue
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) != 2:
-            raise BadProbe(f"{path}, line {number}: {len(columns)} columns. Write a word, a tab, and its group.")
+            raise BadProbe(
+                f"{path}, line {number}: {len(columns)} columns. Write a word, a tab, and its group."
+            )
         entries.append((columns[0], columns[1], f"{path}, line {number}"))
     return entries

@@ -1,7 +1,8 @@
-"""Texts around the words of a test, with the place of each word: what the model reads to give a word its vector.
+"""Texts around the words of a test, with the place of each word: what the model reads to give a word its
+vector.
 
-Contexts belong to distinct words. A list that repeats a word gets its contexts once; the repeat counts in the measure.
-A word that stands in two groups has its contexts in both.
+Contexts belong to distinct words. A list that repeats a word gets its contexts once; the repeat counts in the
+measure. A word that stands in two groups has its contexts in both.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from levelhead.probes.words import WordTest
 
 MIN_WORDS, MAX_WORDS = 4, 60  # shorter lines are headings, longer ones tables or failed splits
 
-# Bleached: they fit any part of speech and say nothing about the word. The word follows a space and never comes first,
-# because a causal model sees only what stands before it and byte-level tokenizers join a word with the space before it.
+# Bleached: they fit any part of speech and say nothing about the word. The word follows a space and never
+# comes first,
+# because a causal model sees only what stands before it and byte-level tokenizers join a word with the space
+# before it.
 TEMPLATES = (
     "The word I had in mind was {}.",
     "Someone wrote the word {} on the board.",
@@ -102,19 +105,24 @@ def template_contexts(test: WordTest, n: int = len(TEMPLATES)) -> list[Context]:
             for template in TEMPLATES[:n]:
                 start = template.index("{}")
                 shown = surface(word)
-                contexts.append(Context(word, group, template.replace("{}", shown), start, start + len(shown)))
+                contexts.append(
+                    Context(word, group, template.replace("{}", shown), start, start + len(shown))
+                )
     return contexts
 
 
 class WordFinder:
     """Finds listed words in sentences: whole words, any case.
 
-    "woman" is found in "Woman's" and "woman," but not in "woman-like" or "womanly". A hit is named in small letters.
+    "woman" is found in "Woman's" and "woman," but not in "woman-like" or "womanly". A hit is named in small
+    letters.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         self._single: set[str] = set()
-        self._longer: dict[str, list[str]] = {}  # first token -> entries of several tokens, or with a full stop
+        self._longer: dict[
+            str, list[str]
+        ] = {}  # first token -> entries of several tokens, or with a full stop
         for word in dict.fromkeys(_fold(surface(w)) for w in words):
             if _WORD.fullmatch(word):
                 self._single.add(word)
@@ -146,9 +154,10 @@ def _fold(text: str) -> str:
 class _Reservoir:
     """At most n distinct sentences of one word, a uniform sample of all that were offered.
 
-    Each sentence draws a number from (seed, word, sentence) and the n smallest stay: so the sample depends neither on
-    the order of the corpus nor on how often a sentence is repeated in it. Sentences that begin with the word are kept
-    apart and used only if there are no others: in a causal model nothing would stand before the word.
+    Each sentence draws a number from (seed, word, sentence) and the n smallest stay: so the sample depends
+    neither on the order of the corpus nor on how often a sentence is repeated in it. Sentences that begin
+    with the word are kept apart and used only if there are no others: in a causal model nothing would stand
+    before the word.
     """
 
     def __init__(self, n: int, seed: int, word: str) -> None:
@@ -173,21 +182,27 @@ class _Reservoir:
 
 
 def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed: int = 0) -> ContextIndex:
-    """Sentences of a corpus around each word of a test, at most per_word of them, in one pass over the corpus.
+    """Sentences of a corpus around each word of a test, at most per_word of them, in one pass over the
+    corpus.
 
     source: a text or .jsonl file, a folder of them, `hub:NAME` or `hub:NAME/CONFIG:SPLIT:COLUMN`.
-    A sentence with several listed words is a context of each; where a word comes twice, the later place is read,
-    because more stands before it. Sentences of fewer than 4 or more than 60 words are skipped and counted.
+    A sentence with several listed words is a context of each; where a word comes twice, the later place is
+    read, because more stands before it. Sentences of fewer than 4 or more than 60 words are skipped and
+    counted.
     """
     check_sample(per_word, seed, "contexts a word")
     listed = [(group, word) for group, words in test.groups().items() for word in dict.fromkeys(words)]
-    kept = {key: _Reservoir(per_word, seed, key) for key in dict.fromkeys(_fold(surface(w)) for _, w in listed)}
+    kept = {
+        key: _Reservoir(per_word, seed, key) for key in dict.fromkeys(_fold(surface(w)) for _, w in listed)
+    }
     finder = WordFinder(kept)
     used, skipped = 0, Counter[str]()
     for sentence in corpus_sentences(source, skipped):
         count, hits = finder.find(sentence)
         if not MIN_WORDS <= count <= MAX_WORDS:
-            skipped[f"fewer than {MIN_WORDS} words" if count < MIN_WORDS else f"more than {MAX_WORDS} words"] += 1
+            skipped[
+                f"fewer than {MIN_WORDS} words" if count < MIN_WORDS else f"more than {MAX_WORDS} words"
+            ] += 1
             continue
         used += 1
         for key, start, end in {hit[0]: hit for hit in hits}.values():

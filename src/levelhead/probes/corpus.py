@@ -1,4 +1,5 @@
-"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, one by one, never all in memory."""
+"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, one by one, never all in
+memory."""
 
 from __future__ import annotations
 
@@ -19,19 +20,51 @@ HEAD = 100  # rows that are looked at to see which columns hold text
 HUB = "hub:"
 COLUMN = "text"
 NOT_TEXT, NO_CELL, OTHER_FILE = "not UTF-8 text", "row without text", "file that is no plain text"
-_PARAGRAPH_END = ("\n", "\n")  # the first closes a last line without a line break, the second is an empty line
+_PARAGRAPH_END = (
+    "\n",
+    "\n",
+)  # the first closes a last line without a line break, the second is an empty line
 
 _ROWS = ".jsonl"
 _NO_PLAIN_TEXT = {
-    ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".xml", ".html", ".htm", ".pdf", ".doc", ".docx", ".odt",
-    ".rtf", ".epub", ".xls", ".xlsx", ".db", ".sqlite", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".tar",
-}  # fmt: skip
+    ".json",
+    ".ndjson",
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".arrow",
+    ".xml",
+    ".html",
+    ".htm",
+    ".pdf",
+    ".doc",
+    ".docx",
+    ".odt",
+    ".rtf",
+    ".epub",
+    ".xls",
+    ".xlsx",
+    ".db",
+    ".sqlite",
+    ".gz",
+    ".tgz",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".zip",
+    ".7z",
+    ".tar",
+}
 _BOMS = {
-    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",  # before UTF-16, whose mark begins like theirs
-    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
-}  # fmt: skip
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",  # before UTF-16, whose mark begins like theirs
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
-_UNREADABLE = re.compile("[\0\ufffd\ud800-\udfff]")  # UTF-16 without a mark, undecodable bytes, halves of a character
+_UNREADABLE = re.compile(
+    "[\0\ufffd\ud800-\udfff]"
+)  # UTF-16 without a mark, undecodable bytes, halves of a character
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+")
 _OPENING = "\"'“‘(["
 _ABBREVIATION = re.compile(
@@ -42,11 +75,12 @@ _ABBREVIATION = re.compile(
 
 
 def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) -> Iterator[str]:
-    """Every sentence of a source that can be read, in order, with single spaces; a source without any is an error.
+    """Every sentence of a source that can be read, in order, with single spaces; a source without any is an
+    error.
 
-    source: a text file, a .jsonl file (the column `text`, else the only one that holds text), a folder (its .txt and
-    .jsonl files, sorted by path), or `hub:NAME`, `hub:NAME/CONFIG:SPLIT:COLUMN`.
-    skipped: counts, reason by reason, what is left out while the sentences are read.
+    source: a text file, a .jsonl file (the column `text`, else the only one that holds text), a folder (its
+    .txt and .jsonl files, sorted by path), or `hub:NAME`, `hub:NAME/CONFIG:SPLIT:COLUMN`. skipped: counts,
+    reason by reason, what is left out while the sentences are read.
     """
     skipped = Counter() if skipped is None else skipped
     if isinstance(source, str) and source.startswith(HUB):
@@ -86,8 +120,8 @@ def check_sample(n: int, seed: int, what: str) -> None:
 def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
     """Sentences from pieces of text. A piece ends in a line break unless the line goes on in the next piece.
 
-    A line break ends a sentence (headings and list items have no full stop), except in hard-wrapped text: where a line
-    stops without a full stop and the next begins, not indented, with a small letter.
+    A line break ends a sentence (headings and list items have no full stop), except in hard-wrapped text:
+    where a line stops without a full stop and the next begins, not indented, with a small letter.
     """
     held, open_line = "", False
     for piece in pieces:
@@ -102,7 +136,9 @@ def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
         if len(held) > PIECE:
             *done, held = _cut(held)
             yield from _spaced(done)
-            if len(held) > PIECE:  # no full stop in so long a text: holding it would let memory grow with the file
+            if (
+                len(held) > PIECE
+            ):  # no full stop in so long a text: holding it would let memory grow with the file
                 yield from _spaced([held])
                 held = ""
     yield from _spaced(_cut(held))
@@ -145,7 +181,9 @@ def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
             raise BadProbe(f"{path}: no .txt or .jsonl file in this folder; save the texts as one of them.")
         return files
     if not path.is_file():
-        raise BadProbe(f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME.")
+        raise BadProbe(
+            f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME."
+        )
     if path.suffix.lower() in _NO_PLAIN_TEXT:
         raise BadProbe(
             f"{path}: a {path.suffix} file is no plain text; save the texts as .txt, or as {_ROWS} with one "
@@ -183,14 +221,17 @@ def _json_rows(file: Path, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
-                raise BadProbe(f'{file} line {number}: no JSON object; each line is one, like {{"{COLUMN}": "..."}}.')
+                raise BadProbe(
+                    f'{file} line {number}: no JSON object; each line is one, like {{"{COLUMN}": "..."}}.'
+                )
             yield row
 
 
 def _column_lines(
     rows: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str, skipped: Counter[str]
 ) -> Iterator[str]:
-    """Lines of one column of rows, the same for all of them; cells that are not text are counted and not read."""
+    """Lines of one column of rows, the same for all of them; cells that are not text are counted and not
+    read."""
     rows = iter(rows)
     head = list(islice(rows, HEAD))
     column = _column(head, where, asked, advice) if head else ""
@@ -204,7 +245,8 @@ def _column_lines(
 
 
 def _column(head: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str) -> str:
-    """The column asked for; else `text`; else the only one that holds text. A column of nulls may yet hold some."""
+    """The column asked for; else `text`; else the only one that holds text. A column of nulls may yet hold
+    some."""
     kinds: dict[str, set[type]] = {}
     for row in head:
         for key, cell in row.items():
@@ -215,7 +257,9 @@ def _column(head: Iterable[Mapping[str, Any]], where: str, asked: str, advice: s
         return wanted
     if not asked and len(texts) == 1:
         return texts[0]
-    raise BadProbe(f'{where}: no text column "{wanted}"; text columns: {", ".join(texts) or "none"}. {advice}')
+    raise BadProbe(
+        f'{where}: no text column "{wanted}"; text columns: {", ".join(texts) or "none"}. {advice}'
+    )
 
 
 def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
@@ -223,7 +267,9 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
     try:
         from datasets import load_dataset
     except ImportError:
-        raise BadProbe(f"{source}: needs the package datasets; install it with: pip install levelhead[hub]") from None
+        raise BadProbe(
+            f"{source}: needs the package datasets; install it with: pip install levelhead[hub]"
+        ) from None
     name, split, column = [*source.removeprefix(HUB).split(":"), "", ""][:3]
     if not name:
         raise BadProbe(f"{source!r}: no dataset named; write {HUB}NAME or {HUB}NAME/CONFIG:SPLIT:COLUMN.")

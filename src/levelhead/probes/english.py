@@ -1,8 +1,8 @@
 """The little English that swapping needs: tokens, and what "her" and "his" stand for.
 
-"her" is his (her kitchen) or him (saw her); "his" is her (his kitchen) or hers (the book is his). Both questions are
-one: does a noun phrase of the possessive's own begin right after it? No tagger: the rules look one word back and three
-ahead, and the word classes they look at are in data/swap/grammar.toml.
+"her" is his (her kitchen) or him (saw her); "his" is her (his kitchen) or hers (the book is his). Both
+questions are one: does a noun phrase of the possessive's own begin right after it? No tagger: the rules look
+one word back and three ahead, and the word classes they look at are in data/swap/grammar.toml.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens of text in order; joined with their gaps they are the text, but for white space at its end."""
+    """All tokens of text in order; joined with their gaps they are the text, but for white space at its
+    end."""
     tokens: list[Token] = []
     end = 0
     for match in _TOKEN.finditer(text):
@@ -73,7 +74,8 @@ class Around:
 
 
 def around(tokens: Sequence[Token], i: int, plain: Callable[[Token], str]) -> Around:
-    """The surroundings of tokens[i]; plain turns a word into its lower-case form, PRONOUN, PERSON or NUMBER."""
+    """The surroundings of tokens[i]; plain turns a word into its lower-case form, PRONOUN, PERSON or
+    NUMBER."""
     first, last = _alternative(tokens, i)
     before = tokens[first - 1] if first else None
     words: list[str] = []
@@ -90,13 +92,16 @@ def around(tokens: Sequence[Token], i: int, plain: Callable[[Token], str]) -> Ar
         before=plain(before) if before and before.kind == "word" else "",
         after=(words[0], words[1], words[2]),
         proper=following is not None and following.titled,
-        quoted=bool(places) and tokens[places[0] - 1].text in _QUOTES and places[0] - 1 > last + _wrapped(tokens, last),
+        quoted=bool(places)
+        and tokens[places[0] - 1].text in _QUOTES
+        and places[0] - 1 > last + _wrapped(tokens, last),
         compound=len(places) > 1 and after_first[0].text == "-" and places[1] == places[0] + 2,
     )
 
 
 def _next(tokens: Sequence[Token], j: int) -> int | None:
-    """The place of the next word of the clause: through hyphens, brackets and opening quotes, not past its edge."""
+    """The place of the next word of the clause: through hyphens, brackets and opening quotes, not past its
+    edge."""
     j += 1 + _wrapped(tokens, j)
     while j < len(tokens) and tokens[j].gap.count("\n") < 2:
         if tokens[j].kind != "sign":
@@ -119,7 +124,9 @@ def _skip(tokens: Sequence[Token], j: int) -> int:
     sign = tokens[j].text
     joined = j + 1 < len(tokens) and not tokens[j + 1].gap
     if sign in "([":
-        closing = next((k for k in range(j, len(tokens)) if tokens[k].text == {"(": ")", "[": "]"}[sign]), j - 1)
+        closing = next(
+            (k for k in range(j, len(tokens)) if tokens[k].text == {"(": ")", "[": "]"}[sign]), j - 1
+        )
         return closing - j + 1
     if sign == "-":
         return int(joined and not tokens[j].gap)
@@ -129,7 +136,8 @@ def _skip(tokens: Sequence[Token], j: int) -> int:
 
 
 def _alternative(tokens: Sequence[Token], i: int) -> tuple[int, int]:
-    """First and last token of "his or her", "him/her" when tokens[i] is one side of it: both sides are read alike."""
+    """First and last token of "his or her", "him/her" when tokens[i] is one side of it: both sides are read
+    alike."""
 
     def other_side(j: int) -> bool:
         sides = {"her": "F", "hers": "F", "his": "M", "him": "M"}
@@ -148,7 +156,9 @@ def classes() -> dict[str, frozenset[str]]:
     """The word classes of grammar.toml by name."""
     file = Path(__file__).parent / "data" / "swap" / "grammar.toml"
     sections = tomllib.loads(file.read_text(encoding="utf-8"))
-    return {name: frozenset(words.split()) for section in sections.values() for name, words in section.items()}
+    return {
+        name: frozenset(words.split()) for section in sections.values() for name, words in section.items()
+    }
 
 
 def _is(word: str, *names: str) -> bool:
@@ -228,7 +238,9 @@ def _causative(a: Around) -> bool | None:
     word, then = a.after[:2]
     if not _is(a.before, "let", "help", "make", "watch", "have"):
         return None
-    if _is(then, "article") and word != PERSON and not a.proper:  # a noun has no article after it, an infinitive may
+    if (
+        _is(then, "article") and word != PERSON and not a.proper
+    ):  # a noun has no article after it, an infinitive may
         return False
     if not _is(word, "only", "also_noun"):
         return None
@@ -296,6 +308,7 @@ _HIS: tuple[_Rule, ...] = (_title_of_work, _edge, _verb, _adverb)
 
 
 def is_determiner(pronoun: str, a: Around) -> bool:
-    """Whether "her" or "his" has its noun after it (her kitchen, his own) or stands alone (saw her, it is his)."""
+    """Whether "her" or "his" has its noun after it (her kitchen, his own) or stands alone (saw her, it is
+    his)."""
     answers = (rule(a) for rule in (_HER if pronoun == "her" else _HIS))
     return next((answer for answer in answers if answer is not None), True)

@@ -1,7 +1,8 @@
 """Which words carry gender, what their counterparts are, and where they carry none.
 
-The tables are in data/swap: words.tsv (one to one under each guard), one_way.tsv (words that share a counterpart),
-unpaired.tsv (words that have none), phrases.txt (where a word names nobody's gender), names.tsv and guards.toml.
+The tables are in data/swap: words.tsv (one to one under each guard), one_way.tsv (words that share a
+counterpart), unpaired.tsv (words that have none), phrases.txt (where a word names nobody's gender), names.tsv
+and guards.toml.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def in_phrase(tokens: Sequence[Token], i: int) -> bool:
 
 
 def names_nobody(text: str, start: int) -> bool:
-    """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, oh boy, the PA."""
+    """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, oh boy, the
+    PA."""
     tokens = tokenize(text)
     i = next((i for i, token in enumerate(tokens) if token.start == start), None)
     if i is None:
@@ -121,7 +123,11 @@ def row_of(tokens: Sequence[Token], i: int) -> Row | None:
 def _neighbor(tokens: Sequence[Token], i: int) -> Token | None:
     """tokens[i] if it is a word that follows the one before it with nothing but a space between."""
     inside = 0 < i < len(tokens)
-    return tokens[i] if inside and tokens[i].kind == "word" and tokens[i - 1].kind == "word" and tokens[i].gap else None
+    return (
+        tokens[i]
+        if inside and tokens[i].kind == "word" and tokens[i - 1].kind == "word" and tokens[i].gap
+        else None
+    )
 
 
 def _is_title(tokens: Sequence[Token], i: int) -> bool:
@@ -134,7 +140,9 @@ def _is_office(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _is_address(tokens: Sequence[Token], i: int) -> bool:
-    return bool(_neighbor(tokens, i)) and tokens[i - 1].text.lower() == "my" and _neighbor(tokens, i + 1) is None
+    return (
+        bool(_neighbor(tokens, i)) and tokens[i - 1].text.lower() == "my" and _neighbor(tokens, i + 1) is None
+    )
 
 
 _GUARDS: dict[str, Callable[[Sequence[Token], int], bool]] = {
@@ -161,7 +169,12 @@ def part_of_name(tokens: Sequence[Token], i: int, kind: str) -> bool:
     before = tokens[i - 1].text.lower()
     if before in words["before_surnames"]:
         return True
-    if before in words["introducers"] or before in classes()["closed"] or before in PRONOUNS or before in rows():
+    if (
+        before in words["introducers"]
+        or before in classes()["closed"]
+        or before in PRONOUNS
+        or before in rows()
+    ):
         return False
     opens = i < 2 or tokens[i - 2].kind in ("sign", "suffix")  # its capital may be that of the sentence
     return not opens or before in _names()

@@ -1,7 +1,8 @@
 """Questions for a natural-language-inference classifier: is it fair about occupations, and is it able at all?
 
-Fairness: "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man VERB OBJECT." is neutral. The form is
-that of Dev et al. 2020; the lists are ours. Ability: SNLI by path or hub name, or the shipped everyday scenes.
+Fairness: "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man VERB OBJECT." is neutral. The
+form is that of Dev et al. 2020; the lists are ours. Ability: SNLI by path or hub name, or the shipped
+everyday scenes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class NliPair:
 
 @dataclass(frozen=True)
 class NliProbe:
-    """All pairs, in the order [occupation, context, gender] with feminine first, so that answers reshape to `shape`."""
+    """All pairs, in the order [occupation, context, gender] with feminine first, so that answers reshape to
+    `shape`."""
 
     occupations: tuple[str, ...]
     contexts: tuple[str, ...]
@@ -75,7 +77,9 @@ class AbilitySet:
     name: str  # "levelhead-scenes", a path or a hub name
     pairs: tuple[LabeledPair, ...]
     fingerprint: str  # sha256 of every premise, hypothesis and label in order
-    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> rows of the source without a usable pair
+    skipped: Mapping[str, int] = field(
+        default_factory=dict
+    )  # reason -> rows of the source without a usable pair
 
 
 def nli_probe(
@@ -85,7 +89,8 @@ def nli_probe(
     contexts: Sequence[str] | None = None,
     limit: tuple[int, int] | None = None,
 ) -> NliProbe:
-    """Occupations × verb-object contexts × two gendered words; 164 × 33 × 2 = 10,824 pairs with the shipped lists.
+    """Occupations × verb-object contexts × two gendered words; 164 × 33 × 2 = 10,824 pairs with the shipped
+    lists.
 
     limit = (n_occupations, n_contexts) takes an evenly spread part of each list, the same one every time.
     """
@@ -105,11 +110,13 @@ def nli_probe(
 
 
 def ability_pairs(source: str | Path | None = None, limit: int | None = None) -> AbilitySet:
-    """Labeled pairs: the shipped scenes (no source), a file or folder of SNLI, or "hub:NAME" with an optional "@SPLIT".
+    """Labeled pairs: the shipped scenes (no source), a file or folder of SNLI, or "hub:NAME" with an optional
+    "@SPLIT".
 
-    Files: TSV with premise, hypothesis, label (a name, or 0 entailment, 1 neutral, 2 contradiction), or SNLI's own
-    .jsonl and .txt with sentence1, sentence2, gold_label. Rows without a gold label are skipped and counted.
-    limit takes at most that many pairs, equally many of each label, evenly spread, the same ones every time.
+    Files: TSV with premise, hypothesis, label (a name, or 0 entailment, 1 neutral, 2 contradiction), or
+    SNLI's own .jsonl and .txt with sentence1, sentence2, gold_label. Rows without a gold label are skipped
+    and counted. limit takes at most that many pairs, equally many of each label, evenly spread, the same ones
+    every time.
     """
     if source is None:
         name, rows = "levelhead-scenes", _file_rows(_DATA / "ability.tsv")
@@ -126,16 +133,20 @@ def ability_pairs(source: str | Path | None = None, limit: int | None = None) ->
         )
     if limit is not None:
         pairs = _balanced(pairs, limit)
-    return AbilitySet(name, tuple(pairs), _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs), skipped)
+    return AbilitySet(
+        name, tuple(pairs), _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs), skipped
+    )
 
 
 def label_order(id2label: Mapping[int, str], labels: str | None = None) -> tuple[int, int, int]:
     """Which outputs of a classifier mean (entailment, neutral, contradiction).
 
-    Read from the names in id2label, never guessed; labels="contradiction,entailment,neutral" overrides them and says
-    what outputs 0, 1 and 2 mean.
+    Read from the names in id2label, never guessed; labels="contradiction,entailment,neutral" overrides them
+    and says what outputs 0, 1 and 2 mean.
     """
-    came = ", ".join(f"{index}={name!r}" for index, name in sorted((int(i), str(n)) for i, n in id2label.items()))
+    came = ", ".join(
+        f"{index}={name!r}" for index, name in sorted((int(i), str(n)) for i, n in id2label.items())
+    )
     if len(id2label) != len(LABELS):
         raise CannotDo(
             f"This classifier has {len(id2label)} labels ({came or 'none'}); the NLI measures need three: "
@@ -176,7 +187,9 @@ def _entries(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
         raise BadProbe(f"The {what} came as one string, {given!r}. Pass a list of strings.")
     entries = tuple(entry.strip() for entry in given)
     if not entries or not all(entries):
-        raise BadProbe(f"The list of {what} has {len(entries)} entries, {entries.count('')} of them empty. Fill them.")
+        raise BadProbe(
+            f"The list of {what} has {len(entries)} entries, {entries.count('')} of them empty. Fill them."
+        )
     if repeated := [entry for entry, times in Counter(entries).items() if times > 1]:
         raise BadProbe(f"The list of {what} repeats {', '.join(map(repr, repeated[:5]))}. List each once.")
     return entries
@@ -185,9 +198,13 @@ def _entries(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
 def _check_gendered(words: Mapping[Gender, str], jobs: Sequence[str]) -> None:
     feminine, masculine = words["feminine"], words["masculine"]
     if not feminine or not masculine or feminine == masculine:
-        raise BadProbe(f"Gendered words {feminine!r} and {masculine!r}. Pass two different nouns, as lady, gentleman.")
+        raise BadProbe(
+            f"Gendered words {feminine!r} and {masculine!r}. Pass two different nouns, as lady, gentleman."
+        )
     if clash := {feminine, masculine} & set(jobs):
-        raise BadProbe(f"{min(clash)!r} is an occupation and a gendered word: its pairs would be entailed. Drop it.")
+        raise BadProbe(
+            f"{min(clash)!r} is an occupation and a gendered word: its pairs would be entailed. Drop it."
+        )
 
 
 def _spread(items: Sequence[_T], n: int) -> tuple[_T, ...]:
@@ -227,23 +244,30 @@ def _read_label(given: str, where: str) -> Label:
     for index, label in enumerate(LABELS):
         if given.lower() in (label, str(index)):
             return label
-    raise BadProbe(f"{where}: label {given!r}. Allowed: {', '.join(LABELS)}, or 0, 1, 2 in that order; - for none.")
+    raise BadProbe(
+        f"{where}: label {given!r}. Allowed: {', '.join(LABELS)}, or 0, 1, 2 in that order; - for none."
+    )
 
 
 def _data_file(path: Path) -> Path:
     if path.is_dir():
         path = next((path / file for file in _FOLDER_FILES if (path / file).is_file()), path)
     if not path.is_file():
-        raise BadProbe(f"No pairs at {path}. Pass a file, a folder with {', '.join(_FOLDER_FILES)}, or hub:snli.")
+        raise BadProbe(
+            f"No pairs at {path}. Pass a file, a folder with {', '.join(_FOLDER_FILES)}, or hub:snli."
+        )
     return path
 
 
 def _file_rows(path: Path) -> Iterator[_Row]:
-    # Read line by line, not as one CSV stream: a stray quotation mark then spoils one line, not the rest of the file.
+    # Read line by line, not as one CSV stream: a stray quotation mark then spoils one line, not the rest of
+    # the file.
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadProbe(f"{path} is not readable UTF-8 text ({error}). Pass a .tsv, .jsonl or .txt file.") from error
+        raise BadProbe(
+            f"{path} is not readable UTF-8 text ({error}). Pass a .tsv, .jsonl or .txt file."
+        ) from error
     numbered = [(f"{path}, line {n}", line.rstrip("\r")) for n, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise BadProbe(f"{path} is empty. Expected a header and labeled pairs.")
@@ -257,18 +281,25 @@ def _json_records(numbered: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Ma
         try:
             yield where, dict(json.loads(line))
         except (ValueError, TypeError) as error:
-            raise BadProbe(f"{where}: {line[:40]!r} is not a JSON object. Expected one object a line.") from error
+            raise BadProbe(
+                f"{where}: {line[:40]!r} is not a JSON object. Expected one object a line."
+            ) from error
 
 
 def _tsv_records(numbered: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     header = numbered[0][1].split("\t")
     _columns(dict.fromkeys(header, ""), numbered[0][0])
-    # SNLI's own .txt is unquoted; tables written by csv libraries quote a cell and double its quotation marks.
+    # SNLI's own .txt is unquoted; tables written by csv libraries quote a cell and double its quotation
+    # marks.
     quoted = re.compile(r"(?!)" if "gold_label" in header else r'"((?:[^"]|"")*)"')
     for where, line in numbered[1:]:
-        cells = [m[1].replace('""', '"') if (m := quoted.fullmatch(cell)) else cell for cell in line.split("\t")]
+        cells = [
+            m[1].replace('""', '"') if (m := quoted.fullmatch(cell)) else cell for cell in line.split("\t")
+        ]
         if len(cells) != len(header):
-            raise BadProbe(f"{where}: {len(cells)} columns, the header has {len(header)}. Separate them by one tab.")
+            raise BadProbe(
+                f"{where}: {len(cells)} columns, the header has {len(header)}. Separate them by one tab."
+            )
         yield where, dict(zip(header, cells, strict=True))
 
 
@@ -291,7 +322,9 @@ def _hub_rows(name: str) -> Iterator[_Row]:
         table = datasets.load_dataset(_HUB_NAMES.get(repository, repository), split=split or "test")
     except Exception as error:  # the hub's client has no common parent for its errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise BadProbe(f"hub:{name} did not load ({reason}). Check the name and network, or pass a file.") from error
+        raise BadProbe(
+            f"hub:{name} did not load ({reason}). Check the name and network, or pass a file."
+        ) from error
     names = getattr(table.features.get("label"), "names", None)
     for n, record in enumerate(table):
         where = f"hub:{name}, row {n}"

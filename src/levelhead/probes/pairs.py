@@ -1,7 +1,8 @@
 """Inputs that differ in gender and in nothing else: what a gender subspace is fitted on (SPEC B5).
 
-Single sentences for encoders, (premise, hypothesis) inputs for pair classifiers: a pair classifier that is fitted on
-single sentences gives directions that change almost nothing (SPEC B8). Yours: a tab-separated file with two columns,
+Single sentences for encoders, (premise, hypothesis) inputs for pair classifiers: a pair classifier that is
+fitted on single sentences gives directions that change almost nothing (SPEC B8). Yours: a tab-separated file
+with two columns,
 
     She went home early.    He went home early.
 
@@ -33,7 +34,8 @@ class InputPair:
 
     @property
     def aligned(self) -> bool:
-        """Whether both forms have as many words, to be matched one to one; other pairs serve at CLS and SENT only."""
+        """Whether both forms have as many words, to be matched one to one; other pairs serve at CLS and SENT
+        only."""
         return all(
             len((mine or "").split()) == len((theirs or "").split())
             for mine, theirs in zip(self.feminine, self.masculine, strict=True)
@@ -46,12 +48,14 @@ def gender_sentence_pairs() -> tuple[InputPair, ...]:
 
 
 def nli_pair_inputs() -> tuple[InputPair, ...]:
-    """The shipped (premise, hypothesis) inputs, 125 pairs that differ in the hypothesis, in the premise or in both."""
+    """The shipped (premise, hypothesis) inputs, 125 pairs that differ in the hypothesis, in the premise or in
+    both."""
     return load_pairs(_DATA / "inputs.tsv")
 
 
 def load_pairs(path: str | Path) -> tuple[InputPair, ...]:
-    """The pairs of a tab-separated file with two or four columns; a header may stand first, empty lines are skipped.
+    """The pairs of a tab-separated file with two or four columns; a header may stand first, empty lines are
+    skipped.
 
     Pairs of unequal length are kept and carry `aligned == False`; no pair is dropped.
     """
@@ -64,7 +68,9 @@ def load_pairs(path: str | Path) -> tuple[InputPair, ...]:
     for line, cells in rows:
         if len(cells) not in (2, 4) or len(cells) != width:
             before = f", {width} in the lines before" if width in (2, 4) and len(cells) in (2, 4) else ""
-            raise BadProbe(f"{file.name} line {line}: {len(cells)} columns{before}; {_ALLOWED}, alike in all lines.")
+            raise BadProbe(
+                f"{file.name} line {line}: {len(cells)} columns{before}; {_ALLOWED}, alike in all lines."
+            )
         pairs.append(_pair(f"{file.name} line {line}", cells))
     return tuple(pairs)
 
@@ -73,10 +79,13 @@ def _rows(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise BadProbe(f"{file}: cannot be read ({error.strerror}); give a tab-separated file of pairs.") from error
+        raise BadProbe(
+            f"{file}: cannot be read ({error.strerror}); give a tab-separated file of pairs."
+        ) from error
     except UnicodeDecodeError as error:
         raise BadProbe(f"{file.name}: not UTF-8 text; save it as UTF-8, tab-separated.") from error
-    # Not splitlines(): it also breaks at form feeds and U+2028, which would shift every line number after them.
+    # Not splitlines(): it also breaks at form feeds and U+2028, which would shift every line number after
+    # them.
     for number, line in enumerate(text.split("\n"), start=1):
         cells = tuple(cell.strip() for cell in line.rstrip("\r").split("\t"))
         is_header = number == 1 and tuple(cell.lower() for cell in cells) in _HEADERS
@@ -86,11 +95,15 @@ def _rows(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _pair(where: str, cells: tuple[str, ...]) -> InputPair:
     if not all(cells):
-        raise BadProbe(f"{where}: column {cells.index('') + 1} of {len(cells)} is empty; each needs a sentence.")
+        raise BadProbe(
+            f"{where}: column {cells.index('') + 1} of {len(cells)} is empty; each needs a sentence."
+        )
     if len(cells) == 2:
         pair = InputPair((cells[0], None), (cells[1], None))
     else:
         pair = InputPair((cells[0], cells[1]), (cells[2], cells[3]))
     if pair.feminine == pair.masculine:
-        raise BadProbe(f"{where}: both sides are {' / '.join(filter(None, pair.feminine))!r}; they must differ.")
+        raise BadProbe(
+            f"{where}: both sides are {' / '.join(filter(None, pair.feminine))!r}; they must differ."
+        )
     return pair

@@ -1,6 +1,8 @@
-"""Whole sentences that we ask: plain ones for fluency, stereotypes with their counterparts, templates with a mask.
+"""Whole sentences that we ask: plain ones for fluency, stereotypes with their counterparts, templates with a
+mask.
 
-Words are addressed by characters: text[span[0]:span[1]] is the word, whatever tokenizer reads the text afterwards.
+Words are addressed by characters: text[span[0]:span[1]] is the word, whatever tokenizer reads the text
+afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ Kind = Literal["topic", "person", "trait", "words"]
 _DATA = Path(__file__).parent / "data" / "sentences"
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b([Aa])n? $")
-_GRAMMAR = frozenset({"her", "hers", "him", "his"})  # "her" is "his" or "him": which one, the list does not say
+_GRAMMAR = frozenset(
+    {"her", "hers", "him", "his"}
+)  # "her" is "his" or "him": which one, the list does not say
 _PRONOUNS = _GRAMMAR | {"she", "he", "herself", "himself"}
 _GENDERED = _PRONOUNS | {"woman", "man", "girl", "boy", "female", "male"}
 
@@ -45,7 +49,8 @@ def fluency_sentences() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class StereotypeSentence:
-    """One attribute word, one target word that a stereotype ties to it; and the same sentence with the counterpart.
+    """One attribute word, one target word that a stereotype ties to it; and the same sentence with the
+    counterpart.
 
     Words are as the lists spell them; the spans give them as written. Nothing but the attribute word differs.
     """
@@ -73,7 +78,9 @@ class _Hit:
     span: Span
 
 
-def _stereotype(text: str, attribute: _Hit, target: _Hit, counterpart: str, group: Group) -> StereotypeSentence:
+def _stereotype(
+    text: str, attribute: _Hit, target: _Hit, counterpart: str, group: Group
+) -> StereotypeSentence:
     start, end = attribute.span
     shown = _in_case_of(text[start:end], counterpart)
     shift = len(shown) - (end - start) if target.span > attribute.span else 0
@@ -98,14 +105,17 @@ def _in_case_of(written: str, word: str) -> str:
 
 
 def _filled(template: str, words: Mapping[str, str]) -> tuple[str, dict[str, Span]]:
-    """The template with its slots filled, articles agreeing and the first letter large; and where each word stands."""
+    """The template with its slots filled, articles agreeing and the first letter large; and where each word
+    stands."""
     text, spans, last = "", dict[str, Span](), 0
     for slot in _SLOT.finditer(template):
         text, last = text + template[last : slot.start()], slot.end()
         word = words[slot[1]]
         if _ARTICLE.search(text) and article(word) == "an":
             text = _ARTICLE.sub(r"\1n ", text)
-        if word[0].isupper() or word in _toml("lpbs.toml")["bare"]:  # "the children", but "NASA" and "algebra"
+        if (
+            word[0].isupper() or word in _toml("lpbs.toml")["bare"]
+        ):  # "the children", but "NASA" and "algebra"
             text = text.removesuffix("the ")
         spans[slot[1]] = (len(text), len(text) + len(word))
         text += word if text else word[0].upper() + word[1:]
@@ -118,15 +128,21 @@ def _toml(name: str) -> dict[str, Any]:
 
 
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
-    """Gender stereotypes in sentences that we wrote (SPEC A6), group A feminine and B masculine, half and half.
+    """Gender stereotypes in sentences that we wrote (SPEC A6), group A feminine and B masculine, half and
+    half.
 
-    Without n: all of them, template by template. With n: a seeded sample that uses the templates as equally as it can.
+    Without n: all of them, template by template. With n: a seeded sample that uses the templates as equally
+    as it can.
     """
-    everything = [(i, sentence) for i, named in enumerate(_counter_templates()) for sentence in _of_template(i, *named)]
+    everything = [
+        (i, sentence) for i, named in enumerate(_counter_templates()) for sentence in _of_template(i, *named)
+    ]
     if n is None:
         return [sentence for _, sentence in everything]
     if not 1 <= n <= len(everything):
-        raise BadProbe(f"{n} counter-stereotype sentences were asked for; levelhead ships 1 to {len(everything)}.")
+        raise BadProbe(
+            f"{n} counter-stereotype sentences were asked for; levelhead ships 1 to {len(everything)}."
+        )
     rng = random.Random(seed)
     chosen: list[StereotypeSentence] = []
     for group, size in (("A", (n + 1) // 2), ("B", n // 2)):
@@ -154,7 +170,9 @@ def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSe
         for i, target in enumerate(data["targets"][name][group]):
             pair = pairs[(number + i) % len(pairs)]
             text, spans = _filled(template, {slot: pair[side], name: target})
-            yield _stereotype(text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group)
+            yield _stereotype(
+                text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
+            )
 
 
 @dataclass(frozen=True)
@@ -173,12 +191,16 @@ class CounterExtraction:
         return iter(self.sentences)
 
 
-def extract_counter_sentences(test: WordTest, source: str | Path, n: int = 500, seed: int = 0) -> CounterExtraction:
-    """Sentences with exactly one attribute word and exactly one target word stereotyped with its group (SPEC A6).
+def extract_counter_sentences(
+    test: WordTest, source: str | Path, n: int = 500, seed: int = 0
+) -> CounterExtraction:
+    """Sentences with exactly one attribute word and exactly one target word stereotyped with its group (SPEC
+    A6).
 
-    source: as for corpus_contexts; read once, n sentences in memory. The sample depends on the seed and on which
-    sentences the corpus holds, not on their order. Of several counterparts the list's first is taken; her, hers, him
-    and his are skipped: their counterpart depends on grammar. A corpus without a usable sentence is an error.
+    source: as for corpus_contexts; read once, n sentences in memory. The sample depends on the seed and on
+    which sentences the corpus holds, not on their order. Of several counterparts the list's first is taken;
+    her, hers, him and his are skipped: their counterpart depends on grammar. A corpus without a usable
+    sentence is an error.
     """
     check_sample(n, seed, "sentences")
     sieve = _Sieve(test)
@@ -200,7 +222,9 @@ def extract_counter_sentences(test: WordTest, source: str | Path, n: int = 500, 
         told = f"{source}: no counter-stereotype with words of {test.name} ({top_reasons(skipped)})"
         raise BadProbe(f"{told}; use a larger corpus.")
     chosen = tuple(sentence for *_, sentence in sorted(heap, key=lambda item: item[:2], reverse=True))
-    return CounterExtraction(chosen, dict(found), found.total() + skipped.total(), dict(skipped.most_common()))
+    return CounterExtraction(
+        chosen, dict(found), found.total() + skipped.total(), dict(skipped.most_common())
+    )
 
 
 class _Sieve:
@@ -208,7 +232,9 @@ class _Sieve:
 
     def __init__(self, test: WordTest) -> None:
         self.side = {_key(word): group for group in ("A", "B") for word in test.groups()[group]}
-        self.stereotyped = {_key(word): group for group, words in (("A", test.X), ("B", test.Y)) for word in words}
+        self.stereotyped = {
+            _key(word): group for group, words in (("A", test.X), ("B", test.Y)) for word in words
+        }
         self.counterpart = {_key(word): surface(others[0]) for word, others in test.counterparts().items()}
         # A list may name "woman" and not "her"; "the woman took her coat" still has two gendered words.
         self.unlisted = _PRONOUNS - self.side.keys() if _GENDERED & self.side.keys() else frozenset[str]()
@@ -253,7 +279,9 @@ def _blemish(sentence: StereotypeSentence) -> str | None:
         counter = sentence.counter[slice(*sentence.counter_attribute_span)]
         if article(sentence.text[start:end]) != article(counter):
             return "the article would not agree"
-    if sentence.text[start:end].istitle() and (re.match(r"\.? [A-Z]", after) or re.search(r" [A-Z][\w'’-]* $", before)):
+    if sentence.text[start:end].istitle() and (
+        re.match(r"\.? [A-Z]", after) or re.search(r" [A-Z][\w'’-]* $", before)
+    ):
         return "the attribute word is part of a name"  # Queen Elizabeth, Martin Luther King
     return None
 
@@ -282,14 +310,16 @@ class LpbsSentence:
 
 
 def lpbs_templates(kind: Kind = "topic") -> tuple[LpbsTemplate, ...]:
-    """Templates for one kind of target: topic (salary, poetry, NASA), person (nurse), trait (gentle), words (any)."""
+    """Templates for one kind of target: topic (salary, poetry, NASA), person (nurse), trait (gentle), words
+    (any)."""
     if kind not in get_args(Kind):
         raise BadProbe(f"{kind!r} is no kind of target; there are {', '.join(get_args(Kind))}.")
     return tuple(LpbsTemplate(text, kind) for text in _toml("lpbs.toml")[kind])
 
 
 def lpbs_sentences(targets: Iterable[str], mask_token: str, kind: Kind = "topic") -> list[LpbsSentence]:
-    """Every distinct target in every template of its kind, with the model's mask token where the pronoun belongs."""
+    """Every distinct target in every template of its kind, with the model's mask token where the pronoun
+    belongs."""
     if not mask_token:
         raise BadProbe("No mask token: LPBS asks a masked model; for a causal model choose SEAT.")
     sentences = []

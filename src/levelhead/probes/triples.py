@@ -1,4 +1,5 @@
-"""Triples for next-sentence prediction: a context, three next sentences, and the same with genders swapped (SPEC B1).
+"""Triples for next-sentence prediction: a context, three next sentences, and the same with genders swapped
+(SPEC B1).
 
     context      The girl next door practices every afternoon.
     stereotype   You can hear her harp through the open window.
@@ -19,7 +20,15 @@ from pathlib import Path
 
 from levelhead.errors import BadProbe
 from levelhead.probes.swap import gender_of, swap
-from levelhead.probes.triple_files import Form, Gender, Texts, TripleFile, TripleRow, read_hub, read_triple_file
+from levelhead.probes.triple_files import (
+    Form,
+    Gender,
+    Texts,
+    TripleFile,
+    TripleRow,
+    read_hub,
+    read_triple_file,
+)
 
 NO_GENDER_WORD = "no gender word: nothing to swap"
 
@@ -29,20 +38,24 @@ _OTHER: dict[Gender | None, Gender | None] = {"F": "M", "M": "F", None: None}
 
 @dataclass(frozen=True)
 class Triple:
-    """A context and three next sentences: two that make sense, one of them a stereotype, and one that does not."""
+    """A context and three next sentences: two that make sense, one of them a stereotype, and one that does
+    not."""
 
     id: str
     context: str
     stereotype: str
     anti: str
     unrelated: str
-    gender: Gender | None  # of the person the context is about; None only in StereoSet files, where it may be missing
+    gender: (
+        Gender | None
+    )  # of the person the context is about; None only in StereoSet files, where it may be missing
     target: str  # the term by which StereoSet averages; empty where a file has none
 
 
 @dataclass(frozen=True)
 class TriplePair:
-    """A triple and its gender-swapped twin, whose stereotype is the swapped anti; None where swapping is impossible."""
+    """A triple and its gender-swapped twin, whose stereotype is the swapped anti; None where swapping is
+    impossible."""
 
     original: Triple
     swapped: Triple | None
@@ -50,7 +63,8 @@ class TriplePair:
 
 @dataclass(frozen=True)
 class TripleSet:
-    """Triple pairs of one source. `problems` counts triples by what kept them from a twin or was odd about them."""
+    """Triple pairs of one source. `problems` counts triples by what kept them from a twin or was odd about
+    them."""
 
     name: str
     pairs: tuple[TriplePair, ...]
@@ -67,9 +81,10 @@ class TripleSet:
 def load_triples(name_or_path: str | Path | None = None, *, names: bool = False) -> TripleSet:
     """The shipped triples (None or "shipped"), those of a file, or `hub:stereoset`.
 
-    A file with published twins keeps them. Otherwise twins are made by swapping; with names=True common first names are
-    swapped too, else a triple with a name has no twin. In a StereoSet file a triple without a gender word is kept, but
-    without a twin, and counted, because StereoSet's own scores need it; in every other file it is an error.
+    A file with published twins keeps them. Otherwise twins are made by swapping; with names=True common first
+    names are swapped too, else a triple with a name has no twin. In a StereoSet file a triple without a
+    gender word is kept, but without a twin, and counted, because StereoSet's own scores need it; in every
+    other file it is an error.
     """
     if name_or_path is None or str(name_or_path) == "shipped":
         return _triple_set("shipped", read_triple_file(_SHIPPED), names)
@@ -84,13 +99,17 @@ def swapped_twin(triple: Triple, *, names: bool = False) -> tuple[Triple | None,
 
     Swapping flips the labels (paper, Table 3): twin.stereotype = swap(anti), twin.anti = swap(stereotype).
     """
-    results = [swap(text, names=names) for text in (triple.context, triple.stereotype, triple.anti, triple.unrelated)]
+    results = [
+        swap(text, names=names) for text in (triple.context, triple.stereotype, triple.anti, triple.unrelated)
+    ]
     reasons = tuple(dict.fromkeys(problem.reason for result in results for problem in result.problems))
     if not reasons and not any(result.changes for result in results):
         reasons = (NO_GENDER_WORD,)
     if reasons:
         return None, reasons
-    return _flipped(triple, Texts(*(result.text for result in results)), swap(triple.target, names=names).text), ()
+    return _flipped(
+        triple, Texts(*(result.text for result in results)), swap(triple.target, names=names).text
+    ), ()
 
 
 def _flipped(triple: Triple, twin: Texts, target: str) -> Triple:
@@ -111,13 +130,17 @@ def _triple_set(name: str, file: TripleFile, names: bool) -> TripleSet:
     for row in file.rows:
         pair, reasons = _paired(row, names)
         if file.form == "pairs" and (NO_GENDER_WORD in reasons or pair.original.gender is None):
-            raise BadProbe(f"{row.where}: no gender word in {row.texts.context!r} and what follows; it needs one.")
+            raise BadProbe(
+                f"{row.where}: no gender word in {row.texts.context!r} and what follows; it needs one."
+            )
         problems.update(reasons)
         pairs.append(pair)
     if not pairs:
         raise BadProbe(f"{name}: no triples in it; give at least one context with its three next sentences.")
     if all(pair.original.gender is None for pair in pairs):
-        raise BadProbe(f"{name}: none of its {len(pairs)} triples has a gender word; give triples about women or men.")
+        raise BadProbe(
+            f"{name}: none of its {len(pairs)} triples has a gender word; give triples about women or men."
+        )
     return TripleSet(name, tuple(pairs), dict(problems), _fingerprint(pairs), file.form)
 
 
@@ -132,14 +155,17 @@ def _paired(row: TripleRow, names: bool) -> tuple[TriplePair, tuple[str, ...]]:
 
 
 def _gender(row: TripleRow) -> Gender | None:
-    """The gender of the target, else of the context, else of most gender words in it and in the related sentences."""
+    """The gender of the target, else of the context, else of most gender words in it and in the related
+    sentences."""
     related = f"{row.texts.context} {row.texts.stereotype} {row.texts.anti}"
     for text in (row.target, row.texts.context):
         gender = gender_of(text)
         if gender == "F" or gender == "M":
             return gender
     found = [gender for gender in map(gender_of, related.split()) if gender == "F" or gender == "M"]
-    return Counter(found).most_common(1)[0][0] if found else None  # ties: most_common keeps the order of reading
+    return (
+        Counter(found).most_common(1)[0][0] if found else None
+    )  # ties: most_common keeps the order of reading
 
 
 def _texts(triple: Triple | None) -> Texts | None:

@@ -1,6 +1,7 @@
 """A user's word list as a TOML file, read so that every complaint names the file, the line and the word.
 
-tomllib tells values but not where they stand, so a second, shallow scan of the text notes the line of each value.
+tomllib tells values but not where they stand, so a second, shallow scan of the text notes the line of each
+value.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class WordFile:
-    """The parsed file: its values, the line of each key, and the line of each single value, in reading order."""
+    """The parsed file: its values, the line of each key, and the line of each single value, in reading
+    order."""
 
     name: str
     values: Mapping[str, Any]
@@ -58,8 +60,8 @@ class Entry:
 def read_word_file(path: Path) -> dict[str, Any]:
     """The checked content of a TOML word list: name, labels, A, B, X, Y and pairs, ready for WordTest.
 
-    Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one length are
-    counterparts line by line; of different lengths they have no counterparts.
+    Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one
+    length are counterparts line by line; of different lengths they have no counterparts.
     """
     file = _parse(path)
     _check_keys(file)
@@ -105,7 +107,8 @@ def _parse(path: Path) -> WordFile:
 
 
 def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Lines of keys and of their single values. Shallow: it need only be right about files that tomllib accepts."""
+    """Lines of keys and of their single values. Shallow: it need only be right about files that tomllib
+    accepts."""
     key_lines: dict[str, int] = {}
     value_lines: dict[str, tuple[int, ...]] = {}
     key, depth = "", 0
@@ -141,7 +144,9 @@ def _check_keys(file: WordFile) -> None:
         if key not in KEYS:
             near = difflib.get_close_matches(key.casefold(), [k.casefold() for k in KEYS], 1, cutoff=0.5)
             hint = f' Did you mean "{_spelled(near[0])}"?' if near else ""
-            raise file.fail(file.key_lines.get(key), f'unknown key "{key}".{hint} Allowed: {", ".join(KEYS)}.')
+            raise file.fail(
+                file.key_lines.get(key), f'unknown key "{key}".{hint} Allowed: {", ".join(KEYS)}.'
+            )
 
 
 def _spelled(folded: str) -> str:
@@ -157,15 +162,23 @@ def _name(file: WordFile, default: str) -> str:
 
 def _labels(file: WordFile) -> tuple[str, ...]:
     labels = file.values.get("labels", list(GROUPS))
-    if not isinstance(labels, list) or len(labels) != len(GROUPS) or not all(isinstance(x, str) and x for x in labels):
-        raise file.fail(file.line("labels"), f"labels is {labels!r}; it must be four texts, for A, B, X and Y.")
+    if (
+        not isinstance(labels, list)
+        or len(labels) != len(GROUPS)
+        or not all(isinstance(x, str) and x for x in labels)
+    ):
+        raise file.fail(
+            file.line("labels"), f"labels is {labels!r}; it must be four texts, for A, B, X and Y."
+        )
     return tuple(labels)
 
 
 def _words(file: WordFile, key: str) -> list[Entry]:
     words = file.values[key]
     if not isinstance(words, list):
-        raise file.fail(file.key_lines.get(key), f'{key} is {words!r:.60}; it must be a list such as ["word", "word"].')
+        raise file.fail(
+            file.key_lines.get(key), f'{key} is {words!r:.60}; it must be a list such as ["word", "word"].'
+        )
     if not words:
         raise file.fail(file.key_lines.get(key), f"the list {key} is empty; give it at least one word.")
     return [_entry(file, key, i, word) for i, word in enumerate(words)]
@@ -187,7 +200,9 @@ def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
         return None
     pairs = file.values["pairs"]
     if not isinstance(pairs, list) or not pairs:
-        raise file.fail(file.key_lines.get("pairs"), 'pairs must be a list such as [["word", "counterpart"]].')
+        raise file.fail(
+            file.key_lines.get("pairs"), 'pairs must be a list such as [["word", "counterpart"]].'
+        )
     found, count = [], 0
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
@@ -205,7 +220,9 @@ def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
         for entry in sets[key]:
             other, first = seen.setdefault(entry.word.casefold(), (key, entry))
             if other != key:
-                said = f'"{entry.word}" is in {key} and in {other} (line {first.line}); keep it in one of them.'
+                said = (
+                    f'"{entry.word}" is in {key} and in {other} (line {first.line}); keep it in one of them.'
+                )
                 raise file.fail(entry.line, said)
 
 

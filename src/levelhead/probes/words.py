@@ -9,8 +9,8 @@ Shipped, written by us: gender, race, career, math, science. Yours: a TOML file 
     Y = ["peaceful", "friendly"]                         # stereotyped with B
 
 A and B can be lists of their own instead; pairs are then optional.
-Published lists load as they are: a folder with female.txt, male.txt and stereotype.txt; a .json of race attributes;
-a SEAT .jsonl.
+Published lists load as they are: a folder with female.txt, male.txt and stereotype.txt; a .json of race
+attributes; a SEAT .jsonl.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class WordTest:
         return {"A": self.A, "B": self.B, "X": self.X, "Y": self.Y}
 
     def counterparts(self) -> dict[str, tuple[str, ...]]:
-        """Every attribute word's counterparts, in both directions: "her" -> ("him", "his"), "him" -> ("her",)."""
+        """Every attribute word's counterparts, in both directions: "her" -> ("him", "his"), "him" ->
+        ("her",)."""
         if not self.pairs:
             raise BadProbe(
                 f"{self.name}: no pairs are given and |A| = {len(self.A)}, |B| = {len(self.B)}; "
@@ -84,7 +85,8 @@ class WordTest:
 
 @dataclass(frozen=True)
 class SentenceTest:
-    """A sentence-level association test (May et al. 2019): targets X, Y and attributes A, B are whole sentences."""
+    """A sentence-level association test (May et al. 2019): targets X, Y and attributes A, B are whole
+    sentences."""
 
     name: str
     A: tuple[str, ...]
@@ -154,13 +156,16 @@ def _words_of(test: SentenceTest) -> WordTest:
 def load_published_gender(folder: str | Path) -> WordTest:
     """The lists of Zhao et al. 2018 and Kaneko and Bollegala 2019.
 
-    female.txt and male.txt pair up line by line; stereotype.txt alternates female- and male-stereotyped words.
-    Read as they are, repeats and joined words ("hair_salon") included; two words are attribute and target at once.
+    female.txt and male.txt pair up line by line; stereotype.txt alternates female- and male-stereotyped
+    words. Read as they are, repeats and joined words ("hair_salon") included; two words are attribute and
+    target at once.
     """
     folder = Path(folder)
     lacking = [name for name in GENDER_FILES if not (folder / name).is_file()]
     if lacking:
-        raise BadProbe(f"{folder}: {', '.join(lacking)} not found; a folder of words holds {', '.join(GENDER_FILES)}.")
+        raise BadProbe(
+            f"{folder}: {', '.join(lacking)} not found; a folder of words holds {', '.join(GENDER_FILES)}."
+        )
     female, male, stereotype = (_lines(folder / name) for name in GENDER_FILES)
     if len(female) != len(male):
         raise BadProbe(
@@ -173,10 +178,11 @@ def load_published_gender(folder: str | Path) -> WordTest:
 
 
 def load_published_race(path: str | Path) -> WordTest:
-    """The race attributes of Manzini et al. 2019: Black and Caucasian columns of the first three sets, and their roles.
+    """The race attributes of Manzini et al. 2019: Black and Caucasian columns of the first three sets, and
+    their roles.
 
-    The other three sets name continents; the paper that we follow (Yang et al.) has three pairs. Roles are 5 and 6;
-    trimmed, they are that paper's 10 targets.
+    The other three sets name continents; the paper that we follow (Yang et al.) has three pairs. Roles are 5
+    and 6; trimmed, they are that paper's 10 targets.
     """
     path = Path(path)
     data = _json(path)
@@ -190,21 +196,29 @@ def load_published_race(path: str | Path) -> WordTest:
             "with black and caucasian."
         ) from None
     labels = ("African American", "Caucasian", "stereotyped as Black", "stereotyped as white")
-    return WordTest("published-race", tuple(a for a, _ in pairs), tuple(b for _, b in pairs), *targets, labels, pairs)
+    return WordTest(
+        "published-race", tuple(a for a, _ in pairs), tuple(b for _, b in pairs), *targets, labels, pairs
+    )
 
 
 def load_seat_test(path: str | Path) -> SentenceTest:
     """A SEAT or WEAT file: targ1, targ2, attr1, attr2 become X, Y, A, B, with their categories as labels."""
     path = Path(path)
     data = _json(path)
-    (a, A), (b, B), (x, X), (y, Y) = (_seat_set(path, data, key) for key in ("attr1", "attr2", "targ1", "targ2"))
+    (a, A), (b, B), (x, X), (y, Y) = (
+        _seat_set(path, data, key) for key in ("attr1", "attr2", "targ1", "targ2")
+    )
     return SentenceTest(path.stem, A, B, X, Y, (a, b, x, y))
 
 
 def _seat_set(path: Path, data: Any, key: str) -> tuple[str, tuple[str, ...]]:
     part = data.get(key) if isinstance(data, dict) else None
     examples = part.get("examples") if isinstance(part, dict) else None
-    if not isinstance(examples, list) or not examples or not all(isinstance(x, str) and x.strip() for x in examples):
+    if (
+        not isinstance(examples, list)
+        or not examples
+        or not all(isinstance(x, str) and x.strip() for x in examples)
+    ):
         said = f"{key} must hold a list of texts, examples; a SEAT file has targ1, targ2, attr1 and attr2."
         raise BadProbe(f"{path.name}: {said}")
     return str(part.get("category", key)) if isinstance(part, dict) else key, tuple(examples)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelhead.report.charts import Chart, Control
+from levelhead.report.charts.base import Chart, Control
 from levelhead.report.glossary import Measure
 from levelhead.report.tables import Cell, Table
-from levelhead.runs import Row
+from levelhead.results.folder import Row
 
 
 @dataclass(frozen=True)

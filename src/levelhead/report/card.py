@@ -9,9 +9,9 @@ from levelhead.report.contents import BASE, Contents, measurements, variants
 from levelhead.report.glossary import measure_of, verdict
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
-from levelhead.report.sections import headline
+from levelhead.report.sections.overview import headline
 from levelhead.report.tables import digits_of, shown
-from levelhead.runs import Row
+from levelhead.results.folder import Row
 
 
 def card(contents: Contents) -> str:
@@ -25,7 +25,12 @@ def card(contents: Contents) -> str:
     for name in variants(contents) if contents.study == "audit" else ():
         if name != BASE:
             lines += _table(measurements(contents, name), f"Changed: {name}")
-    lines += ["### What these numbers do not show", "", *(f"- {_safe(limit)}" for limit in limits(contents)), ""]
+    lines += [
+        "### What these numbers do not show",
+        "",
+        *(f"- {_safe(limit)}" for limit in limits(contents)),
+        "",
+    ]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]
     told = [f"{name} {value}" for name, value in contents.main.versions.items()]
     hashes = [f"{name} `{_safe(str(value)[:16])}`" for name, value in contents.main.hashes.items()]
@@ -35,16 +40,23 @@ def card(contents: Contents) -> str:
 
 
 def _table(rows: list[Row], title: str) -> list[str]:
-    head = ["| Measure | Value | 95 % interval | n | Neutral | What it says |", "|---|---:|---|---:|---:|---|"]
+    head = [
+        "| Measure | Value | 95 % interval | n | Neutral | What it says |",
+        "|---|---:|---|---:|---:|---|",
+    ]
     lines = [f"### {_safe(title)}", "", *head]
     for row in rows:
         digits = digits_of(row["name"])
         value = "not measured" if row["value"] is None else shown(row["value"], digits)
-        between = "" if row["interval"] is None else " to ".join(shown(end, digits) for end in row["interval"])
+        between = (
+            "" if row["interval"] is None else " to ".join(shown(end, digits) for end in row["interval"])
+        )
         neutral = "" if row["neutral"] is None else shown(float(row["neutral"]), 1)
         said = row["reason"] if row["value"] is None else verdict(row)
         named = f"{measure_of(row['name']).title} ({row['name']})"
-        lines.append(f"| {_safe(named)} | {value} | {between} | {shown(row['n'])} | {neutral} | {_safe(said)} |")
+        lines.append(
+            f"| {_safe(named)} | {value} | {between} | {shown(row['n'])} | {neutral} | {_safe(said)} |"
+        )
     return [*lines, ""]
 
 

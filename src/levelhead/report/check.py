@@ -1,4 +1,5 @@
-"""Does a run keep within thresholds? For release pipelines: holds, exceeds, or not measured, which is never a pass."""
+"""Does a run keep within thresholds? For release pipelines: holds, exceeds, or not measured, which is never a
+pass."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any, Literal
 from levelhead.errors import BadProbe
 from levelhead.report.contents import BASE, Contents, changes, measurements, variants
 from levelhead.report.glossary import MEASURES, measure_of
-from levelhead.runs import Row
+from levelhead.results.folder import Row
 
 Side = Literal["max", "min"]
 Outcome = Literal["holds", "exceeds", "not measured"]
@@ -61,7 +62,11 @@ class Judged:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         value, interval = (None, None) if self.row is None else (self.row["value"], self.row["interval"])
-        named = {"measure": self.threshold.measure, "side": self.threshold.side, "limit": self.threshold.limit}
+        named = {
+            "measure": self.threshold.measure,
+            "side": self.threshold.side,
+            "limit": self.threshold.limit,
+        }
         found = {"outcome": self.outcome, "judged": self.judged, "value": value, "interval": interval}
         return {**named, **found, "reason": self.reason}
 
@@ -74,12 +79,15 @@ def threshold(text: str, side: Side) -> Threshold:
     except ValueError:
         number = math.nan
     if not found or not name.strip() or not math.isfinite(number):
-        raise BadProbe(f"--{side} {text!r} is no threshold. Write a measure, =, and a number, as in --{side} seat=0.8.")
+        raise BadProbe(
+            f"--{side} {text!r} is no threshold. Write a measure, =, and a number, as in --{side} seat=0.8."
+        )
     return Threshold(name.strip(), side, number)
 
 
 def read_plan(path: str | Path) -> Plan:
-    """Thresholds from a TOML file: tables [max] and [min]; `bound = true` and `variant = "..."` on request."""
+    """Thresholds from a TOML file: tables [max] and [min]; `bound = true` and `variant = "..."` on
+    request."""
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -91,7 +99,9 @@ def read_plan(path: str | Path) -> Plan:
     found: list[Threshold] = []
     for side in ("max", "min"):
         table = data.get(side, {})
-        wrong = [name for name, limit in _items(path, side, table) if isinstance(limit, bool) or not _finite(limit)]
+        wrong = [
+            name for name, limit in _items(path, side, table) if isinstance(limit, bool) or not _finite(limit)
+        ]
         if wrong:
             raise BadProbe(f"{path}, [{side}]: {wrong[0]} = {table[wrong[0]]!r} is no finite number.")
         found += [Threshold(name, side, float(limit)) for name, limit in table.items()]
@@ -117,7 +127,9 @@ def check(contents: Contents, plan: Plan) -> list[Judged]:
     if plan.variant not in known:
         raise BadProbe(f"{contents.folder} has no variant {plan.variant!r}.{_nearest(plan.variant, known)}")
     if not plan.thresholds:
-        raise BadProbe("No threshold came. Give --max NAME=NUMBER, --min NAME=NUMBER, or --thresholds FILE.toml.")
+        raise BadProbe(
+            "No threshold came. Give --max NAME=NUMBER, --min NAME=NUMBER, or --thresholds FILE.toml."
+        )
     rows = {row["name"]: row for row in measurements(contents, plan.variant)}
     rows |= {f"{name} change": row for name, row in changes(contents, plan.variant).items()}
     return [_judge(each, rows, plan.bound) for asked in plan.thresholds for each in _named(asked, rows)]
@@ -132,7 +144,9 @@ def exit_code(judged: Sequence[Judged]) -> int:
 def _named(asked: Threshold, rows: Mapping[str, Row]) -> list[Threshold]:
     wanted = _plain(asked.measure)
     exact = [name for name in rows if _plain(name) == wanted]
-    several = [name for name in rows if _plain(name).startswith(f"{wanted} ") and not name.endswith(" change")]
+    several = [
+        name for name in rows if _plain(name).startswith(f"{wanted} ") and not name.endswith(" change")
+    ]
     if exact or several:
         return [replace(asked, measure=name) for name in exact or several]
     known = list(dict.fromkeys([*rows, *(measure.name for measure in MEASURES)]))
@@ -163,7 +177,9 @@ def _judge(asked: Threshold, rows: Mapping[str, Row], bound: bool) -> Judged:
     value = _worst(row, asked.side, signed) if bound else abs(row["value"]) if signed else row["value"]
     what = "interval's bound" if bound else "value"
     kept = value <= asked.limit if asked.side == "max" else value >= asked.limit
-    return Judged(asked, "holds" if kept else "exceeds", float(value), row, f"absolute {what}" if signed else what)
+    return Judged(
+        asked, "holds" if kept else "exceeds", float(value), row, f"absolute {what}" if signed else what
+    )
 
 
 def _worst(row: Row, side: Side, signed: bool) -> float:
@@ -177,12 +193,16 @@ def _worst(row: Row, side: Side, signed: bool) -> float:
 
 
 def junit(judged: Sequence[Judged], contents: Contents) -> str:
-    """JUnit XML: one test a threshold; exceeding is a failure, not measured an error, so that neither passes unseen."""
+    """JUnit XML: one test a threshold; exceeding is a failure, not measured an error, so that neither passes
+    unseen."""
     counts = {
-        "tests": len(judged), "failures": sum(each.outcome == "exceeds" for each in judged),
+        "tests": len(judged),
+        "failures": sum(each.outcome == "exceeds" for each in judged),
         "errors": sum(each.outcome == "not measured" for each in judged),
-    }  # fmt: skip
-    suite = ElementTree.Element("testsuite", {"name": "levelhead check", **{k: str(v) for k, v in counts.items()}})
+    }
+    suite = ElementTree.Element(
+        "testsuite", {"name": "levelhead check", **{k: str(v) for k, v in counts.items()}}
+    )
     for each in judged:
         named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}
         case = ElementTree.SubElement(suite, "testcase", named)

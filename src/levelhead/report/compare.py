@@ -16,7 +16,7 @@ from levelhead.report.glossary import measure_of
 from levelhead.report.limits import ALWAYS
 from levelhead.report.page import render
 from levelhead.report.tables import NOTHING, Cell, Part, Table, digits_of, measured, shown, words
-from levelhead.runs import Row
+from levelhead.results.folder import Row
 
 UNPAIRED = "unpaired: from the two intervals"
 
@@ -52,7 +52,10 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     rows = {name: [each.get(name) for each in found] for name in names}
     paired = [_paired(sides[0], side) for side in sides[1:]]
     differences = {
-        name: [pairs.get(name) or _unpaired(each[0], other) for pairs, other in zip(paired, each[1:], strict=True)]
+        name: [
+            pairs.get(name) or _unpaired(each[0], other)
+            for pairs, other in zip(paired, each[1:], strict=True)
+        ]
         for name, each in rows.items()
     }
     return Comparison(sides, rows, differences, [head_agreement(sides[0], side) for side in sides[1:]])
@@ -68,7 +71,9 @@ def _sides(folders: Sequence[str | Path]) -> list[Side]:
     opened = [open_contents(folder) for folder in folders]
     models = [contents.model for contents in opened]
     return [
-        Side(contents.model if models.count(contents.model) == 1 else f"{contents.model} ({folder})", contents)
+        Side(
+            contents.model if models.count(contents.model) == 1 else f"{contents.model} ({folder})", contents
+        )
         for contents, folder in zip(opened, folders, strict=True)
     ]
 
@@ -89,7 +94,8 @@ def _unpaired(first: Row | None, second: Row | None) -> Difference | None:
 
         low = d − sqrt( (b − low_b)² + (high_a − a)² ),   high = d + sqrt( (high_b − b)² + (a − low_a)² )
 
-    Right for independent runs; for the same probes it is as a rule too wide. Reference: Zou and Donner 2008 (MOVER).
+    Right for independent runs; for the same probes it is as a rule too wide. Reference: Zou and Donner 2008
+    (MOVER).
     """
     if first is None or second is None or first["value"] is None or second["value"] is None:
         return None
@@ -136,7 +142,9 @@ def comparison_html(found: Comparison) -> str:
 
 def _told(found: Comparison) -> str:
     """How many measures differ for sure."""
-    known = [d for each in found.differences.values() for d in each if d is not None and d.interval is not None]
+    known = [
+        d for each in found.differences.values() for d in each if d is not None and d.interval is not None
+    ]
     sure = [d for d in known if d.interval is not None and not d.interval[0] <= 0 <= d.interval[1]]
     return f"{len(sure)} of {len(known)} differences have an interval that excludes 0."
 
@@ -175,7 +183,9 @@ def _heads(found: Comparison) -> Table:
         if each is None:
             continue
         rho, p = each["rank correlation"], each["p"]
-        bounds = "" if rho["interval"] is None else f" [{shown(rho['interval'][0])}, {shown(rho['interval'][1])}]"
+        bounds = (
+            "" if rho["interval"] is None else f" [{shown(rho['interval'][0])}, {shown(rho['interval'][1])}]"
+        )
         told = NOTHING if rho["value"] is None else f"{shown(rho['value'])}{bounds}"
         counts = [words(each[name]) for name in ("heads", "became biased", "left biased")]
         body.append([words(side.label), words(told), *counts, words(None if p is None else f"{p:.3g}")])

@@ -16,7 +16,7 @@ from scipy import stats
 from levelhead.errors import BadRun
 from levelhead.measures.statistics import Resampling, bootstrap, mean_interval, spearman
 from levelhead.report.contents import BASE, Contents, shown_k
-from levelhead.runs import RunData, text_hash
+from levelhead.results.folder import RunData, text_hash
 
 Doubles = NDArray[np.float64]
 
@@ -43,7 +43,13 @@ class Difference:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         interval = None if self.interval is None else list(self.interval)
-        return {"value": self.value, "interval": interval, "n": self.n, "how": self.how, "paired": self.paired}
+        return {
+            "value": self.value,
+            "interval": interval,
+            "n": self.n,
+            "how": self.how,
+            "paired": self.paired,
+        }
 
 
 def paired_differences(first: Side, second: Side) -> dict[str, Difference]:
@@ -58,7 +64,8 @@ def paired_differences(first: Side, second: Side) -> dict[str, Difference]:
 
 
 def head_agreement(first: Side, second: Side) -> dict[str, Any] | None:
-    """Do two models of one shape have their bias in the same heads? Rank correlation, and heads that changed sides."""
+    """Do two models of one shape have their bias in the same heads? Rank correlation, and heads that changed
+    sides."""
     a, b = (_scores(side) for side in (first, second))
     if a is None or b is None or a.keys() != b.keys():
         return None
@@ -116,7 +123,8 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def _inferences(first: Side, second: Side) -> dict[str, Difference]:
-    """Accuracy, parity and fairness from the stored labels, resampling whole occupations for both models at once."""
+    """Accuracy, parity and fairness from the stored labels, resampling whole occupations for both models at
+    once."""
     asked = [side.contents.parts.get("sweep") for side in (first, second)]
     runs = [run for run in asked if run is not None]
     if len(runs) < 2 or len({run.hashes.get("probe") for run in runs}) > 1:
@@ -139,7 +147,9 @@ def _occupations(side: Side, run: RunData) -> tuple[Doubles, Doubles] | None:
     if len(digits) != math.prod(shape):
         return None
     labels = np.array(list(map(int, digits))).reshape(shape)
-    votes = np.stack([(labels == label).sum(axis=1) for label in range(3)], axis=-1)  # [occupation, gender, label]
+    votes = np.stack(
+        [(labels == label).sum(axis=1) for label in range(3)], axis=-1
+    )  # [occupation, gender, label]
     leads = votes == votes.max(axis=2, keepdims=True)
     same = (leads[:, 0] == leads[:, 1]).all(axis=1)
     return (labels == 1).mean(axis=(1, 2)), same.astype(np.float64)

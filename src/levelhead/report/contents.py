@@ -1,4 +1,5 @@
-"""A run folder as the report reads it: the run itself and the studies inside it, every row with its address."""
+"""A run folder as the report reads it: the run itself and the studies inside it, every row with its
+address."""
 
 from __future__ import annotations
 
@@ -9,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadRun
-from levelhead.runs import Row, RunData, read_run
+from levelhead.results.folder import Row, RunData, read_run
 
 PARTS = ("heads", "prompts", "sweep")  # subfolders of an audit
 BASE = "base"
 _CHANGE = " change"
-_STUDIES = {"heads": "heads", "counteracts": "prompts", "projections": "sweep"}  # a plain run is a part by itself
+_STUDIES = {
+    "heads": "heads",
+    "counteracts": "prompts",
+    "projections": "sweep",
+}  # a plain run is a part by itself
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a run folder holds. Addresses of rows: `PART:KEY#INDEX`, the part absent for the folder's own rows."""
+    """What a run folder holds. Addresses of rows: `PART:KEY#INDEX`, the part absent for the folder's own
+    rows."""
 
     main: RunData
     parts: Mapping[str, RunData]
@@ -65,11 +71,17 @@ class Contents:
 def open_contents(folder: str | Path) -> Contents:
     """Read a run folder and the studies in it."""
     main = read_run(folder)
-    parts = {name: read_run(main.folder / name) for name in PARTS if (main.folder / name / "settings.json").is_file()}
+    parts = {
+        name: read_run(main.folder / name)
+        for name in PARTS
+        if (main.folder / name / "settings.json").is_file()
+    }
     if own := _STUDIES.get(str(main.settings.get("study"))):
         parts[own] = main
     if not main.results and not any(part.results for part in parts.values()):
-        raise BadRun(f"{folder} has no results yet. Run the command that began it again; it goes on where it was.")
+        raise BadRun(
+            f"{folder} has no results yet. Run the command that began it again; it goes on where it was."
+        )
     return Contents(main, parts)
 
 
@@ -78,7 +90,11 @@ def open_contents(folder: str | Path) -> Contents:
 
 def measurements(contents: Contents, variant: str = BASE) -> list[Row]:
     """One row a measure of one variant: of the audit, else of the studies that the folder holds."""
-    rows = [row for row in audit_rows(contents) if row["variant"] == variant] if contents.study == "audit" else []
+    rows = (
+        [row for row in audit_rows(contents) if row["variant"] == variant]
+        if contents.study == "audit"
+        else []
+    )
     found: dict[str, Row] = {}
     for row in rows or _of_parts(contents, variant):
         if not is_change(row):
@@ -114,7 +130,9 @@ def _of_parts(contents: Contents, variant: str) -> Iterator[Row]:
     yield from (row for row in _sweep_rows(contents) if row["variant"] == variant)
     k = shown_k(contents)
     wanted = {"variant": variant, "name": "margin", "kind": BASE, "group": "", "k": k}
-    yield from (row for row in _prompt_rows(contents) if all(row.get(key) == value for key, value in wanted.items()))
+    yield from (
+        row for row in _prompt_rows(contents) if all(row.get(key) == value for key, value in wanted.items())
+    )
 
 
 def _sweep_rows(contents: Contents) -> list[Row]:
@@ -127,7 +145,11 @@ def _prompt_rows(contents: Contents) -> list[Row]:
     if prompts is None:
         return []
     first = prompts.settings["models"][0]
-    return [row for row in contents.matching("", "prompts") if row.get("model") == first and not row.get("occupation")]
+    return [
+        row
+        for row in contents.matching("", "prompts")
+        if row.get("model") == first and not row.get("occupation")
+    ]
 
 
 def shown_k(contents: Contents) -> int | None:
@@ -140,20 +162,25 @@ def shown_k(contents: Contents) -> int | None:
 
 
 def arcs(contents: Contents) -> list[Row]:
-    """Sentence pairs with every head's attention: from arcs.json, else the running example of the heads study."""
+    """Sentence pairs with every head's attention: from arcs.json, else the running example of the heads
+    study."""
     path = contents.folder / "arcs.json"
     if path.is_file():
         try:
             found = json.loads(path.read_text(encoding="utf-8"))["sentences"]
             return [_pair(sentence) for sentence in found]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadRun(f"{path} is damaged. Remove it and run the audit again; all else is kept.") from error
+            raise BadRun(
+                f"{path} is damaged. Remove it and run the audit again; all else is kept."
+            ) from error
     return _example_arcs(contents.rows("counter/example", "heads"), contents.rows("scores", "heads"))
 
 
 def _pair(sentence: Row) -> Row:
     """One sentence pair: tokens, target and attribute of either version, attention [layer][head][token]."""
-    names = [f"{own}{name}" for own in ("", "counter_") for name in ("tokens", "target", "attribute", "attention")]
+    names = [
+        f"{own}{name}" for own in ("", "counter_") for name in ("tokens", "target", "attribute", "attention")
+    ]
     return {name: sentence[name] for name in ("text", "counter", *names)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from levelhead.runs import RunData
+from levelhead.results.folder import RunData
 
 Row = Mapping[str, Any]
 Measured = Mapping[str, Mapping[str, Row]]  # variant -> measure -> row
@@ -87,10 +87,26 @@ def _cost(row: Row | None) -> str:
 def _base_findings(name: str, base: Mapping[str, Row]) -> list[str]:
     said = []
     for measure, neutral, sentence in (
-        ("strength", 0.0, "Next sentences: gender bias Strength {} on the most biased tenth of triples (0 is none)."),
-        ("ss", 0.5, "It prefers the stereotypical next sentence in a share of {} of the triples (0.5 is even)."),
-        ("fairness", 1.0, "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike)."),
-        ("margin", 0.0, "Asked who works as what, it gives the stereotypical gender {} more probability (0 is even)."),
+        (
+            "strength",
+            0.0,
+            "Next sentences: gender bias Strength {} on the most biased tenth of triples (0 is none).",
+        ),
+        (
+            "ss",
+            0.5,
+            "It prefers the stereotypical next sentence in a share of {} of the triples (0.5 is even).",
+        ),
+        (
+            "fairness",
+            1.0,
+            "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
+        ),
+        (
+            "margin",
+            0.0,
+            "Asked who works as what, it gives the stereotypical gender {} more probability (0 is even).",
+        ),
     ):
         row = base.get(measure)
         if row is not None and row["value"] is not None:
@@ -116,14 +132,19 @@ def _head_findings(heads: RunData | None) -> list[str]:
             p = row["details"].get("p_value")
             holds = p is not None and p < 0.05
             found = "look less at the gender word" if holds else "do not clearly look less at the gender word"
-            said.append(f"When a stereotype is turned around, biased heads {found} (p {_p(p)}, N = {row['n']}).")
+            said.append(
+                f"When a stereotype is turned around, biased heads {found} (p {_p(p)}, N = {row['n']})."
+            )
             said[-1] += counter_sides(heads)
     return said
 
 
 def counter_sides(heads: RunData) -> str:
-    """A warning where the two sides of the counter-stereotype experiment contradict each other, or nothing."""
-    rows = [row for row in heads.results.get("counter/sides", []) if row["group"] == "biased" and row["interval"]]
+    """A warning where the two sides of the counter-stereotype experiment contradict each other, or
+    nothing."""
+    rows = [
+        row for row in heads.results.get("counter/sides", []) if row["group"] == "biased" and row["interval"]
+    ]
     if len(rows) < 2:
         return ""
     signs = [(row["interval"][0] > 0) - (row["interval"][1] < 0) for row in rows]

@@ -1,4 +1,5 @@
-"""What a run does not show, in plain words: always the same warnings, and those of the measures that were taken."""
+"""What a run does not show, in plain words: always the same warnings, and those of the measures that were
+taken."""
 
 from __future__ import annotations
 

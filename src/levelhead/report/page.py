@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
 from levelhead.report.contents import Contents, open_contents
-from levelhead.report.sections import headline, sections
-from levelhead.runs import write_whole
+from levelhead.report.sections.overview import headline, sections
+from levelhead.results.folder import write_whole
 
 REPORT = "report.html"
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
@@ -30,15 +30,21 @@ def report_html(contents: Contents) -> str:
     """The report of one run as one page."""
     text, findings = headline(contents)
     page = {
-        "title": contents.model, "study": contents.study, "headline": text, "findings": findings,
-        "facts": _facts(contents), "sections": sections(contents),
-    }  # fmt: skip
+        "title": contents.model,
+        "study": contents.study,
+        "headline": text,
+        "findings": findings,
+        "facts": _facts(contents),
+        "sections": sections(contents),
+    }
     return render(page)
 
 
 def render(page: dict[str, Any]) -> str:
     """A page of sections. Everything that comes from models and data is escaped by the templates."""
-    drawn = any(block.kind in ("charts", "frontier") for section in page["sections"] for block in section.blocks)
+    drawn = any(
+        block.kind in ("charts", "frontier") for section in page["sections"] for block in section.blocks
+    )
     css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     own = {"css": css, "js": js, "vega": vega_bundle() if drawn else "", "version": __version__}
     return _environment().get_template("page.html").render(**page, **own)

@@ -19,7 +19,9 @@ def command(contents: Contents) -> str:
     arguments = [] if writer is None else writer(settings)
     if not arguments:
         return f"# the study {contents.study!r} does not say how it was started; its settings are below"
-    return shlex.join(["levelhead", *arguments, "-o", str(contents.folder), "--seed", str(settings.get("seed", 0))])
+    return shlex.join(
+        ["levelhead", *arguments, "-o", str(contents.folder), "--seed", str(settings.get("seed", 0))]
+    )
 
 
 def _audit(settings: Mapping[str, Any]) -> Arguments:
@@ -31,7 +33,14 @@ def _audit(settings: Mapping[str, Any]) -> Arguments:
 
 
 def _heads(settings: Mapping[str, Any]) -> Arguments:
-    told = ["heads", str(settings["model"]), "--bias", str(settings["bias"]), "--contexts", str(settings["contexts"])]
+    told = [
+        "heads",
+        str(settings["model"]),
+        "--bias",
+        str(settings["bias"]),
+        "--contexts",
+        str(settings["contexts"]),
+    ]
     told += ["--experiments", ",".join(settings["experiments"])]
     for name in ("per_word", "sentences"):
         if settings.get(name) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelhead.runs import Row
+from levelhead.results.folder import Row
 
 NOTHING = "–"
 
@@ -39,7 +39,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its name (also that of its CSV file), caption and note. The first cell of a row names the row."""
+    """A table with its name (also that of its CSV file), caption and note. The first cell of a row names the
+    row."""
 
     name: str
     caption: str

@@ -1,7 +1,8 @@
 """CounterActs: does a counterexample change the model's mind? (SPEC C; Zhang 2023)
 
-Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured for each k: the
-mass of either group's words among the k likeliest tokens, the margin pro − anti, and what knowledge does to it.
+Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured for
+each k: the mass of either group's words among the k likeliest tokens, the margin pro − anti, and what
+knowledge does to it.
 
 A run holds, for each model and variant:
     results.jsonl           measurements per k, kind and group; verdicts stand in the rows of 'margin change'
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from levelhead.edits.gates import Head, removed
+from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe
 from levelhead.measures.cloze import Bootstrap, ClozeScores
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
-from levelhead.models.sites import Variant
 from levelhead.probes.cloze import ClozeSet, load_cloze
-from levelhead.runs import Run, text_hash
-from levelhead.studies.ask_cloze import ClozeAnswers, ask_cloze
+from levelhead.results.folder import Run, text_hash
+from levelhead.scoring.cloze import ClozeAnswers, ask_cloze
 
 STUDY = "counteracts"
 UNTOUCHED = "base"
@@ -77,7 +78,10 @@ def head_name(head: Head) -> str:
 
 
 def open_counteracts(
-    folder: str | Path, models: Sequence[Model], settings: CounteractsSettings, variants: Variants | None = None
+    folder: str | Path,
+    models: Sequence[Model],
+    settings: CounteractsSettings,
+    variants: Variants | None = None,
 ) -> Run:
     """The run folder of this study; one begun with other models, weights, prompts or variants is refused."""
     names = [model.name for model in models]
@@ -89,7 +93,13 @@ def open_counteracts(
     hashes |= {f"edits {name}": text_hash(edited.stated) for name, edited in (variants or {}).items()}
     stated = {**asdict(settings), "remove_heads": [head_name(head) for head in settings.remove_heads]}
     counted = {"groups": cloze_set.groups, "kinds": cloze_set.kinds, "n_prompts": len(cloze_set.prompts)}
-    asked = {"study": STUDY, "models": names, "variants": list(_editors(settings, variants)), **stated, **counted}
+    asked = {
+        "study": STUDY,
+        "models": names,
+        "variants": list(_editors(settings, variants)),
+        **stated,
+        **counted,
+    }
     return Run.open(
         folder,
         {**asked, "per_background": cloze_set.per_background},
@@ -102,9 +112,9 @@ def counteracts(
 ) -> list[Row]:
     """Ask every model, in every variant of it, and keep the results in the run folder.
 
-    variants: further edits by name, e.g. {"without its gender direction": Edited(lambda model: (projection,))}. Rows
-    of the same prompts under an edit can be compared with the untouched model's, named 'base'.
-    Returns the rows of all kinds and groups; those of single occupations are in a CSV file.
+    variants: further edits by name, e.g. {"without its gender direction": Edited(lambda model:
+    (projection,))}. Rows of the same prompts under an edit can be compared with the untouched model's, named
+    'base'. Returns the rows of all kinds and groups; those of single occupations are in a CSV file.
     """
     cloze_set = settings.load()
     rows: list[Row] = []
@@ -127,7 +137,9 @@ def _editors(settings: CounteractsSettings, variants: Variants | None) -> dict[s
     return {**editors, **(variants or {})}
 
 
-def _keep(run: Run, label: Row, cloze_set: ClozeSet, answers: ClozeAnswers, settings: CounteractsSettings) -> None:
+def _keep(
+    run: Run, label: Row, cloze_set: ClozeSet, answers: ClozeAnswers, settings: CounteractsSettings
+) -> None:
     key = f"{label['model']} | {label['variant']}"
     name = _file_name(key)
     rows = list(_rows(answers.scores(Bootstrap(settings.seed, settings.draws)), cloze_set))
@@ -143,7 +155,10 @@ def _rows(scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[Row]:
     for measurement in (*scores.measurements, *scores.robustness):
         row = _row(measurement)
         if measurement.name == "margin change" and not row["occupation"]:
-            row |= {"verdict": verdicts[row["k"], row["kind"], row["group"]], "expected": expected[row["kind"]]}
+            row |= {
+                "verdict": verdicts[row["k"], row["kind"], row["group"]],
+                "expected": expected[row["kind"]],
+            }
         yield row
 
 
@@ -170,7 +185,9 @@ def _write_answers(path: Path, cloze_set: ClozeSet, answers: ClozeAnswers) -> No
     names = {1: cloze_set.groups[0], -1: cloze_set.groups[1], 0: None}
     top = answers.topk
     with path.open("w", encoding="utf-8") as file:
-        for prompt, words, groups, probs in zip(cloze_set.prompts, top.words, top.groups, top.probs, strict=True):
+        for prompt, words, groups, probs in zip(
+            cloze_set.prompts, top.words, top.groups, top.probs, strict=True
+        ):
             said = [
                 {"word": str(word), "group": names[int(group)], "p": round(float(p), 6)}
                 for word, group, p in zip(words, groups, probs, strict=True)

@@ -1,0 +1,159 @@
+"""A folder for edits that do not fold: weights, an adapter, and code that applies it without levelhead (SPEC
+E)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from levelhead.models.adapter import REMOTE, AffineEdit, write_adapter
+from levelhead.models.hooks import split_qkv
+from levelhead.models.model import Model
+
+MODULE = "modeling_levelhead"
+_TEMPLATE = Path(__file__).parent / "remote" / f"{MODULE}.py"
+_CONFIG_LINE = "from transformers import PreTrainedConfig as Config\n"
+_MODEL_LINE = "from transformers import PreTrainedModel as Base\n"
+
+
+def write_adapter_folder(
+    model: Model, edits: Sequence[AffineEdit], folder: Path, about: Mapping[str, Any]
+) -> None:
+    """Weights as they are, the adapter's two files, and remote code that needs nothing of levelhead."""
+    kind, base = type(model.hf.config), type(model.hf)
+    write_adapter(folder, edits, {"model_type": kind.model_type, **about})
+    places = [_place(model, edit) for edit in edits]
+    with _numbers_inside(model.hf, [{**edit.tensors, **_index(model, edit)} for edit in edits]):
+        # in the names of the live model: transformers renames old ones for its own classes only
+        model.hf.save_pretrained(folder, save_original_format=False)
+    _write_code(folder, kind, base)
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["model_type"] = _model_type(kind)
+    config["auto_map"] = {"AutoConfig": f"{MODULE}.EditedConfig"} | {
+        auto: f"{MODULE}.{edited_name(base)}" for auto in auto_classes(kind, base)
+    }
+    config[REMOTE] = {"shared_blocks": _shared_blocks(model), "edits": places}
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def edited_name(base: type) -> str:
+    """The class of the remote code; it ends like the original's, since transformers reads meaning into
+    names."""
+    return f"Edited{base.__name__}"
+
+
+def auto_classes(kind: type, base: type) -> list[str]:
+    """The Auto classes that lead to this class: AutoModelForSequenceClassification ..."""
+    found = []
+    for name in sorted(dir(transformers)):
+        mapping = (
+            getattr(getattr(transformers, name), "_model_mapping", None)
+            if name.startswith("AutoModel")
+            else None
+        )
+        if mapping is None or kind not in mapping:
+            continue
+        classes = mapping[kind]
+        if base in (classes if isinstance(classes, tuple) else (classes,)):
+            found.append(name)
+    return found
+
+
+@contextmanager
+def imported(folder: Path, base: type) -> Iterator[Any]:
+    """The remote class of a folder, imported from its file; the interpreter forgets it afterwards."""
+    name = f"{MODULE}_{abs(hash(folder))}"
+    spec = spec_from_file_location(name, folder / f"{MODULE}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        yield getattr(module, edited_name(base))
+    finally:
+        del sys.modules[name]
+
+
+def _model_type(kind: type) -> str:
+    return f"levelhead_{cast(Any, kind).model_type}"
+
+
+def _write_code(folder: Path, kind: type, base: type) -> None:
+    code = _TEMPLATE.read_text(encoding="utf-8")
+    changes = {
+        _CONFIG_LINE: _CONFIG_LINE.replace("PreTrainedConfig", kind.__name__),
+        _MODEL_LINE: _MODEL_LINE.replace("PreTrainedModel", base.__name__),
+        'model_type = "levelhead"': f'model_type = "{_model_type(kind)}"',
+        "class EditedModel(": f"class {edited_name(base)}(",
+    }
+    for old, new in changes.items():
+        assert code.count(old) == 1, old
+        code = code.replace(old, new)
+    (folder / f"{MODULE}.py").write_text(code, encoding="utf-8")
+
+
+def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:
+    """Where an edit acts, as the remote code reads it: a module's path and a side, no families."""
+    part, layer = edit.site.part, edit.site.layer
+    shapes = {name: list(value.shape) for name, value in {**edit.tensors, **_index(model, edit)}.items()}
+    if part == "pooled":
+        side = "pooler" if model.reader is None else "input"
+        return {"module": _path(model, model.reader or model.base), "side": side, "tensors": shapes}
+    if part in ("block", "cls"):
+        place = {"module": _path(model, model.blocks[layer]), "side": "output", "first_token": part == "cls"}
+    elif part == "heads":
+        place = {"module": _path(model, model.output_projection(layer)), "side": "input"}
+    else:
+        place = {"module": _path(model, model.qkv_module(layer, part)), "side": "output"}
+    return {**place, **({"layer": layer} if model.shares_blocks else {}), "tensors": shapes}
+
+
+def _index(model: Model, edit: AffineEdit) -> dict[str, Tensor]:
+    """Which coordinates of a projection belong to which head: [head, dim]; {} where the edit concerns them
+    all."""
+    part = edit.site.part
+    if part == "heads":
+        return {
+            "index": torch.arange(model.heads * model.head_dim).unflatten(0, (model.heads, model.head_dim))
+        }
+    if part not in ("query", "key", "value"):
+        return {}
+    module = cast(Any, model.qkv_module(edit.site.layer, part))
+    width = module.weight.shape[0 if isinstance(module, nn.Linear) else 1]
+    which = ("query", "key", "value").index(part)
+    return {"index": split_qkv(model, torch.arange(width), which)[which].contiguous()}
+
+
+def _shared_blocks(model: Model) -> list[str]:
+    return [_path(model, block) for block in model.block_list] if model.shares_blocks else []
+
+
+def _path(model: Model, module: nn.Module) -> str:
+    return next(str(name) for name, found in model.hf.named_modules() if found is module)
+
+
+@contextmanager
+def _numbers_inside(hf: Any, tensors: Sequence[Mapping[str, Tensor]]) -> Iterator[None]:
+    """The model with the edits' numbers among its buffers, so that `save_pretrained` writes them too."""
+    changes = nn.ModuleList()
+    for named in tensors:
+        change = nn.Module()
+        for name, value in named.items():
+            change.register_buffer(name, value.detach().clone().contiguous())
+        changes.append(change)
+    hf.add_module("levelhead_edits", changes)
+    try:
+        yield
+    finally:
+        del hf._modules["levelhead_edits"]

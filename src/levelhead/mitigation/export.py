@@ -1,0 +1,204 @@
+"""A mitigated model as an ordinary folder: folded into the weights where that is exact, else as adapter (SPEC
+E)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from levelhead.edits.sites import Edit
+from levelhead.engine.batches import Tokens, inputs
+from levelhead.errors import BadProbe, CannotDo, LevelheadError, NoEffect
+from levelhead.mitigation.adapter_folder import MODULE, auto_classes, imported, write_adapter_folder
+from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
+from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.checkpoint import quiet
+from levelhead.models.encoding import Text, encode
+from levelhead.models.folders import new_folder
+from levelhead.models.model import Model
+from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
+
+RECIPE_FILE = "levelhead_recipe.toml"
+_SENTENCES = 4
+# of the largest output: float32 rounding through many layers stays below; a wrong fold does not
+_TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 5e-2}
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written, and the proof that it computes what the edited model computes."""
+
+    folder: Path
+    folded: bool  # a plain folder; otherwise an adapter with remote code
+    max_difference: float  # largest |reloaded − edited| over all outputs on shipped sentences
+    effect: float  # largest |edited − untouched|: what the edits change there
+    obstacles: tuple[str, ...]  # why it was not folded
+    load_with: str  # the line of Python that loads it
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**vars(self), "folder": str(self.folder), "obstacles": list(self.obstacles)}
+
+
+def export(
+    model: Model, edits: Sequence[Edit], folder: str | Path, recipe: Recipe | None = None
+) -> ExportReport:
+    """Write the edited model, reload it with plain transformers, compare outputs; the folder appears only if
+    equal.
+
+    model itself stays as it is. recipe: written beside the weights, so that the folder says what was done.
+    """
+    if not edits:
+        raise BadProbe("No edits to export: give gates or projections.")
+    every = [affine(edit) for edit in (*model.adapter, *edits)]
+    folding = plan_folding(model, every)
+    reads = _Reads(model, folding)
+    with model.edited(*edits):
+        wanted = reads.outputs(model.hf)
+    effect = _difference(reads.outputs(model.hf), wanted)
+    if effect == 0:
+        raise NoEffect(
+            f"These edits change no output of {model.name} on {_SENTENCES} sentences: nothing to export."
+        )
+    about = {"made_for": {"name": model.name, "fingerprint": model.fingerprint}}
+    with new_folder(folder) as work, _one_line_errors(work, folder):
+        if folding.obstacles:
+            write_adapter_folder(model, every, work, about)
+        else:
+            with folded(model, folding):
+                model.hf.save_pretrained(work)
+        model.tokenizer.save_pretrained(work)
+        with _reloaded(model, work, folding) as again:
+            found = reads.outputs(again)
+        difference = _difference(found, wanted)
+        _check(difference, wanted, model)
+        report = _report(model, Path(folder), folding, (difference, effect))
+        (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
+        if recipe is not None:
+            (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
+        for path in work.iterdir():
+            path.chmod(
+                work.stat().st_mode & 0o666
+            )  # safetensors makes its files private; an export is to be shared
+    return report
+
+
+class _Reads:
+    """All outputs of a model on a few shipped sentences, real tokens only."""
+
+    def __init__(self, model: Model, folding: Folding) -> None:
+        texts = [Text(*pair.feminine) for pair in gender_sentence_pairs()[:_SENTENCES]]
+        if model.reader is not None:
+            texts += [Text(*pair.masculine) for pair in nli_pair_inputs()[:_SENTENCES]]
+        rows = [Tokens(row.ids, row.types) for row in encode(model, texts)]
+        self.batch = inputs(model, rows)
+        self.extra = {"use_cache": False} if model.family.causal else {}
+        self.mask = self.batch["attention_mask"].bool()
+        if folding.first_token and not folding.obstacles:
+            self.mask[:, 0] = False  # only the pooled path reads the folded CLS edit
+
+    @torch.no_grad()
+    def outputs(self, hf: Any) -> dict[str, Tensor]:
+        """Name -> values; a token-level output as [real token, ...]."""
+        out = hf(**self.batch, **self.extra)
+        tensors = {
+            name: value
+            for name, value in out.items()
+            if isinstance(value, Tensor) and value.is_floating_point()
+        }
+        return {
+            name: (value[self.mask] if value.shape[:2] == self.mask.shape else value).float()
+            for name, value in tensors.items()
+        }
+
+
+def _difference(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
+    if found.keys() != wanted.keys():
+        raise CannotDo(f"The reloaded model gives {', '.join(found)} instead of {', '.join(wanted)}.")
+    return max(float((found[name] - value).abs().max()) for name, value in wanted.items())
+
+
+def _check(difference: float, wanted: dict[str, Tensor], model: Model) -> None:
+    largest = max(1.0, *(float(value.abs().max()) for value in wanted.values()))
+    allowed = _TOLERANCE.get(model.hf.dtype, 1e-4) * largest
+    if not difference <= allowed:
+        raise CannotDo(
+            f"The reloaded model differs from the edited one by {difference:.2g} (allowed {allowed:.2g}), so "
+            "nothing was written. Export in float32; if it is, please report this model."
+        )
+
+
+@contextmanager
+def _reloaded(model: Model, work: Path, folding: Folding) -> Iterator[Any]:
+    """The folder loaded by transformers alone, as its users will."""
+    options = {"dtype": model.hf.dtype, "local_files_only": True}
+    options["attn_implementation"] = model.hf.config._attn_implementation
+    with quiet():
+        if not folding.obstacles:
+            yield type(model.hf).from_pretrained(work, **options).to(model.device).eval()
+            return
+        with imported(work, type(model.hf)) as kind:
+            yield kind.from_pretrained(work, **options).to(model.device).eval()
+
+
+@contextmanager
+def _one_line_errors(work: Path, folder: str | Path) -> Iterator[None]:
+    try:
+        with quiet():
+            yield
+    except LevelheadError:
+        raise
+    except OSError as error:
+        raise LevelheadError(
+            f"Cannot write {folder}: {error.strerror or error}. Make room, or give another."
+        ) from error
+
+
+def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float, float]) -> ExportReport:
+    autos = auto_classes(type(model.hf.config), type(model.hf))
+    auto = next((name for name in autos if name != "AutoModelForPreTraining"), next(iter(autos), "AutoModel"))
+    remote = ", trust_remote_code=True" if folding.obstacles else ""
+    note = ""
+    if folding.first_token and not folding.obstacles and "mlm" in model.abilities:
+        note = "The CLS edit was folded into the layer that reads it; word predictions at the CLS token itself, which "
+        note += "nobody reads, are those of the untouched model."
+    return ExportReport(
+        folder=folder,
+        folded=not folding.obstacles,
+        max_difference=measured[0],
+        effect=measured[1],
+        obstacles=folding.obstacles,
+        load_with=f"transformers.{auto}.from_pretrained({str(folder)!r}{remote})",
+        note=note,
+    )
+
+
+def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
+    """The folder's README: what this is, how to load it, what was checked."""
+    if report.folded:
+        how = "The edits are folded into the weights: an ordinary checkpoint."
+    else:
+        how = (
+            f"The edits are applied while the model runs, by `{MODULE}.py` (trust_remote_code) or by `levelhead.load`, "
+            "which runs no remote code. Loading the weights in any other way leaves the edits out.\n\nNot folded: "
+            + "; ".join(report.obstacles)
+            + "."
+        )
+    what = f"## Recipe\n\n```toml\n{recipe_text(recipe)}```\n" if recipe is not None else ""
+    note = f"{report.note}\n\n" if report.note else ""
+    load_with = report.load_with.replace(
+        repr(str(report.folder)), repr(report.folder.name)
+    )  # folders are moved
+    return (
+        f"# {model.name}, edited with levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
+        f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped sentences: largest "
+        f"difference from the edited model {report.max_difference:.2g}; the edits themselves change outputs by up to "
+        f"{report.effect:.3g}.\n\n{what}"
+    )

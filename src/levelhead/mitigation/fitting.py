@@ -1,0 +1,271 @@
+"""Gender subspaces of a model: states of inputs that differ in gender only, aligned, and their differences
+(B5)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.erasure import AffineErasure, inlp, leace
+from levelhead.edits.projection import Projection
+from levelhead.edits.sites import AFTER, Edit, Site, Variant
+from levelhead.edits.subspace import Subspace, fit_subspace, projection
+from levelhead.engine.readings import States
+from levelhead.engine.run import read
+from levelhead.errors import BadProbe
+from levelhead.mitigation.recipe import Fit, Step
+from levelhead.models.encoding import Row, Text, encode
+from levelhead.models.model import Model
+from levelhead.probes.pairs import InputPair, gender_sentence_pairs, nli_pair_inputs
+from levelhead.probes.sentences import shipped_counter_sentences
+
+Floats = NDArray[np.float32]
+Form = Literal["single", "pairs", "frames"]
+OTHER_WORDS = "pair with another number of words"
+OTHER_PIECES = "word with another number of pieces"
+_BASELINE_SENTENCES = 500
+_FRAME_NOUNS = (
+    ("woman", "man"),
+    ("girl", "boy"),
+    ("lady", "gentleman"),
+    ("mother", "father"),
+    ("sister", "brother"),
+    ("wife", "husband"),
+    ("daughter", "son"),
+    ("aunt", "uncle"),
+    ("niece", "nephew"),
+    ("grandmother", "grandfather"),
+)
+_FRAME_ACTS = (
+    "folded a towel",
+    "carried a box",
+    "rang the bell",
+    "locked the gate",
+    "washed a cup",
+    "moved the chair",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedStates:
+    """States of both forms of the pairs at one site, row by row: [vector, hidden] or [vector, head, dim]."""
+
+    feminine: Floats
+    masculine: Floats
+    pairs: int  # that contributed
+    skipped: Mapping[str, int]  # reason -> how many
+
+
+def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ...]:
+    """The shipped pairs of the form that a model reads: premise and hypothesis for a classifier, else one
+    sentence.
+
+    A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8); by
+    default it is fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
+    """
+    judges_pairs = model.reader is not None and "nsp" not in model.abilities
+    chosen = form or ("frames" if judges_pairs else "single")
+    if chosen == "frames":
+        return frame_pairs()
+    return nli_pair_inputs() if chosen == "pairs" else gender_sentence_pairs()
+
+
+def frame_pairs() -> tuple[InputPair, ...]:
+    """60 pairs in the occupation probe's frame, without its occupations and acts: a narrow fit.
+
+        The person opened the window. / The woman opened the window.     against     ... / The man opened the window.
+
+    What a subspace is fitted on decides what its removal does. On lh:nli-mini, hard and 2-d from layer 3 on,
+    both sets even out the genders, but the varied shipped inputs leave hardly a neutral answer, and these
+    leave neutral ones.
+    """
+    return tuple(
+        InputPair(
+            (f"The person {act}.", f"The {feminine} {act}."),
+            (f"The person {act}.", f"The {masculine} {act}."),
+        )
+        for act in _FRAME_ACTS
+        for feminine, masculine in _FRAME_NOUNS
+    )
+
+
+def baseline_pairs() -> tuple[InputPair, ...]:
+    """Single sentences with one gendered word, and the same with its counterpart, for the sentence-debias
+    baseline.
+
+    Liang et al. 2020 find sentences with attribute words in corpora and swap the words; ours are the shipped
+    counter-stereotype sentences. They stay single sentences for a pair classifier too, as in that paper.
+    """
+    found = shipped_counter_sentences(_BASELINE_SENTENCES)
+    both = [(s.text, s.counter) if s.group == "A" else (s.counter, s.text) for s in found]
+    return tuple(InputPair((feminine, None), (masculine, None)) for feminine, masculine in both)
+
+
+def form_of(pairs: Sequence[InputPair]) -> Literal["single", "pairs"]:
+    """Which form of input the pairs have; the result of a fit says it."""
+    return "pairs" if any(pair.feminine[1] is not None for pair in pairs) else "single"
+
+
+def fit_subspaces(
+    model: Model, pairs: Sequence[InputPair], sites: Sequence[Site], variants: Sequence[Variant] = ((),)
+) -> list[dict[Site, Subspace]]:
+    """The subspaces at the sites, for each variant of the model, in one shared-prefix read.
+
+    The untouched variant () is `fit="base"`; variants with earlier interventions on are `fit="sequential"`.
+    """
+    found = paired_states(model, pairs, sites, variants)
+    return [{site: _subspace(site, states) for site, states in by_site.items()} for by_site in found]
+
+
+def fit_steps(
+    model: Model, pairs: Sequence[InputPair], plans: Sequence[Sequence[Step]], fit: Fit = "base"
+) -> list[Variant]:
+    """Plans of projections, as recipes name them, become variants of this model.
+
+    fit="base": every step is fitted on the untouched model. fit="sequential": on the model with the plan's
+    earlier steps on, where earlier means at a lower depth (query, key and value of one layer are one depth).
+    Plans share the edits that they share, so the engine shares their layers.
+    """
+    ordered = [tuple(sorted(plan, key=lambda step: _depth(model, step))) for plan in plans]
+    depths = (
+        sorted({_depth(model, step) for plan in ordered for step in plan}) if fit == "sequential" else [None]
+    )
+    made: dict[tuple[tuple[Step, ...], Step], Edit] = {}
+
+    def history(plan: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+        here = _depth(model, step)
+        return tuple(s for s in plan if _depth(model, s) < here) if fit == "sequential" else ()
+
+    def edits(plan: tuple[Step, ...]) -> Variant:
+        return tuple(made[history(plan, step), step] for step in plan)
+
+    for depth in depths:
+        wanted: dict[tuple[Step, ...], dict[Step, None]] = defaultdict(dict)
+        for plan in ordered:
+            for step in plan:
+                if depth in (None, _depth(model, step)):
+                    wanted[history(plan, step)][step] = None
+        if not wanted:
+            continue
+        sites = [step.site(model) for steps in wanted.values() for step in steps]
+        found = paired_states(model, pairs, sites, [edits(before) for before in wanted])
+        for (before, steps), states in zip(wanted.items(), found, strict=True):
+            made.update({(before, step): edit for step, edit in _edits(model, steps, states)})
+    return [edits(plan) for plan in ordered]
+
+
+def _depth(model: Model, step: Step) -> tuple[int, int]:
+    """When a step acts: inside a block before on its output, and the sentence vector last."""
+    site = step.site(model)
+    return (model.layers, 0) if site.part == "pooled" else (site.layer, int(site.part in AFTER))
+
+
+def _edits(
+    model: Model, steps: Iterable[Step], states: Mapping[Site, PairedStates]
+) -> Iterator[tuple[Step, AffineErasure | Projection]]:
+    subspaces: dict[Site, Subspace] = {}
+    for step in steps:
+        site = step.site(model)
+        own = states[site]
+        if step.method == "leace":
+            yield step, leace(site, own.feminine, own.masculine)
+        elif step.method == "inlp":
+            yield step, inlp(site, own.feminine, own.masculine, step.dimensions)
+        else:
+            if site not in subspaces:
+                subspaces[site] = _subspace(site, own)
+            yield step, projection(subspaces[site], step.dimensions, step.soft)
+
+
+def _subspace(site: Site, states: PairedStates) -> Subspace:
+    return fit_subspace(site, states.feminine - states.masculine, states.pairs, states.skipped)
+
+
+def paired_states(
+    model: Model, pairs: Sequence[InputPair], sites: Sequence[Site], variants: Sequence[Variant] = ((),)
+) -> list[dict[Site, PairedStates]]:
+    """States of the two forms, aligned: one vector a pair at cls and pooled sites, every aligned token
+    elsewhere."""
+    if not pairs:
+        raise BadProbe("A subspace needs at least one pair of inputs that differ in gender; none came.")
+    texts = [Text(*form) for pair in pairs for form in (pair.feminine, pair.masculine)]
+    readings = {site: States(texts, site) for site in dict.fromkeys(sites)}
+    answers = read(model, list(readings.values()), variants, label="Fitting subspaces")
+    aligned, skipped = _alignments(model, texts)
+    results: list[dict[Site, PairedStates]] = []
+    for variant in range(len(variants)):
+        found: dict[Site, PairedStates] = {}
+        for site, reading in readings.items():
+            states = answers[reading][variant]
+            if site.part in ("cls", "pooled"):
+                found[site] = PairedStates(
+                    np.concatenate(states[::2]), np.concatenate(states[1::2]), len(pairs), {}
+                )
+            else:
+                found[site] = _pooled_tokens(states, aligned, skipped)
+        results.append(found)
+    return results
+
+
+_Alignment = tuple[list[int], list[int]]  # positions in the feminine form, in the masculine form
+
+
+def _pooled_tokens(
+    states: list[Floats], aligned: Sequence[_Alignment | None], skipped: Mapping[str, int]
+) -> PairedStates:
+    sides: tuple[list[Floats], list[Floats]] = ([], [])
+    used = [(i, positions) for i, positions in enumerate(aligned) if positions is not None]
+    for i, positions in used:
+        for side in (0, 1):
+            sides[side].append(states[2 * i + side][positions[side]])
+    if not used:
+        reasons = ", ".join(f"{reason}: {n}" for reason, n in skipped.items())
+        raise BadProbe(
+            f"No pair can be aligned word by word ({reasons}). Give pairs that differ in single words."
+        )
+    return PairedStates(np.concatenate(sides[0]), np.concatenate(sides[1]), len(used), skipped)
+
+
+def _alignments(model: Model, texts: Sequence[Text]) -> tuple[list[_Alignment | None], dict[str, int]]:
+    """Corresponding tokens of each pair of texts; None where the numbers of words differ. Skipped ones are
+    counted."""
+    rows = list(encode(model, texts))
+    skipped: Counter[str] = Counter()
+    found: list[_Alignment | None] = []
+    for i in range(0, len(texts), 2):
+        words = [_words(text) for text in texts[i : i + 2]]
+        if [part for part, _ in words[0]] != [part for part, _ in words[1]]:
+            skipped[OTHER_WORDS] += 1
+            found.append(None)
+            continue
+        found.append(_align(rows[i], rows[i + 1], words, skipped))
+    return found, dict(skipped)
+
+
+_Word = tuple[int, tuple[int, int]]  # which sentence of the input, and the word's characters in it
+
+
+def _words(text: Text) -> list[_Word]:
+    sentences = [text.first] if text.second is None else [text.first, text.second]
+    return [
+        (part, m.span()) for part, sentence in enumerate(sentences) for m in re.finditer(r"\S+", sentence)
+    ]
+
+
+def _align(feminine: Row, masculine: Row, words: list[list[_Word]], skipped: Counter[str]) -> _Alignment:
+    """Special tokens in order, then each word's pieces in order."""
+    first, second = ([int(p) for p in np.flatnonzero(row.part == -1)] for row in (feminine, masculine))
+    for (part, mine), (_, theirs) in zip(*words, strict=True):
+        one, two = feminine.pieces(mine, part), masculine.pieces(theirs, part)
+        if len(one) != len(two):
+            skipped[OTHER_PIECES] += 1
+            continue
+        first += [int(p) for p in one]
+        second += [int(p) for p in two]
+    return first, second

@@ -1,0 +1,1 @@
+"""What studies find: records, and the run folder that keeps them."""

@@ -1,0 +1,1 @@
+"""Questions put to a model in any of its variants, answered with measurements."""

@@ -1,0 +1,183 @@
+"""Ask a model to fill in who is meant, with and without knowledge before the question (SPEC C3, C4).
+
+Everything about special tokens comes from the tokenizer itself: its mask, whether it joins two sentences with
+a separator, and how it writes a word after a space ('Ġman', '▁man', or 'man' where '##man' continues a word).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.readings import Predictions
+from levelhead.engine.run import read_one
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures.cloze import Asked, Bootstrap, ClozeScores, score_cloze
+from levelhead.measures.cloze_topk import TopK
+from levelhead.models.encoding import Text, mask_id
+from levelhead.models.model import Model
+from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
+from levelhead.probes.cloze_file import SLOT
+from levelhead.probes.cloze_verbalizer import TokenForm
+
+Form = Literal["sentence pair", "one text", "continuation"]
+_PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
+_NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
+
+
+@dataclass(frozen=True)
+class ClozeAnswers:
+    """One variant's likeliest tokens for every prompt, seen through the verbalizer."""
+
+    asked: Asked
+    topk: TopK
+    ks: tuple[int, ...]
+    form: Form
+    absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they cannot be predicted
+
+    def scores(self, bootstrap: Bootstrap | None = None, per_occupation: bool = True) -> ClozeScores:
+        """Masses, margins, changes, relative probabilities, verdicts and robustness for every k."""
+        return score_cloze(self.asked, self.topk, self.ks, bootstrap, per_occupation)
+
+
+def ask_cloze(
+    model: Model, cloze_set: ClozeSet, variants: Sequence[Variant] = ((),), ks: Sequence[int] = (3, 5, 10)
+) -> list[ClozeAnswers]:
+    """What the model fills in, one answer for each variant of it.
+
+    A masked model fills its own mask token; a causal model says the next word after 'The target is'.
+    """
+    if not ks or min(ks) < 1:
+        raise BadProbe(
+            f"k = {', '.join(map(str, ks)) or 'nothing'}. Give whole numbers from 1, such as 3, 5, 10."
+        )
+    form = asked_as(model)
+    texts = cloze_texts(model, cloze_set)
+    answer = read_one(model, Predictions(texts, max(ks)), variants, label=f"Prompts to {model.name}")
+    keys, codes, absent = _vocabulary(model, cloze_set, form)
+    spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[:, None]
+    asked = asked_of(cloze_set)
+    return [
+        ClozeAnswers(
+            asked,
+            TopK(keys[spaced, ids], codes[spaced, ids], np.exp(logs.astype(np.float64))),
+            tuple(ks),
+            form,
+            absent,
+        )
+        for ids, logs in zip(answer.ids, answer.log_probs, strict=True)
+    ]
+
+
+def asked_of(cloze_set: ClozeSet) -> Asked:
+    """What each prompt was, in the form that the measure reads."""
+    prompts = cloze_set.prompts
+    return Asked(
+        kinds=np.array([prompt.kind for prompt in prompts]),
+        occupations=np.array([prompt.occupation for prompt in prompts]),
+        own=np.array(
+            [1 if prompt.group == cloze_set.groups[0] else -1 for prompt in prompts], dtype=np.int64
+        ),
+        groups=cloze_set.groups,
+    )
+
+
+def asked_as(model: Model) -> Form:
+    """How this model is asked: its abilities and its tokenizer decide."""
+    if "causal" in model.abilities:
+        return "continuation"
+    model.require("mlm", "fill-in-the-blank prompts")
+    tokenizer = model.tokenizer
+    joins = tokenizer.num_special_tokens_to_add(pair=True) > tokenizer.num_special_tokens_to_add(pair=False)
+    return "sentence pair" if joins else "one text"
+
+
+def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
+    """What the model reads for each prompt."""
+    form = asked_as(model)
+    if form == "continuation":
+        return [Text(causal_text(prompt)) for prompt in cloze_set.prompts]
+    mask_id(model)  # a model without a mask token is refused here, in one line
+    pairs = [masked_text(prompt, model.tokenizer.mask_token) for prompt in cloze_set.prompts]
+    if form == "sentence pair":
+        return [Text(first, second) for first, second in pairs]
+    return [Text(" ".join(part for part in pair if part)) for pair in pairs]
+
+
+def _after_space(prompt: Prompt, form: Form) -> bool:
+    """Whether the blank comes after a space, so that only a token that begins with one is a word there."""
+    if form == "continuation":
+        return True
+    before = prompt.base[: prompt.base.index(SLOT)]
+    return before[-1].isspace() if before else form == "one text" and bool(prompt.knowledge)
+
+
+# ---- vocabulary tokens as words
+
+
+@dataclass(frozen=True)
+class WordShape:
+    """How a tokenizer writes a whole word: what stands before and after its letters, and what never begins
+    one."""
+
+    before: str
+    after: str
+    continuing: str
+
+    def begins_word(self, token: str) -> bool:
+        """Whether this token can be a word; one that continues a word cannot."""
+        if self.continuing and token.startswith(self.continuing):
+            return False
+        return token.startswith(self.before) and token.endswith(self.after)
+
+
+def word_shape(model: Model, after_space: bool = True) -> WordShape:
+    """Found by writing a word and looking at its token, so that no table of tokenizers is needed."""
+    backend = model.tokenizer.backend_tokenizer
+    continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
+    for word in _PROBE_WORDS:
+        written = backend.encode(f"{word} {word}" if after_space else word, add_special_tokens=False).tokens
+        if len(written) == 1 + after_space and word.casefold() in written[-1].casefold():
+            start = written[-1].casefold().index(word.casefold())
+            return WordShape(written[-1][:start], written[-1][start + len(word) :], continuing)
+    raise CannotDo(
+        f"The tokenizer of {model.name} splits even 'a' and 'the', so no token is a word it could fill in."
+    )
+
+
+def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
+    """Each token of the vocabulary as it is read: [vocabulary]. Special tokens are never words."""
+    backend: Any = model.tokenizer.backend_tokenizer
+    shape = word_shape(model, after_space)
+    tokens = {number: token for token, number in backend.get_vocab().items()}
+    special = {number for number, token in backend.get_added_tokens_decoder().items() if token.special}
+    special |= set(model.tokenizer.all_special_ids)
+    numbers = sorted(tokens)
+    spelled = dict(
+        zip(numbers, backend.decode_batch([[n] for n in numbers], skip_special_tokens=False), strict=True)
+    )
+    forms = []
+    for number in range(max(int(model.config.vocab_size), numbers[-1] + 1)):
+        token = tokens.get(number, "")  # some vocabularies are padded to a round number
+        text = spelled.get(number, "")
+        if not text.strip():  # blanks of any length spell no word, and are not one another's forms
+            forms.append(TokenForm(f"<blank {number}>", False))
+            continue
+        surface = token if _NO_TEXT in text else text
+        forms.append(TokenForm(surface, number not in special and shape.begins_word(token)))
+    return forms
+
+
+def _vocabulary(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any, tuple[str, ...]]:
+    """Keys and codes [without or after a space, token], and the words that no token spells."""
+    needed = {_after_space(prompt, form) for prompt in cloze_set.prompts}
+    matched = {spaced: cloze_set.verbalizer.match(token_forms(model, spaced)) for spaced in sorted(needed)}
+    sides = [matched.get(spaced) or matched[not spaced] for spaced in (False, True)]
+    keys = np.array([side.keys for side in sides])
+    codes = np.array([side.codes for side in sides], dtype=np.int64)
+    absent = set.intersection(*[set(side.absent) for side in matched.values()])
+    return keys, codes, tuple(word for word in cloze_set.verbalizer.words if word in absent)

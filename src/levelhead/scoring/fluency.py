@@ -1,0 +1,98 @@
+"""How well a model predicts plain text: PPPL of a masked model, perplexity of a causal one (SPEC A8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.collectors import TokenScores
+from levelhead.engine.readings import TokenLikelihoods
+from levelhead.engine.run import read_one
+from levelhead.measures import fluency as perplexities
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.scoring.word_table import fitting
+
+
+def ask_fluency(
+    model: Model,
+    sentences: Sequence[str] | None = None,
+    variants: Sequence[Variant] = UNTOUCHED,
+    *,
+    resampling: Resampling = DEFAULT,
+) -> list[Measurement]:
+    """Perplexity in every variant, on given sentences or on the shipped text.
+
+    A text that does not fit into the model's positions is left out and counted.
+    """
+    if reason := why_no_fluency(model):
+        return [Measurement.missing("fluency", reason)] * len(variants)
+    asked = _Asked.of(model, fluency_sentences() if sentences is None else sentences, variants)
+    known = {"text": "shipped" if sentences is None else "given"}
+    found = [asked.value(model, variant, resampling) for variant in range(len(variants))]
+    return [replace(one, settings={**one.settings, **known}) for one in found]
+
+
+def ask_fluency_change(
+    model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
+) -> list[Measurement]:
+    """What each variant costs in fluency: its perplexity over the untouched model's, paired by text."""
+    return [change for _, change in ask_fluency_and_change(model, sentences, variants, resampling)]
+
+
+def ask_fluency_and_change(
+    model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
+) -> list[tuple[Measurement, Measurement]]:
+    """Perplexity of each variant, and what it costs against the untouched model."""
+    if reason := why_no_fluency(model):
+        missing = [Measurement.missing(name, reason) for name in ("fluency", "fluency change")]
+        return [(missing[0], missing[1])] * len(variants)
+    asked = _Asked.of(model, sentences, [(), *variants])
+    return [
+        (asked.value(model, variant, resampling), asked.change(variant, resampling))
+        for variant in range(1, len(variants) + 1)
+    ]
+
+
+def why_no_fluency(model: Model) -> str:
+    """The reason why a model has no fluency, or nothing."""
+    if model.abilities & {"mlm", "causal"}:
+        return ""
+    return f"{model.name} predicts no tokens: it has neither a masked-language head nor a causal one"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Likelihoods of every token in every variant, and what could not be scored."""
+
+    scores: TokenScores
+    sentences: int
+    lost: dict[str, int]
+
+    @classmethod
+    def of(cls, model: Model, texts: Sequence[str], variants: Sequence[Variant]) -> _Asked:
+        kept = [text for text, fits in zip(texts, fitting(model, texts), strict=True) if fits]
+        scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")
+        lost = {
+            "first token of a text": scores.unscored,
+            "text longer than the model's positions": len(texts) - len(kept),
+        }
+        return cls(scores, len(kept), {reason: n for reason, n in lost.items() if n})
+
+    def value(self, model: Model, variant: int, resampling: Resampling) -> Measurement:
+        measure = perplexities.perplexity if "causal" in model.abilities else perplexities.pseudo_perplexity
+        return self._completed(measure(self.scores.values[variant], resampling))
+
+    def change(self, variant: int, resampling: Resampling) -> Measurement:
+        """Against variant 0, which is the untouched model."""
+        values = self.scores.values
+        found = perplexities.fluency_change(values[variant], values[0], resampling)
+        return self._completed(replace(found, name="fluency change"))
+
+    def _completed(self, found: Measurement) -> Measurement:
+        settings = {**found.settings, "sentences": self.sentences}
+        return replace(found, unscored={**found.unscored, **self.lost}, settings=settings)

@@ -1,0 +1,115 @@
+"""The log-probability bias score of masked models (SPEC A10): does a target word raise she over he?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read
+from levelhead.measures import lpbs as log_probability
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.encoding import Text, token_id
+from levelhead.models.model import Model
+from levelhead.probes.contexts import surface
+from levelhead.probes.sentences import Kind, lpbs_sentences
+from levelhead.probes.words import WordTest, load_words
+
+LPBS_TESTS = ("career", "math", "science")
+_PRONOUNS = (("she",), ("he",))
+
+
+def ask_lpbs(
+    model: Model,
+    test: WordTest,
+    variants: Sequence[Variant] = UNTOUCHED,
+    *,
+    kind: Kind | None = None,
+    resampling: Resampling = DEFAULT,
+) -> list[Measurement]:
+    """LPBS of a test in every variant, for example of load_words("career"). Only masked models can be asked.
+
+    At the mask stand she and he where the list has them, else the words of A and B that are one token. Every
+    target of X and Y stands in every shipped template of its kind: topic for the shipped tests (career, math,
+    science), else words, which fits any list; person and trait suit lists of nothing else.
+    """
+    kind = kind or ("topic" if test.name in LPBS_TESTS else "words")
+    asked = _Attributes.of(model, test)
+    if reason := asked.why_not(model):
+        return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
+    targets = list(dict.fromkeys((*test.X, *test.Y)))
+    sentences = lpbs_sentences(targets, model.tokenizer.mask_token, kind)
+    with_target = TokenLogProbs([Text(s.text) for s in sentences], asked.tokens)
+    prior = TokenLogProbs([Text(s.text, hide=(s.target_span,)) for s in sentences], asked.tokens)
+    answers = read(model, [with_target, prior], variants, label="LPBS")
+    shape = (
+        len(targets),
+        -1,
+        len(asked.tokens),
+    )  # targets are the outer loop of lpbs_sentences, templates the inner
+    in_x = [target in set(test.X) for target in targets]
+    settings = {"test": test.name, "templates": kind, "attributes": [list(side) for side in asked.sides]}
+    found = []
+    log_ps, log_priors = answers[with_target], answers[prior]
+    for log_p, log_prior in zip(log_ps, log_priors, strict=True):
+        cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
+        measured = log_probability.lpbs(log_probability.word_bias(cells, asked.in_a), in_x, resampling)
+        unscored = {
+            **measured.unscored,
+            **({"attribute of several tokens": asked.split} if asked.split else {}),
+        }
+        found.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
+    return found
+
+
+def ask_lpbs_tests(
+    model: Model, variants: Sequence[Variant] = UNTOUCHED, resampling: Resampling = DEFAULT
+) -> list[list[Measurement]]:
+    """LPBS of the three shipped tests in every variant [variant][test], named "lpbs career" and so on."""
+    found = [ask_lpbs(model, load_words(name), variants, resampling=resampling) for name in LPBS_TESTS]
+    return [
+        [
+            replace(measured, name=f"lpbs {name}")
+            for name, measured in zip(LPBS_TESTS, of_variant, strict=True)
+        ]
+        for of_variant in zip(*found, strict=True)
+    ]
+
+
+def has_pronouns(test: WordTest) -> bool:
+    """Whether a list asks about she and he, as the shipped tests do."""
+    return "she" in test.A and "he" in test.B
+
+
+@dataclass(frozen=True)
+class _Attributes:
+    """Words whose probability is asked at the mask: list entries as given, repeats included, those of one
+    token."""
+
+    sides: tuple[tuple[str, ...], tuple[str, ...]]  # of A, of B
+    tokens: list[int]
+    split: int  # entries left out
+
+    @classmethod
+    def of(cls, model: Model, test: WordTest) -> _Attributes:
+        listed = _PRONOUNS if has_pronouns(test) else (test.A, test.B)
+        known = [[(word, token_id(model, surface(word))) for word in side] for side in listed]
+        a, b = (tuple(word for word, token in side if token is not None) for side in known)
+        tokens = [token for side in known for _, token in side if token is not None]
+        return cls((a, b), tokens, sum(map(len, known)) - len(tokens))
+
+    @property
+    def in_a(self) -> list[bool]:
+        """[attribute]"""
+        return [True] * len(self.sides[0]) + [False] * len(self.sides[1])
+
+    def why_not(self, model: Model) -> str:
+        """The reason why a model cannot be asked, or nothing."""
+        if "mlm" not in model.abilities:
+            kind = "a causal model" if model.family.causal else "a model without a masked-language head"
+            return f"LPBS asks a masked model; {model.name} is {kind}"
+        if not all(self.sides):
+            return f"no attribute word of {'A' if not self.sides[0] else 'B'} is one token of {model.name}"
+        return ""

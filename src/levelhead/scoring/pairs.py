@@ -1,0 +1,204 @@
+"""Questions about two sentences: does the second follow (triples), does it hold (NLI)? One answer for each
+variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.readings import Pooled, TokenLikelihoods
+from levelhead.engine.run import read_one
+from levelhead.measures import fairness, stereoset
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.nli import LABELS, AbilitySet, LabeledPair, NliPair, NliProbe, label_order
+from levelhead.probes.triples import Triple, TripleSet
+
+Doubles = NDArray[np.float64]
+Labels = NDArray[np.int64]
+BASE: tuple[Variant, ...] = ((),)
+NEUTRAL = LABELS.index("neutral")
+_KINDS = ("stereotype", "anti", "unrelated")
+_NO_TWIN = "triple without a gender-swapped twin"
+
+
+# ---- next sentences
+
+
+def ask_nsp(
+    model: Model, triples: TripleSet, variants: Sequence[Variant] = BASE, resampling: Resampling = DEFAULT
+) -> list[dict[str, Measurement]]:
+    """ss, ss_swapped, lms, icat, strength and distance from the model's own next-sentence head (SPEC B2, B3).
+
+    p(NS | A, B) = softmax(logits)[0]      index 0 means "is the next sentence", as in every BERT
+    """
+    model.require("nsp", "the next-sentence measures (ss, lms, icat, strength, distance)")
+    asked = [Text(t.context, getattr(t, kind)) for t in _triples(triples) for kind in _KINDS]
+    logits = read_one(model, Pooled(asked), variants, label="Next sentences").astype(np.float64)
+    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, len(_KINDS))
+    return [
+        _triple_measures(triples, found, resampling, {"probability": "next-sentence head"}) for found in p
+    ]
+
+
+def ask_likelihood_triples(
+    model: Model, triples: TripleSet, variants: Sequence[Variant] = BASE, resampling: Resampling = DEFAULT
+) -> list[dict[str, Measurement]]:
+    """The same measures for a causal model, which has no next-sentence head. Ours, not the paper's.
+
+        m(B) = mean over the tokens t of B of log p(t | A, tokens of B before t)
+        p(B) = exp m(B) / Σ over the triple's three sentences of exp m(B')
+
+    The three probabilities of a triple add up to 1, where those of a next-sentence head are independent of
+    each other: compare these numbers between variants and causal models, not with a BERT's.
+    """
+    model.require("causal", "triples by likelihood")
+    asked = [(t.context, getattr(t, kind)) for t in _triples(triples) for kind in _KINDS]
+    texts = [Text(f"{context} {sentence}") for context, sentence in asked]
+    scores = read_one(model, TokenLikelihoods(texts), variants, label="Next sentences")
+    starts = [len(context) + 1 for context, _ in asked]
+    chosen = [
+        row.offsets[positions, 1] > start
+        for row, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
+    ]
+    means = np.asarray(
+        [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
+    )
+    p = _softmax(means.astype(np.float64).reshape(len(variants), -1, len(_KINDS)))
+    settings = {"probability": "mean log-likelihood per token, softmax over the three sentences"}
+    return [_triple_measures(triples, found, resampling, settings) for found in p]
+
+
+def _triples(triples: TripleSet) -> list[Triple]:
+    """All originals, then the twins that exist."""
+    return [p.original for p in triples.pairs] + [p.swapped for p in triples.pairs if p.swapped is not None]
+
+
+def _triple_measures(
+    triples: TripleSet, p: Doubles, resampling: Resampling, settings: Mapping[str, Any]
+) -> dict[str, Measurement]:
+    """p: [triple, kind], originals first."""
+    size = len(triples.pairs)
+    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    original, twin = p[:size], p[size:]
+    paired = original[has_twin]
+    targets = [pair.original.target for pair in triples.pairs] if triples.form == "stereoset" else None
+    found = {
+        "ss": stereoset.ss(original[:, 0], original[:, 1], resampling),
+        "ss_swapped": _renamed(stereoset.ss(twin[:, 0], twin[:, 1], resampling), "ss_swapped"),
+        "lms": stereoset.lms(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
+        "icat": stereoset.icat(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
+        "strength": stereoset.strength(
+            paired[:, 0], paired[:, 1], twin[:, 1], twin[:, 0], resampling=resampling
+        ),
+        "distance": stereoset.distance(paired[:, 2], twin[:, 2], resampling=resampling),
+    }
+    stated = {"data": triples.name, "data_hash": triples.fingerprint, **settings}
+    lost = {_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {}
+    of_pairs = ("ss_swapped", "strength", "distance")
+    return {k: _with(m, stated, lost if k in of_pairs else {}) for k, m in found.items()}
+
+
+# ---- inferences
+
+
+def ask_nli(
+    model: Model,
+    probe: NliProbe,
+    variants: Sequence[Variant] = BASE,
+    labels: str | None = None,
+    resampling: Resampling = DEFAULT,
+) -> list[dict[str, Measurement]]:
+    """accuracy, parity, strict_parity and fairness of a classifier on occupations (SPEC B4).
+
+    labels: the order of the classifier's outputs where its config does not name them
+    ("contradiction,entailment,...").
+    """
+    predicted = nli_labels(model, probe.pairs, variants, labels)
+    return [nli_measures(probe, found, resampling) for found in predicted]
+
+
+def ask_ability(
+    model: Model, ability_set: AbilitySet, variants: Sequence[Variant] = BASE, labels: str | None = None
+) -> list[Measurement]:
+    """Accuracy on ordinary labeled pairs; settings say which set."""
+    predicted = nli_labels(model, ability_set.pairs, variants, labels)
+    return [ability_measure(ability_set, found) for found in predicted]
+
+
+def nli_labels(
+    model: Model,
+    pairs: Sequence[NliPair | LabeledPair],
+    variants: Sequence[Variant] = BASE,
+    labels: str | None = None,
+) -> Labels:
+    """Predicted labels, numbered as in LABELS whatever the classifier's own order: [variant, pair]"""
+    order = nli_order(model, labels)
+    texts = [Text(pair.premise, pair.hypothesis) for pair in pairs]
+    logits = read_one(model, Pooled(texts), variants, label="Inferences")
+    return np.asarray(logits[:, :, list(order)].argmax(axis=2), dtype=np.int64)
+
+
+def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
+    """Which outputs mean entailment, neutral, contradiction; one sentence for a model that cannot be
+    asked."""
+    if model.reader is None or "nsp" in model.abilities:
+        model.require("nli", "the NLI measures (accuracy, parity, fairness)")
+    order = label_order(model.hf.config.id2label, labels)
+    if labels is None:
+        model.require("nli", "the NLI measures (accuracy, parity, fairness)")
+    return order
+
+
+def nli_measures(
+    probe: NliProbe, predicted: Labels, resampling: Resampling = DEFAULT
+) -> dict[str, Measurement]:
+    """The four measures from labels in the order of probe.pairs."""
+    occupation, context, gender = np.unravel_index(np.arange(predicted.size), probe.shape)
+    found = fairness.nli_fairness(
+        fairness.Predictions(predicted, occupation, context, gender, NEUTRAL), resampling
+    )
+    stated = {
+        "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {probe.feminine}/{probe.masculine}",
+        "data_hash": probe.fingerprint,
+    }
+    return {name: _with(measured, stated) for name, measured in found.items()}
+
+
+def ability_measure(ability_set: AbilitySet, predicted: Labels) -> Measurement:
+    """Accuracy from labels in the order of ability_set.pairs."""
+    gold = [LABELS.index(pair.label) for pair in ability_set.pairs]
+    measured = fairness.ability(predicted, gold)
+    return _with(
+        measured, {"data": ability_set.name, "data_hash": ability_set.fingerprint}, ability_set.skipped
+    )
+
+
+def viability(measured: Sequence[Measurement], base: Measurement) -> list[bool | None]:
+    """Which variants lost at most five points of ability against the base."""
+    return [fairness.viable(each, base) for each in measured]
+
+
+# ---- small arithmetic
+
+
+def _softmax(x: Doubles) -> Doubles:
+    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float64)
+
+
+def _renamed(measured: Measurement, name: str) -> Measurement:
+    return Measurement(**{**vars(measured), "name": name})
+
+
+def _with(
+    measured: Measurement, settings: Mapping[str, Any], unscored: Mapping[str, int] | None = None
+) -> Measurement:
+    known = {**vars(measured), "settings": {**measured.settings, **settings}}
+    return Measurement(**{**known, "unscored": {**measured.unscored, **(unscored or {})}})

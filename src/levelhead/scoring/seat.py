@@ -1,0 +1,161 @@
+"""SEAT of a model in any of its variants: one measurement for each variant.
+
+What a model cannot be asked comes back as a measurement without a value and with the reason, so that a study
+that varies edits over many models need not know which model can do what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.readings import Pooling, SentenceVectors
+from levelhead.engine.run import read_one
+from levelhead.errors import CannotDo
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.seat import (
+    associations,
+    effect_measurement,
+    seat,
+    seat_measurement,
+    why_no_effect,
+    word_seat_measurement,
+)
+from levelhead.measures.seat_intervals import SETS
+from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.contexts import Context
+from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
+from levelhead.scoring.word_table import WordTable, word_table
+
+_FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
+Doubles = NDArray[np.float64]
+
+
+# ---- SEAT over words
+
+
+def ask_seat(
+    model: Model,
+    test: WordTest,
+    contexts: Iterable[Context],
+    variants: Sequence[Variant] = UNTOUCHED,
+    *,
+    resampling: Resampling = DEFAULT,
+    intervals: bool | None = None,
+) -> list[Measurement]:
+    """SEAT over static word vectors (SPEC A2, A3) in every variant, with its permutation p-value.
+
+    intervals: with bootstrap intervals over contexts. By default while the context vectors of one variant fit
+    into 128 MiB: intervals need every context's vector, the value alone needs one vector for each word.
+    """
+    table = word_table(test, contexts)
+    size = len(table.contexts) * int(model.config.hidden_size)
+    told = (
+        "not asked for"
+        if intervals is False
+        else f"left out: {len(table.contexts)} contexts take too much memory"
+    )
+    if intervals is None:
+        intervals = size <= _FLOATS
+    known = {
+        "words": test.name,
+        "pooling": "mean over word pieces of last_hidden_state",
+        "seed": resampling.seed,
+    }
+    found: list[Measurement] = []
+    for some in turns(variants, size if intervals else 2 * len(table.words) * int(model.config.hidden_size)):
+        if intervals:
+            vectors = read_one(model, table.each(), some, label="SEAT")
+            measured = [word_seat_measurement(v, table.word, table.sets, resampling) for v in vectors]
+        else:
+            static = read_one(model, table.static(), some, label="SEAT")
+            measured = [
+                _without_interval(v, table, {"interval": told, "seed": resampling.seed}) for v in static
+            ]
+        found += [_completed(m, table, known) for m in measured]
+    return found
+
+
+def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
+    """Variants in groups whose answers, `floats` float32 each, are held in memory together."""
+    step = max(1, _FLOATS // max(1, floats))
+    return [variants[start : start + step] for start in range(0, len(variants), step)]
+
+
+def absolute_seats(
+    model: Model, table: WordTable, variants: Sequence[Variant], label: str = "SEAT"
+) -> list[float]:
+    """|SEAT| alone in every variant: the quantity whose change the ablation check needs (SPEC A5)."""
+    static = read_one(model, table.static(), variants, label=label)
+    return [abs(seat(*_sides(vectors, table))) for vectors in static]
+
+
+def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
+    a, b, x, y = (vectors[list(table.sets[name])] for name in SETS)
+    return associations(x, a, b), associations(y, a, b)
+
+
+def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, Any]) -> Measurement:
+    s_x, s_y = _sides(vectors, table)
+    known: dict[str, Any] = {"n": len(table.contexts), "settings": settings}
+    known["details"] = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
+    if reason := why_no_effect(s_x, s_y):
+        return Measurement.missing("seat", reason, neutral=0.0, **known)
+    return effect_measurement("seat", s_x, s_y, None, known)
+
+
+def _completed(measured: Measurement, table: WordTable, known: dict[str, Any]) -> Measurement:
+    lost = {"entry without context": table.lost} if table.lost else {}
+    return replace(measured, unscored=lost, settings={**measured.settings, **known})
+
+
+# ---- SEAT over sentences
+
+
+def sentence_seat(
+    model: Model,
+    test: SentenceTest | str | Path,
+    pooling: Pooling = "mean",
+    *,
+    resampling: Resampling = DEFAULT,
+) -> Measurement:
+    """The original SEAT (May et al. 2019): a file's sentences, each as one L2-normalized vector.
+
+    pooling: mean (over the text's own tokens, special tokens left out), cls (the first token), last (the
+    text's own last token). The choice changes the value and is stated in the result.
+    """
+    return ask_sentence_seat(model, test, pooling=pooling, resampling=resampling)[0]
+
+
+def ask_sentence_seat(
+    model: Model,
+    test: SentenceTest | str | Path,
+    variants: Sequence[Variant] = UNTOUCHED,
+    *,
+    pooling: Pooling = "mean",
+    resampling: Resampling = DEFAULT,
+) -> list[Measurement]:
+    """Sentence-level SEAT in every variant."""
+    loaded = test if isinstance(test, SentenceTest) else load_seat_test(test)
+    if pooling == "cls" and model.family.causal:
+        raise CannotDo(
+            f"{model.name} is causal: its first token sees nothing of the text. Use --pooling mean or last."
+        )
+    groups = loaded.groups()
+    reading = SentenceVectors([Text(text) for name in SETS for text in groups[name]], pooling)
+    ends = np.cumsum([len(groups[name]) for name in SETS])[:-1]
+    settings = {"test": loaded.name, "pooling": pooling, "vectors": "L2-normalized last_hidden_state"}
+    found = []
+    for vectors in read_one(model, reading, variants, label="SEAT"):
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        measured = seat_measurement(dict(zip(SETS, np.split(unit, ends), strict=True)), resampling)
+        found.append(replace(measured, settings={**measured.settings, **settings}))
+    return found

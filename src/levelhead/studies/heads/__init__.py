@@ -1,0 +1,1 @@
+"""Which attention heads carry a bias."""

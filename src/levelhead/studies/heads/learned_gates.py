@@ -1,0 +1,263 @@
+"""Gates that are learned rather than ranked: the least |SEAT| for a given loss of fluency (SPEC A7, beyond
+the paper).
+
+    minimize |SEAT(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
+
+Both sides have exact gradients in g (engine/gradients.py). A step d minimizes the linear model of |SEAT| in a
+ball, inside the box and under the linear model of the bound; it is taken only if, measured, |SEAT| falls and
+the bound holds, else it is shortened. So the gates never get worse than where they started. Bounds are
+visited from tight to loose, each from the gates of the one before: one search gives the whole trade-off.
+
+Contexts and sentences used here are a part of the study's; what is left serves as the honest test.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelhead.edits.gates import gates
+from levelhead.edits.sites import Variant
+from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read
+from levelhead.errors import BadProbe
+from levelhead.measures.seat import associations, seat
+from levelhead.models.encoding import Text, token_id
+from levelhead.models.model import Model
+from levelhead.probes.contexts import Context
+from levelhead.probes.words import WordTest
+from levelhead.scoring.word_table import word_table
+from levelhead.studies.heads.study import absolute_seat
+
+Doubles = NDArray[np.float64]
+LOW, HIGH = 0.0, 2.0
+_SHORTENED = (1.0, 0.3)  # of the radius, measured at once
+_SMALLEST = 0.02  # a radius below this moves nothing that a table shows
+_ZERO = 0.005  # |SEAT| below this is no association in any table
+_WORD = re.compile(r"(?<= )[A-Za-z]+")
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How gates are learned."""
+
+    bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
+    steps: int = 3  # for each bound
+    words: int = 250  # at most, of each of A, B, X, Y: all that ship
+    blanks: int = 120  # tokens that stand for fluency
+    radius: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.bounds or list(self.bounds) != sorted(self.bounds) or self.bounds[0] < 1:
+            raise BadProbe(
+                f"bounds {self.bounds} came; allowed are factors of 1 or more, in rising order: 1.02, 1.05."
+            )
+        if min(self.steps, self.words - 1, self.blanks) < 1 or self.radius <= 0:
+            raise BadProbe("steps, blanks and radius must be above 0, and words at least 2.")
+
+
+@dataclass(frozen=True)
+class LearnedGates:
+    """Gates for one bound, and what they reach on the part of the data that they were learned on."""
+
+    bound: float
+    values: Doubles = field(repr=False)  # [layer, head]
+    seat: float
+    ratio: float  # perplexity / perplexity of the untouched model
+    start: float  # SEAT of the untouched model
+    steps: int  # taken in all, from the first bound on
+
+    def variant(self, model: Model) -> Variant:
+        """As edits of the model."""
+        return as_variant(model, self.values)
+
+
+def as_variant(model: Model, values: Doubles) -> Variant:
+    """Gates [layer, head] as edits; layers whose gates are all 1 stay untouched and shared."""
+    changed = [layer for layer in range(model.layers) if (values[layer] != 1).any()]
+    return gates(
+        model, {(layer, head): values[layer, head] for layer in changed for head in range(model.heads)}
+    )
+
+
+def learn_gates(
+    model: Model,
+    test: WordTest,
+    contexts: Sequence[Context],
+    sentences: Sequence[str],
+    settings: LearnSettings | None = None,
+) -> list[LearnedGates]:
+    """The best gates found for each bound."""
+    settings = settings or LearnSettings()
+    problem = GateProblem(model, test, contexts, sentences, settings)
+    here = problem.at(np.ones((model.layers, model.heads)))
+    start, taken, found = here.seat, 0, []
+    for bound in settings.bounds:
+        radius = settings.radius
+        for _ in range(settings.steps):
+            if radius < _SMALLEST or abs(here.seat) < _ZERO:
+                break
+            better, radius = problem.improved(here, math.log(bound), radius)
+            taken += better is not here
+            here = better
+        found.append(LearnedGates(bound, here.values, here.seat, math.exp(here.loss), start, taken))
+    return found
+
+
+@dataclass(frozen=True)
+class Point:
+    """Gates and what they reach."""
+
+    values: Doubles
+    seat: float
+    loss: float  # log perplexity above that of the untouched model
+
+
+class GateProblem:
+    """|SEAT| and fluency of one model as functions of its gates, on a part of the data."""
+
+    def __init__(
+        self,
+        model: Model,
+        test: WordTest,
+        contexts: Sequence[Context],
+        sentences: Sequence[str],
+        settings: LearnSettings,
+    ) -> None:
+        self.model = model
+        chosen = sample_contexts(test, contexts, settings.words, settings.seed)
+        table = word_table(test, chosen)
+        self.words, self._sets = table.static(), table.sets
+        self._bias = absolute_seat(table.sets)
+        texts, tokens = blanks(model, sentences, settings.blanks, settings.seed)
+        known = sorted(set(tokens))
+        self.fluency = TokenLogProbs(texts, known)
+        self._picked = (np.arange(len(tokens)), np.searchsorted(known, tokens))
+        self._untouched: float | None = None
+
+    def measure(self, candidates: Sequence[Doubles]) -> list[Point]:
+        """What these gates reach."""
+        wanted = (
+            list(candidates) if self._untouched is not None else [np.ones_like(candidates[0]), *candidates]
+        )
+        variants = [as_variant(self.model, values) for values in wanted]
+        answers = read(self.model, [self.words, self.fluency], variants, label="Trying gates")
+        static: Doubles = answers[self.words]
+        losses = [-float(log_p[self._picked].mean()) for log_p in answers[self.fluency].astype(np.float64)]
+        if self._untouched is None:
+            self._untouched = losses[0]
+        base = self._untouched
+        points = [
+            Point(values, self._seat(vectors), loss - base)
+            for values, vectors, loss in zip(wanted, static, losses, strict=True)
+        ]
+        return points[len(points) - len(candidates) :]
+
+    def at(self, values: Doubles) -> Point:
+        """What one set of gates reaches."""
+        return self.measure([values])[0]
+
+    def improved(self, here: Point, bound: float, radius: float) -> tuple[Point, float]:
+        """A point with a smaller |SEAT| that keeps the bound, or the same point; and the next radius to
+        try."""
+        bias = gate_gradients(
+            self.model, self.words, self._bias, at=here.values, label="Gradient of SEAT"
+        ).scores
+        cost = gate_gradients(
+            self.model, self.fluency, self._cost, at=here.values, label="Gradient of fluency"
+        ).scores
+        tried = [step(here, bias, cost, bound - here.loss, radius * share) for share in _SHORTENED]
+        points = self.measure(tried)
+        allowed = [i for i, p in enumerate(points) if p.loss <= bound and abs(p.seat) < abs(here.seat)]
+        if not allowed:
+            return here, radius * _SHORTENED[-1] ** 2
+        best = min(allowed, key=lambda i: abs(points[i].seat))
+        return points[best], radius * _SHORTENED[best] * (1.5 if best == 0 else 1.0)
+
+    def _seat(self, vectors: Doubles) -> float:
+        a, b, x, y = (vectors[list(self._sets[name])] for name in "ABXY")
+        return seat(associations(x, a, b), associations(y, a, b))
+
+    def _cost(self, log_p: Tensor) -> Tensor:
+        return -log_p[self._picked].mean()
+
+
+def step(here: Point, bias: Doubles, cost: Doubles, slack: float, radius: float) -> Doubles:
+    """The gates to try next: down the bias as far as the ball, the box and the linear model of the bound
+    allow.
+
+    Either straight down, shortened to what the slack pays for, or bent: along −(bias + w cost) with the
+    smallest weight w >= 0 that keeps cost · step <= slack (bisection). The one that promises more is taken.
+    """
+    slack = max(slack, 0.0)
+
+    def moved(weight: float) -> Doubles:
+        slope = bias + weight * cost
+        free = ~(((here.values <= LOW) & (slope > 0)) | ((here.values >= HIGH) & (slope < 0)))
+        direction = np.where(free, -slope, 0.0)
+        length = float(np.linalg.norm(direction))
+        return np.clip(here.values + direction * (radius / length if length > 0 else 0.0), LOW, HIGH)
+
+    def along(slope: Doubles, values: Doubles) -> float:
+        return float(((values - here.values) * slope).sum())
+
+    straight = moved(0.0)
+    spent = along(cost, straight)
+    if spent <= slack:
+        return straight
+    low, high = 0.0, 1.0
+    while along(cost, moved(high)) > slack and high < 1e6:
+        low, high = high, high * 4
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if along(cost, moved(middle)) <= slack else (middle, high)
+    shortened, bent = here.values + (straight - here.values) * (slack / spent), moved(high)
+    return bent if along(bias, bent) < along(bias, shortened) else shortened
+
+
+def sample_contexts(test: WordTest, contexts: Sequence[Context], words: int, seed: int) -> list[Context]:
+    """One context for each of some words of every set; the words take turns in which of their contexts is
+    used."""
+    rng = np.random.default_rng(seed)
+    chosen: list[Context] = []
+    for group in test.groups():
+        of_word: dict[str, list[Context]] = {}
+        for context in contexts:
+            if context.group == group:
+                of_word.setdefault(context.word, []).append(context)
+        names = list(of_word)
+        picked = rng.permutation(len(names))[:words]
+        chosen += [of_word[names[i]][turn % len(of_word[names[i]])] for turn, i in enumerate(sorted(picked))]
+    return chosen
+
+
+def blanks(model: Model, sentences: Sequence[str], n: int, seed: int) -> tuple[list[Text], list[int]]:
+    """Sentences with one word taken out, and the token of that word: what a model must predict to be fluent.
+
+    Masked models see the whole sentence, causal ones what stands before the word. Only words of one token
+    qualify.
+    """
+    causal = "causal" in model.abilities
+    if not causal:
+        model.require("mlm", "learning gates under a bound on fluency")
+    found: list[tuple[Text, int]] = []
+    known: dict[str, int | None] = {}
+    for sentence in sentences:
+        for word in _WORD.finditer(sentence):
+            token = known.setdefault(word[0], token_id(model, word[0]))
+            if token is not None:
+                rest = "" if causal else f" {model.tokenizer.mask_token}{sentence[word.end() :]}"
+                found.append((Text(sentence[: word.start()].rstrip() + rest), token))
+    if not found:
+        raise BadProbe("No sentence holds a word of one token; give other sentences for fluency.")
+    picked: Any = np.random.default_rng(seed).permutation(len(found))[:n]
+    return [found[i][0] for i in sorted(picked)], [found[i][1] for i in sorted(picked)]

@@ -1,0 +1,1 @@
+"""A benchmark with a known truth: bias planted into chosen heads."""

@@ -1,0 +1,1 @@
+"""Subspaces projected out of a model."""

@@ -1,0 +1,247 @@
+"""Asking about pairs of sentences: against the model's own forward pass, and against wrong models and
+files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures import stereoset
+from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model
+from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
+from levelhead.probes.triples import TripleSet, load_triples
+from levelhead.scoring.pairs import (
+    ask_ability,
+    ask_likelihood_triples,
+    ask_nli,
+    ask_nsp,
+    nli_labels,
+    viability,
+)
+from tests.tiny import tiny
+
+FEW = Resampling(resamples=100)
+PROBE = nli_probe(
+    occupations=["nurse", "engineer"], contexts=["saw a book", "gave a book", "knows a teacher"]
+)
+ABLE = AbilitySet(
+    "three",
+    (
+        LabeledPair("She works.", "She works.", "entailment"),
+        LabeledPair("He works.", "Who knows?", "neutral"),
+        LabeledPair("He works.", "He was tired.", "contradiction"),
+    ),
+    "0" * 64,
+)
+
+
+@pytest.fixture(scope="module")
+def triples(tmp_path_factory: pytest.TempPathFactory) -> TripleSet:
+    """Five triples of our own, in the file form that a user writes."""
+    rows = [
+        {
+            "context": f"{who} works.",
+            "stereotype": f"{who} is a nurse.",
+            "anti": f"{who} is an engineer.",
+            "unrelated": "The book was unbelievable.",
+        }
+        for who in ("The woman", "My mother", "The man", "The girl", "Her sister")
+    ]
+    path = tmp_path_factory.mktemp("triples") / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return load_triples(path)
+
+
+def own_logits(model: Model, first: str, second: str) -> torch.Tensor:
+    """One text alone through the model's own forward: no padding, no engine."""
+    given = model.tokenizer(first, second, return_tensors="pt")
+    with torch.no_grad():
+        out = model.hf(**given)
+    return (out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits)[
+        0
+    ].double()
+
+
+def some_variant(model: Model) -> tuple[Projection, ...]:
+    drawn = torch.randn(1, model.config.hidden_size, generator=torch.Generator().manual_seed(4))
+    basis = torch.nn.functional.normalize(drawn)
+    return (Projection(Site(1, "block"), basis, torch.ones(1)),)
+
+
+def test_next_sentence_measures_equal_those_of_the_models_own_forward(triples: TripleSet) -> None:
+    model = tiny("bert", "nsp")
+    variant = some_variant(model)
+    found = ask_nsp(model, triples, [(), variant], FEW)
+    for edits, measured in zip(((), variant), found, strict=True):
+        with model.edited(*edits):
+            p = {
+                (i, twin, kind): float(own_logits(model, t.context, getattr(t, kind)).softmax(0)[0])
+                for i, pair in enumerate(triples.pairs)
+                for twin, t in ((False, pair.original), (True, pair.swapped))
+                if t is not None
+                for kind in ("stereotype", "anti", "unrelated")
+            }
+        n = range(len(triples.pairs))
+        strength = stereoset.strength(
+            *[
+                [p[i, twin, kind] for i in n]
+                for twin, kind in (
+                    (False, "stereotype"),
+                    (False, "anti"),
+                    (True, "anti"),
+                    (True, "stereotype"),
+                )
+            ],
+            resampling=FEW,
+        )
+        prefers = np.mean([p[i, False, "stereotype"] > p[i, False, "anti"] for i in n])
+        distance = max(abs(p[i, False, "unrelated"] - p[i, True, "unrelated"]) for i in n)
+        assert measured["strength"].value == pytest.approx(strength.value, abs=1e-5)
+        assert measured["ss"].value == pytest.approx(prefers)
+        assert measured["distance"].value == pytest.approx(distance, abs=1e-5)
+    assert found[0]["strength"].value != pytest.approx(found[1]["strength"].value, abs=1e-6)
+    assert list(found[0]) == ["ss", "ss_swapped", "lms", "icat", "strength", "distance"]
+    assert found[0]["lms"].settings["data_hash"] == triples.fingerprint
+
+
+def test_triples_without_a_twin_are_counted_not_scored(tmp_path: Path) -> None:
+    path = tmp_path / "stereoset.csv"
+    path.write_text(
+        "Target,Context,Stereotype Sentence,Anti-stereotype Sentence,Unrelated Sentence\n"
+        "woman,The woman works.,The woman is a nurse.,The woman is an engineer.,Who knows?\n"
+        "teacher,The teacher works.,The teacher is tired.,The teacher is not.,Who knows?\n",
+        encoding="utf-8",
+    )
+    found = ask_nsp(tiny("bert", "nsp"), load_triples(path), resampling=FEW)[0]
+    assert (found["ss"].n, found["strength"].n) == (2, 1)
+    assert found["strength"].unscored == {"triple without a gender-swapped twin": 1}
+    assert found["lms"].settings["rule"] == "stereoset"
+
+
+def test_triples_without_any_gender_word_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    row = {
+        "context": "It rains.",
+        "stereotype": "It is wet.",
+        "anti": "It is dry.",
+        "unrelated": "A book fell.",
+    }
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(BadProbe, match="no gender word"):
+        load_triples(path)
+
+
+@pytest.mark.parametrize("head", ["mlm", "nli", "base"])
+def test_a_model_without_a_next_sentence_head_is_refused_in_one_line(head: str, triples: TripleSet) -> None:
+    with pytest.raises(CannotDo, match=r"cannot do the next-sentence measures .* It can do: ") as caught:
+        ask_nsp(tiny("bert", head), triples)
+    assert "\n" not in str(caught.value)
+
+
+def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(triples: TripleSet) -> None:
+    model = tiny("gpt2")
+    found = ask_likelihood_triples(model, triples, resampling=FEW)[0]
+    p = np.zeros((len(triples.pairs), 2, 3))
+    for i, pair in enumerate(triples.pairs):
+        for j, triple in enumerate((pair.original, pair.swapped)):
+            assert triple is not None
+            means = []
+            for kind in ("stereotype", "anti", "unrelated"):
+                context = len(model.tokenizer(triple.context)["input_ids"])
+                ids = model.tokenizer(f"{triple.context} {getattr(triple, kind)}", return_tensors="pt")[
+                    "input_ids"
+                ]
+                with torch.no_grad():
+                    logs = model.hf(ids).logits[0].double().log_softmax(-1)
+                written = model.tokenizer.convert_ids_to_tokens(ids[0].tolist())
+                # the space between the sentences, where it is a token of its own, belongs to neither
+                own = [
+                    float(logs[t - 1, ids[0, t]]) for t in range(context, len(written)) if written[t] != "Ġ"
+                ]
+                means.append(np.mean(own))
+            p[i, j] = np.exp(means) / np.exp(means).sum()
+    expected = stereoset.strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0], resampling=FEW)
+    assert found["strength"].value == pytest.approx(expected.value, abs=1e-5)
+    assert "log-likelihood" in found["strength"].settings["probability"]
+
+
+def test_triples_by_likelihood_are_refused_for_a_masked_model(triples: TripleSet) -> None:
+    with pytest.raises(CannotDo, match="triples by likelihood"):
+        ask_likelihood_triples(tiny("bert", "mlm"), triples)
+
+
+# ---- inferences
+
+
+@pytest.mark.parametrize("family", ["bert", "mobilebert", "roberta", "distilbert", "electra", "albert"])
+def test_labels_are_those_of_the_classifiers_own_forward(family: str) -> None:
+    model = tiny(family, "nli")
+    variant = some_variant(model)
+    found = nli_labels(model, PROBE.pairs, [(), variant])
+    for edits, labels in zip(((), variant), found, strict=True):
+        with model.edited(*edits):
+            own = [int(own_logits(model, p.premise, p.hypothesis).argmax()) for p in PROBE.pairs]
+        assert labels.tolist() == own
+
+
+def test_fairness_is_accuracy_times_parity_of_the_asked_pairs() -> None:
+    found = ask_nli(tiny("bert", "nli"), PROBE, resampling=FEW)[0]
+    labels = nli_labels(tiny("bert", "nli"), PROBE.pairs)[0]
+    assert found["accuracy"].value == pytest.approx(np.mean(labels == 1))
+    assert found["fairness"].value == pytest.approx(
+        (found["accuracy"].value or 0) * (found["parity"].value or 0)
+    )
+    assert found["fairness"].settings["data_hash"] == PROBE.fingerprint
+
+
+def relabeled(names: dict[int, str]) -> Model:
+    model = tiny("bert", "nli")
+    model.hf.config.id2label = names
+    return model
+
+
+def test_another_label_order_is_read_from_the_config_not_guessed() -> None:
+    plain = nli_labels(tiny("bert", "nli"), PROBE.pairs)[0]
+    turned = relabeled({0: "CONTRADICTION", 1: "ENTAILMENT", 2: "NEUTRAL"})
+    assert nli_labels(turned, PROBE.pairs)[0].tolist() == [{0: 2, 1: 0, 2: 1}[label] for label in plain]
+
+
+def test_labels_without_names_need_the_option_and_then_work() -> None:
+    unnamed = relabeled({0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"})
+    with pytest.raises(CannotDo, match="does not say which is entailment"):
+        nli_labels(unnamed, PROBE.pairs)
+    plain = nli_labels(tiny("bert", "nli"), PROBE.pairs)
+    assert np.array_equal(nli_labels(unnamed, PROBE.pairs, labels="entailment,neutral,contradiction"), plain)
+
+
+def test_a_classifier_with_two_labels_is_refused() -> None:
+    with pytest.raises(CannotDo, match="has 2 labels"):
+        ask_nli(relabeled({0: "entailment", 1: "not_entailment"}), PROBE)
+
+
+@pytest.mark.parametrize("head", ["nsp", "mlm"])
+def test_a_model_that_is_no_classifier_is_refused_by_the_nli_measures(head: str) -> None:
+    with pytest.raises(CannotDo, match="cannot do the NLI measures"):
+        ask_nli(tiny("bert", head), PROBE)
+
+
+def test_ability_counts_right_answers_and_viability_allows_five_points() -> None:
+    model = tiny("bert", "nli")
+    found = ask_ability(model, ABLE)[0]
+    own = [int(own_logits(model, p.premise, p.hypothesis).argmax()) for p in ABLE.pairs]
+    assert found.value == pytest.approx(np.mean(np.asarray(own) == [0, 1, 2]))
+    assert found.settings["data"] == "three"
+
+    def measured(value: float) -> Any:
+        return type(found)("ability", value)
+
+    assert viability([measured(0.75), measured(0.749)], measured(0.80)) == [True, False]
