@@ -27,3 +27,7 @@ class NoEffect(LevelheadError):
 
 class BadRun(LevelheadError):
     """A run folder that is missing, damaged, or belongs to other settings."""
+
+
+class BadOption(LevelheadError):
+    """A value of an option or of a setting that is not allowed."""

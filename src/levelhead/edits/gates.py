@@ -58,7 +58,9 @@ class HeadGates:
         return h * torch.tensor(self.values, dtype=h.dtype, device=h.device)[:, None]
 
 
-def gates(model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]) -> tuple[HeadGates, ...]:
+def gates(
+    model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]
+) -> tuple[HeadGates, ...]:
     """Edits that set some gates and leave the others at 1, one edit for each layer concerned."""
     wanted: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
     for layer, head in wanted:
