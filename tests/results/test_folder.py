@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadRun
+from levelhead.files import write_whole
 from levelhead.measures.measurement import Measurement
 from levelhead.results import folder as runs
 from levelhead.results.folder import Run, file_hash, read_run, text_hash
@@ -206,7 +207,7 @@ def test_a_place_that_cannot_be_written_is_one_line_that_names_the_file(
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path / "figures" / "page.html", tmp_path / "table.csv", Path()):
         with pytest.raises(BadRun, match=r"^Cannot write"):
-            runs.write_whole(path, lambda work: work.write_text("whole"))
+            write_whole(path, lambda work: work.write_text("whole"))
 
 
 # --- settings

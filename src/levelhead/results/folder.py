@@ -16,7 +16,6 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -24,12 +23,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from levelhead.errors import BadRun
+from levelhead.files import TEMPORARY, write_whole, writing
 
 if sys.platform != "win32":  # there, two processes in one folder are not noticed
     import fcntl
 
 SETTINGS, RESULTS, LOCK = "settings.json", "results.jsonl", ".lock"
-TEMPORARY = ".tmp-"  # a prefix, so that a writer still sees the suffix that it expects
 PACKAGES = ("levelhead", "torch", "transformers", "numpy")
 Row = dict[str, Any]
 
@@ -71,7 +70,7 @@ class Run:
         folder = Path(folder).expanduser()
         asked = _plain({"settings": settings, "hashes": hashes or {}, "versions": versions()}, "settings")
         _check_place(folder, resume)
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
@@ -270,14 +269,14 @@ def _recover(path: Path) -> dict[str, list[Row]]:
     """Read results for going on: what a kill left of a last line is cut off."""
     results, whole = _read_results(path)
     if path.exists() and path.stat().st_size > whole:
-        with _writing(path):
+        with writing(path):
             os.truncate(path, whole)
     return results
 
 
 def _append(path: Path, line: bytes) -> None:
     """Append one line durably; when the disk is full, take back what was written of it."""
-    with _writing(path), path.open("ab", buffering=0) as file:
+    with writing(path), path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
             rest = memoryview(line)
@@ -287,33 +286,6 @@ def _append(path: Path, line: bytes) -> None:
         except OSError:
             file.truncate(start)
             raise
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a temporary file beside `path`; it gets its name after its bytes have reached the
-    disk."""
-    work = path.parent / f"{TEMPORARY}{path.name}"
-    try:
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(work)
-            with work.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(work, path)
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed either
-            work.unlink()
-    return path
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """A full disk or a place that is closed to us is one line."""
-    try:
-        yield
-    except OSError as error:
-        told = f"Cannot write {path}: {error.strerror or error}."
-        raise BadRun(f"{told} Make room, or give another place, and run the same command again.") from error
 
 
 def _short(error: Exception) -> str:
