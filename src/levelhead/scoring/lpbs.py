@@ -42,7 +42,7 @@ def ask_lpbs(
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     sentences = lpbs_sentences(targets, model.tokenizer.mask_token, kind)
     with_target = TokenLogProbs([Text(s.text) for s in sentences], asked.tokens)
-    prior = TokenLogProbs([Text(s.text, hide=(s.target_span,)) for s in sentences], asked.tokens)
+    prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], asked.tokens)
     answers = read(model, [with_target, prior], variants, label="LPBS")
     shape = (
         len(targets),
