@@ -13,7 +13,7 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.errors import BadProbe
 
 if TYPE_CHECKING:
-    from levelhead.edits.gates import Head
+    from levelhead.edits.head import Head
     from levelhead.mitigation.export import ExportReport
 
 _HEAD = re.compile(r"\s*(\d+)-(\d+)\s*(?:=\s*(\S+))?\s*")

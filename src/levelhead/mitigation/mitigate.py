@@ -7,7 +7,8 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from levelhead.edits.gates import Head, gates
+from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadRun
 from levelhead.mitigation.export import ExportReport, export

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast, get_args
 
-from levelhead.edits.gates import Head
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
 from levelhead.errors import BadProbe
 from levelhead.models.model import Model

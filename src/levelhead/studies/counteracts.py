@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe
 from levelhead.measures.cloze import Bootstrap, ClozeScores

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.edits.gates import Head, gates, removed
+from levelhead.edits.gates import gates, removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement

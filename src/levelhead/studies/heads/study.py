@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.engine.gradients import GateGradients, Objective, gate_gradients
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement

@@ -33,7 +33,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from levelhead.edits.gates import Head, gates
+from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
 from levelhead.engine.readings import States
 from levelhead.engine.run import read

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
