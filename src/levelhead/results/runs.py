@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
+from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
@@ -69,6 +70,11 @@ class StudyRun(Generic[S]):
     def model(self) -> str:
         """The model, or the models, that were asked."""
         raise NotImplementedError
+
+    @property
+    def weights(self) -> str | None:
+        """The hash of the model's weights; None for a run about several models."""
+        return self.data.hashes.get("weights")
 
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""
@@ -356,6 +362,11 @@ class AuditRun(StudyRun[AuditRunSettings]):
     def headline(self) -> Headline | None:
         """What the audit says; None while it is not finished."""
         return self.data.single(layout.HEADLINE)
+
+    @property
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """How the user's own measures are shown and judged; the built-in ones stand in the catalog."""
+        return self.data.records(layout.MEASURES)
 
     @property
     def arcs(self) -> ArcSheet | None:
