@@ -1,13 +1,15 @@
 """StereoSet's scores against StereoSet's own code, Strength and Distance against the paper's tables."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import Resampling
+from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.measures.stereoset import distance, icat, lms, ss, strength, triple_strength
 
 TABLE_3 = {"a": (0.9994, 0.9836, 0.9997, 0.9894), "b": (0.9986, 0.0253, 0.9930, 0.9888)}
@@ -23,7 +25,7 @@ def interval(measured: Measurement) -> tuple[float, float]:
     return measured.interval
 
 
-def published_rule(p: np.ndarray, targets: list[str]) -> tuple[float, float, float]:
+def published_rule(p: FloatArray, targets: list[str]) -> tuple[float, float, float]:
     """LMS, SS, ICAT in percent, as StereoSet evaluates: counters by term, ties lose, mean over terms."""
     terms: dict[str, Counter[str]] = defaultdict(Counter)
     for (stereo, anti, unrelated), target in zip(p, targets, strict=True):
@@ -72,12 +74,13 @@ def test_with_targets_the_scores_are_those_of_stereosets_own_code() -> None:
     p = rng.integers(0, 6, size=(120, 3)) / 5  # coarse, so that ties occur
     targets = [f"term {number}" for number in rng.integers(0, 17, size=120) ** 2 // 20]
     expected_lms, expected_ss, expected_icat = published_rule(p, targets)
-    measured = icat(*p.T, targets=targets)
-    assert value(lms(*p.T, targets=targets)) == pytest.approx(expected_lms / 100)
+    stereo, anti, unrelated = p.T
+    measured = icat(stereo, anti, unrelated, targets=targets)
+    assert value(lms(stereo, anti, unrelated, targets=targets)) == pytest.approx(expected_lms / 100)
     assert measured.details["ss"] == pytest.approx(expected_ss / 100)
     assert value(measured) == pytest.approx(expected_icat / 100)
     assert (measured.settings["rule"], measured.settings["ties"]) == ("stereoset", "lose")
-    assert value(measured) != pytest.approx(value(icat(*p.T)))
+    assert value(measured) != pytest.approx(value(icat(stereo, anti, unrelated)))
 
 
 def test_interval_of_a_perfect_score_is_not_certain() -> None:
@@ -208,5 +211,5 @@ def test_bad_probabilities_and_lengths_are_refused() -> None:
         ss([0.1, 0.2], [0.1])
     with pytest.raises(BadProbe, match="one term for each triple"):
         lms([0.1, 0.2], [0.1, 0.2], [0.1, 0.2], targets=["nurse"])
-    with pytest.raises(BadProbe, match="0 < share <= 1"):
+    with pytest.raises(BadOption, match="0 < share <= 1"):
         distance([0.1], [0.2], share=0)
