@@ -7,6 +7,7 @@ import math
 import pytest
 
 from levelhead.measures.viability import viable, viable_ratio
+from levelhead.probes.published import published_projections
 
 
 def test_five_points_below_the_base_is_viable_and_more_is_not() -> None:
@@ -33,5 +34,9 @@ def test_what_was_not_measured_is_neither_viable_nor_not(unknown: float | None) 
     assert viable_ratio(unknown) is None
 
 
-def test_the_papers_best_setting_of_layer_11_is_not_viable_by_its_own_rule() -> None:
-    assert viable(0.8370, 0.8889) is False
+def test_20_of_the_papers_74_models_are_viable_but_its_best_of_layer_11_is_not() -> None:
+    published = published_projections()
+    base = published.models[0].ability
+    assert sum(viable(model.ability, base) is True for model in published.models[2:]) == 20
+    (best,) = [best for best in published.best if best.level == "Layer 11"]
+    assert viable(best.ability, base) is False
