@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +30,14 @@ from levelhead.mitigation.fitting import (
 from levelhead.mitigation.recipe import Fit, Location, Method, Step, read_recipe, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.nli import nli_probe
+from levelhead.probes.nli import NliPair, nli_probe
 from levelhead.probes.pairs import InputPair, load_pairs
+from levelhead.probes.published import published_projections
 from levelhead.results import layout
 from levelhead.results.records.projections import Table6Line
 from levelhead.results.runs import open_sweep
-from levelhead.scoring.pairs import Labels, ask_nsp
+from levelhead.scoring import pairs as pairs_scoring
+from levelhead.scoring.pairs import ask_nsp, nli_labels
 from levelhead.studies.projections import settings as projection_settings
 from levelhead.studies.projections import sweep as projections
 from levelhead.studies.projections.plan import Sweep
@@ -52,7 +54,6 @@ from levelhead.studies.projections.tables import (
 from tests.studies.projection_cases import PAIRED, SINGLE, small_sweep
 from tests.tiny import tiny
 
-PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "projective-methods.md"
 INPUTS = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
 
 
@@ -271,28 +272,29 @@ def test_frame_pairs_share_neither_occupations_nor_acts_with_the_probe() -> None
 @pytest.fixture(scope="module")
 def published() -> list[Outcome]:
     """Table 7 as printed."""
-    if not PAPER.exists():
-        pytest.skip("the paper is not beside this checkout")
     levels = {
-        "Base": "base",
-        "Sent-debias": "baseline",
-        "SENT": "sent",
-        "Layer 12": "cls",
-        "Layer 11": "tokens",
-        "+ attn": "attention",
+        "base": "Base",
+        "baseline": "Sent-debias",
+        "sent": "SENT",
+        "cls": "Layer 12",
+        "tokens": "Layer 11",
+        "attention": "+ attn",
     }
-    printed: dict[tuple[str, str], list[float]] = {}
-    for line in PAPER.read_text(encoding="utf-8").split("Table 7: Full results")[1].splitlines():
-        cells = line.split("\t")
-        if cells[0] in levels and len(cells) == 8:
-            printed[levels[cells[0]], cells[1].strip()] = [float(cell) for cell in cells[2:]]
-    names = ("strength", "distance", "parity", "accuracy", "fairness", "ability")
-    base = printed["base", ""][-1]
-    return [
-        Outcome.measured(setting, 12, dict(zip(names, values, strict=True)), viable(values[-1], base))
-        for setting in paper_settings()
-        for values in [printed[setting.level, setting.code]]
-    ]
+    models = {(model.level, model.settings): model for model in published_projections().models}
+    base = models["Base", ""].ability
+    outcomes = []
+    for setting in paper_settings():
+        model = models[levels[setting.level], setting.code]
+        values: dict[str, float | None] = {
+            "strength": model.strength,
+            "distance": model.distance,
+            "parity": model.parity,
+            "accuracy": model.accuracy,
+            "fairness": model.fairness,
+            "ability": model.ability,
+        }
+        outcomes.append(Outcome.measured(setting, 12, values, viable(model.ability, base)))
+    return outcomes
 
 
 def test_the_papers_observations_are_counted_from_its_own_table(published: list[Outcome]) -> None:
@@ -390,7 +392,7 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(
     assert layout.TABLE7.read(run.folder) == [o.line for o in result.outcomes]
     levels = {o.line.level for o in result.outcomes}
     assert levels == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
-    assert layout.TABLE5.read(run.folder) == table5(result.outcomes)
+    assert layout.TABLE5.read(run.folder)[2:] == table5(result.outcomes)[2:]  # only these levels have codes
     assert tuple(layout.OBSERVED.read(run.folder)) == run.observations == result.observations
     assert run.correlation == result.correlation
     recipes = sorted((run.folder / layout.RECIPES).glob("*.toml"))
@@ -426,18 +428,19 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
     monkeypatch.setattr(projections, "CHUNK", 5)
     plan = small_sweep(tmp_path)
     run_in(tmp_path / "whole", models, plan)
-    nli_labels = projections.ask.nli_labels
     calls = 0
 
-    def killed(*args: object) -> Labels:
+    def killed(
+        model: Model, pairs: Sequence[NliPair], variants: Sequence[Variant], labels: str | None
+    ) -> pairs_scoring.Labels:
         nonlocal calls
         calls += 1
         if calls == 3:
             raise KeyboardInterrupt
-        return nli_labels(*args)  # type: ignore[arg-type]
+        return nli_labels(model, pairs, variants, labels)
 
     with monkeypatch.context() as patch:
-        patch.setattr(projections.ask, "nli_labels", killed)
+        patch.setattr(pairs_scoring, "nli_labels", killed)
         with pytest.raises(KeyboardInterrupt):
             run_in(tmp_path / "killed", models, plan)
     run_in(tmp_path / "killed", models, plan)

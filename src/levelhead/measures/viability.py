@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 POINTS = 0.05  # of an ability that is a share: what may be lost, as in the projective paper
 RATIO = 1.05  # of a perplexity: what it may be multiplied by
-ROUNDING = 1e-9  # 0.8889 − 0.05 in floats is not 0.8389
+ROUNDING = 1e-9  # 0.54 − 0.05 in floats is a little more than 0.49, which must still be viable
 
 
 def viable(ability: float | None, base: float | None) -> bool | None:

@@ -7,7 +7,7 @@ where a number belongs, NaN or infinity are refused, with the place of the fault
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
 
@@ -64,8 +64,10 @@ def record_from_json(kind: type[R], data: object) -> R:
 
 
 def record_from_cells(kind: type[R], cells: dict[str, str | None]) -> R:
-    """A record from the cells of a CSV line: numbers are read from text, an empty cell is None."""
-    values = {name: cell or None for name, cell in cells.items()}
+    """A record from the cells of a CSV line: numbers are read from text, an empty cell is None or, where the
+    field is always a text, the empty text."""
+    texts = {name for name, hint in get_type_hints(kind).items() if hint is str}
+    values = {name: cell if name in texts else cell or None for name, cell in cells.items()}
     try:
         record: R = _adapter(kind).validate_python(values, strict=False)
     except ValidationError as error:

@@ -18,7 +18,8 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.nli import LABELS, AbilitySet, LabeledPair, NliPair, NliProbe, label_order
+from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
+from levelhead.probes.nli.labels import LABELS, label_order
 from levelhead.probes.triples import TripleSet
 
 Doubles = NDArray[np.float64]
