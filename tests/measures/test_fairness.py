@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fairness import Predictions, ability, nli_fairness, viable
+from levelhead.measures.fairness import ability, nli_fairness, viable
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import Resampling
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
@@ -153,7 +154,7 @@ def test_five_points_below_the_base_is_viable_and_more_is_not() -> None:
 
 
 def test_bad_columns_are_refused() -> None:
-    with pytest.raises(BadProbe, match="one of each for every row"):
+    with pytest.raises(BadProbe, match="one of each for every pair"):
         nli_fairness(Predictions([1], [0, 1], [0, 0], [0, 1], NEUTRAL))
     with pytest.raises(BadProbe, match="allowed are 0 and 1"):
         nli_fairness(Predictions([1, 1], [0, 0], [0, 0], [0, 2], NEUTRAL))
