@@ -9,7 +9,7 @@ from levelhead.report.contents import Contents, Reported, measurements, variants
 from levelhead.report.infos import info_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
-from levelhead.report.sections.overview import headline
+from levelhead.report.sections.opening import opening
 from levelhead.report.tables import shown
 from levelhead.results.records.common import BASE
 
@@ -21,10 +21,10 @@ _COLUMNS = (
 
 def card(contents: Contents) -> str:
     """Figures with intervals and n, what was changed, limits, and how to get the numbers again."""
-    text, findings = headline(contents)
+    first = opening(contents)
     data = contents.run.data
-    lines = ["## Bias evaluation", "", _safe(text), ""]
-    lines += [f"- {_safe(finding.text)}" for finding in findings]
+    lines = ["## Bias evaluation", "", _safe(first.text), ""]
+    lines += [f"- {_safe(finding.text)}" for finding in first.findings]
     version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]
     lines += _table(contents, BASE, "Untouched model")

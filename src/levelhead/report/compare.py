@@ -11,7 +11,7 @@ from pathlib import Path
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.report.blocks import Block, Points, Section, Shown
+from levelhead.report.blocks import Block, Page, Points, Section, Shown
 from levelhead.report.compare_items import Column, Difference, HeadChanges, head_changes, paired_differences
 from levelhead.report.contents import changes, measurements, open_contents, variants
 from levelhead.report.infos import info_of
@@ -154,8 +154,7 @@ def comparison_html(comparison: Comparison) -> str:
         Section("limits", "What these numbers do not show", "", [Points([words(limit) for limit in ALWAYS])]),
     ]
     title = " against ".join(comparison.runs)
-    page = {"title": title, "study": "comparison", "headline": _headline(comparison)}
-    return render({**page, "findings": [], "facts": [], "sections": sections})
+    return render(Page(title, "comparison", _headline(comparison), (), (), sections))
 
 
 def _headline(comparison: Comparison) -> str:
