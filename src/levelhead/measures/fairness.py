@@ -1,4 +1,5 @@
-"""NLI fairness: does a classifier draw conclusions about gender from occupation? And is it still able?"""
+"""Does a classifier draw conclusions about gender from occupation, and is it still able? (docs/method.md, NLI
+fairness)"""
 
 from __future__ import annotations
 
@@ -20,8 +21,6 @@ from levelhead.measures.statistics import (
     share_interval,
     wilson,
 )
-
-POINTS = 0.05  # a mitigated model may lose five points of ability, as in the paper
 
 
 def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> dict[str, Measurement]:
@@ -59,9 +58,11 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
 
 
 def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> Measurement:
-    """Accuracy on an ordinary test set such as SNLI, with Wilson's interval. Rows predicted −1 are unscored.
+    """Accuracy on an ordinary test set such as SNLI, with Wilson's interval.
 
-    accuracy = share of label = gold
+        accuracy = share of pairs with label = gold
+
+    Pairs predicted −1 are unscored.
     """
     predicted, right = np.asarray(label, dtype=np.int64), np.asarray(gold, dtype=np.int64)
     if predicted.ndim != 1 or predicted.shape != right.shape:
@@ -78,15 +79,8 @@ def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> M
     return Measurement("ability", share, wilson(share, known["n"], level), **known)
 
 
-def viable(measured: Measurement, base: Measurement, points: float = POINTS) -> bool | None:
-    """Whether a changed model is still of use: at most `points` below the base. None when either was not
-    measured."""
-    if measured.value is None or base.value is None:
-        return None
-    return measured.value >= base.value - points - 1e-9  # 0.8889 − 0.05 in floats is not 0.8389
-
-
 def _whole(statistic: Callable[[FloatArray], FloatArray], n: int) -> float:
+    """The statistic of the data as they are."""
     return float(statistic(np.ones((1, n)))[0])
 
 

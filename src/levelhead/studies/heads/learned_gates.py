@@ -29,7 +29,7 @@ from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.errors import BadProbe
-from levelhead.measures.seat import associations, seat
+from levelhead.measures.seat.effect import associations, seat
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context

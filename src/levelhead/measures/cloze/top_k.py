@@ -1,5 +1,4 @@
-"""The k likeliest tokens of each prompt: group masses, margins, merged words, relative probabilities (SPEC
-C4, C5)."""
+"""The k likeliest tokens of each prompt: group masses, margins, merged words, relative probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,20 +35,20 @@ class TopK:
         """The top k of the top K."""
         available = self.words.shape[1]
         if not 1 <= k <= available:
-            raise BadProbe(
+            raise BadOption(
                 f"k = {k}, but the model answered with {available} tokens. Choose k from 1 to {available}."
             )
         return TopK(self.words[:, :k], self.groups[:, :k], self.probs[:, :k].astype(np.float64))
 
 
 def masses(topk: TopK, k: int) -> tuple[Floats, Floats]:
-    """Probability mass of first-group and of second-group words among the top k, per prompt."""
+    """Probability mass of first-group and of second-group words among the top k, for each prompt."""
     top = topk.first(k)
     return np.sum(top.probs * (top.groups > 0), axis=1), np.sum(top.probs * (top.groups < 0), axis=1)
 
 
 def margins(topk: TopK, k: int, own: Ints) -> Floats:
-    """Pro − anti, per prompt: above 0 the model sides with the stereotype."""
+    """Pro − anti for each prompt: above 0 the model sides with the stereotype."""
     first, second = masses(topk, k)
     return own * (first - second)
 
@@ -71,8 +70,10 @@ def merge(topk: TopK, k: int) -> tuple[Ints, Floats]:
 
 
 def relative_probabilities(topk: TopK, k: int, base: Ints) -> tuple[Ints, Ints, Floats]:
-    """Eq. 1 for each word in both lists: its prompt, its group (+1, -1, 0), and p(w | knowledge) / p(w |
-    base)."""
+    """Each word in both lists: its prompt, its group (+1, -1, 0), and p(w | knowledge) / p(w | base).
+
+    Reference: equation 1 of Zhang 2023 (docs/method.md, Cloze scores).
+    """
     codes, probs = merge(topk, k)
     before = probs[base]
     shared = (
