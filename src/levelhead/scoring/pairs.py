@@ -14,6 +14,7 @@ from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
@@ -162,10 +163,7 @@ def nli_measures(
     probe: NliProbe, predicted: Labels, resampling: Resampling = DEFAULT
 ) -> dict[str, Measurement]:
     """The four measures from labels in the order of probe.pairs."""
-    occupation, context, gender = np.unravel_index(np.arange(predicted.size), probe.shape)
-    found = fairness.nli_fairness(
-        fairness.Predictions(predicted, occupation, context, gender, NEUTRAL), resampling
-    )
+    found = fairness.nli_fairness(Predictions.of_grid(predicted, probe.shape, NEUTRAL), resampling)
     stated = {
         "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {probe.feminine}/{probe.masculine}",
         "data_hash": probe.fingerprint,
