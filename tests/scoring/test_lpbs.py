@@ -11,7 +11,7 @@ import torch
 from levelhead.edits.gates import removed
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
-from levelhead.probes.sentences import Kind, lpbs_sentences, lpbs_templates
+from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
 from tests.tiny import tiny

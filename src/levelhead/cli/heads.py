@@ -14,7 +14,7 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 if TYPE_CHECKING:
     from levelhead.engine.readings import Pooling
     from levelhead.measures.measurement import Measurement
-    from levelhead.probes.sentences import Kind
+    from levelhead.probes.lpbs import Kind
     from levelhead.results.records.heads import CounterTest
     from levelhead.results.runs import HeadsRun
 

@@ -17,7 +17,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import surface
-from levelhead.probes.sentences import Kind, lpbs_sentences
+from levelhead.probes.lpbs import Kind, lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 
 LPBS_TESTS = ("career", "math", "science")

@@ -15,9 +15,11 @@ from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.nli import LABELS, AbilitySet, LabeledPair, NliPair, NliProbe, label_order
+from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
+from levelhead.probes.nli.labels import LABELS, label_order
 from levelhead.probes.triples import Triple, TripleSet
 
 Doubles = NDArray[np.float64]
@@ -182,7 +184,7 @@ def ability_measure(ability_set: AbilitySet, predicted: Labels) -> Measurement:
 
 def viability(measured: Sequence[Measurement], base: Measurement) -> list[bool | None]:
     """Which variants lost at most five points of ability against the base."""
-    return [fairness.viable(each, base) for each in measured]
+    return [viable(each.value, base.value) for each in measured]
 
 
 # ---- small arithmetic

@@ -19,15 +19,8 @@ from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat import (
-    associations,
-    effect_measurement,
-    seat,
-    seat_measurement,
-    why_no_effect,
-    word_seat_measurement,
-)
-from levelhead.measures.seat_intervals import SETS
+from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
+from levelhead.measures.seat.measurements import seat_measurement, word_seat_measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
