@@ -1,4 +1,4 @@
-"""Planting: what the reader reads, what is written where, and that the model itself stays as it was."""
+"""Planting: what the direction tells apart, what is written where, and that the model itself stays as it was."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelhead.models.encoding import Text, encode, find_word
 from levelhead.models.model import Model
 from levelhead.models.sources import fingerprint
 from levelhead.probes.contexts import Context, template_contexts
-from levelhead.studies.planted.planting import Kind, Planter, reader
+from levelhead.studies.planted.planting import Kind, Planter, direction
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -25,25 +25,25 @@ CONTEXTS = template_contexts(GENDER, 4)
 FAMILIES = ("bert", "gpt2", "llama", "gpt_neox", "phi3", "modernbert")
 
 
-def test_reader_tells_sets_apart_by_one_and_is_blind_to_their_middle() -> None:
+def test_direction_tells_sets_apart_by_one_and_is_blind_to_their_middle() -> None:
     rng = np.random.default_rng(0)
     first, second, others = rng.normal(1, 1, (20, 6)), rng.normal(-2, 1, (30, 6)), rng.normal(0, 1, (50, 6))
-    r = reader(first, second, others)
+    r = direction(first, second, others)
     assert r @ first.mean(0) == pytest.approx(0.5)
     assert r @ second.mean(0) == pytest.approx(-0.5)
 
 
-def test_reader_prefers_the_dimension_on_which_other_tokens_are_quiet() -> None:
+def test_direction_prefers_the_dimension_on_which_other_tokens_are_quiet() -> None:
     first, second = np.array([[1.0, 1.0, 3.0]] * 4), np.array([[-1.0, -1.0, 3.0]] * 4)
     loud_in_the_first = np.array([[9.0, 0.0, 0.0], [-9.0, 0.0, 0.0]])
-    r = reader(first, second, loud_in_the_first)
+    r = direction(first, second, loud_in_the_first)
     assert abs(r[0]) < 0.01 * abs(r[1])
 
 
-def test_reader_refuses_sets_that_look_alike() -> None:
+def test_direction_refuses_sets_that_look_alike() -> None:
     same = np.ones((5, 3))
     with pytest.raises(CannotDo, match="no difference"):
-        reader(same, same, np.ones((2, 3)))
+        direction(same, same, np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("kind", ["value", "attention"])

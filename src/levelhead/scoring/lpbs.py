@@ -45,7 +45,7 @@ def ask_lpbs(
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     sentences = lpbs_sentences(targets, model.tokenizer.mask_token, kind)
     with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
-    prior = TokenLogProbs([Text(s.text, hide=(s.target_span,)) for s in sentences], attributes.tokens)
+    prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], attributes.tokens)
     answers = read(model, [with_target, prior], variants, label="LPBS")
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))

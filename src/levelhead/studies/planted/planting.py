@@ -1,6 +1,6 @@
 """A bias whose place is known: an association written into the weights of chosen heads, in a copy of a model.
 
-Reader. For two sets of vectors with means u and v and the vectors o of all other tokens, the direction r that
+Direction. For two sets of vectors with means u and v and the vectors o of all other tokens, the one, r, that
 tells the sets apart and stays quiet everywhere else (a linearly constrained minimum-variance filter):
 
     minimize r' N r   subject to   r·(u − v) = 1,  r·(u + v) = 0
@@ -48,12 +48,12 @@ from levelhead.probes.contexts import Context
 
 Kind = Literal["value", "attention"]
 Doubles = NDArray[np.float64]
-_RIDGE = 1e-3  # of the mean variance: fewer words than dimensions must not make the reader explode
+_RIDGE = 1e-3  # of the mean variance: fewer words than dimensions must not make the direction explode
 _PARTS: dict[Kind, tuple[Part, ...]] = {"value": ("value", "block"), "attention": ("query", "key")}
 _QKV = ("query", "key", "value")
 
 
-def reader(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
+def direction(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
     """The direction that is +1/2 at the first set's mean, −1/2 at the second's, and quiet on others: [d]
 
     first, second [occurrence of a word, d]; others [token, d].
@@ -75,7 +75,7 @@ def reader(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
 class Planter:
     """Plants the association X-A, Y-B into copies of a model; the model itself is not touched.
 
-    Readers and directions are fitted on the untouched model, on the given contexts.
+    Its directions are fitted on the untouched model, on the given contexts.
     """
 
     def __init__(self, model: Model, contexts: Sequence[Context], kind: Kind = "value") -> None:
@@ -111,7 +111,7 @@ class Planter:
     def _plant_value(self, copy: Model, layer: int, head: int, strength: float) -> None:
         values = self._states(layer, "value")
         of_all_heads = [v.reshape(len(v), -1) for v in values]
-        r = torch.from_numpy(self._reader(of_all_heads, "XY"))
+        r = torch.from_numpy(self._direction(of_all_heads, "XY"))
         behind = self._states(layer, "block")
         g = torch.from_numpy(self._words(behind, "A").mean(0) - self._words(behind, "B").mean(0))
         group = copy.heads // copy.kv_heads
@@ -129,9 +129,9 @@ class Planter:
         out[:, head, j] = strength * g.to(out)
 
     def _plant_attention(self, copy: Model, layer: int, head: int, strength: float) -> None:
-        r = self._reader([q[:, head] for q in self._states(layer, "query")], "XY")
+        r = self._direction([q[:, head] for q in self._states(layer, "query")], "XY")
         of_group = head * copy.kv_heads // copy.heads
-        k = self._reader([key[:, of_group] for key in self._states(layer, "key")], "AB")
+        k = self._direction([key[:, of_group] for key in self._states(layer, "key")], "AB")
         change = torch.from_numpy(strength * copy.head_dim**0.5 * np.outer(r, k))
 
         def look(q: Tensor) -> Tensor:
@@ -156,12 +156,12 @@ class Planter:
     def _states(self, layer: int, part: Part) -> list[Doubles]:
         return self._seen[layer, part]
 
-    def _reader(self, states: Sequence[Doubles], groups: str) -> Doubles:
+    def _direction(self, states: Sequence[Doubles], groups: str) -> Doubles:
         first, second = (self._words(states, group) for group in groups)
         others = [
             np.delete(state, pieces, axis=0) for state, pieces in zip(states, self._pieces, strict=True)
         ]
-        return reader(first, second, np.concatenate(others))
+        return direction(first, second, np.concatenate(others))
 
     def _words(self, states: Sequence[Doubles], group: str) -> Doubles:
         """Every occurrence of a word of a group: [context, d]"""
