@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +18,18 @@ from levelhead.measures.catalog import BUILT_IN, CATALOG, Catalog, MeasureInfo, 
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.nli import nli_probe
+from levelhead.probes.nli import ability_pairs, nli_probe
+from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
 from tests.measures.cloze.cases import random_answers
-from tests.studies.projection_cases import ABLE, small_triples
-from tests.tiny import tiny
 from tests.word_lists import GENDER
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 NAMES = {info.name for info in BUILT_IN}
+# measured by other studies than the battery
+OTHERS = {"margin", "margin change", "relative probability", "robustness", "attention change"}
 
 
 def in_catalog(name: str) -> bool:
@@ -35,14 +37,15 @@ def in_catalog(name: str) -> bool:
     return measure_info(name).title != name
 
 
-def battery_of(model: Model, folder: Path, variants: Sequence[Variant]) -> list[Measurement]:
+def battery_of(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
     """Everything that the battery asks a model, on a few probes."""
+    triples, ability = load_triples(), ability_pairs()
     battery = Battery(
         GENDER,
         tuple(template_contexts(GENDER, 2)),
-        small_triples(folder),
+        replace(triples, pairs=triples.pairs[:6]),
         nli_probe(occupations=["nurse", "engineer"], contexts=["saw a book", "gave a book"]),
-        ABLE,
+        replace(ability, pairs=ability.pairs[:6]),
         ("The nurse said that she was tired.", "Who knows?"),
         Resampling(100),
     )
@@ -54,32 +57,24 @@ def battery_of(model: Model, folder: Path, variants: Sequence[Variant]) -> list[
     ]
 
 
-@pytest.mark.parametrize(
-    ("family", "head"), [("bert", "nsp"), ("bert", "mlm"), ("bert", "nli"), ("gpt2", "causal")]
-)
-def test_everything_that_the_battery_emits_is_in_the_catalog(family: str, head: str, tmp_path: Path) -> None:
-    model = tiny(family, head)
-    measurements = battery_of(model, tmp_path, [()]) + battery_of(
-        model, tmp_path, [removed(model, [Head(0, 0)])]
-    )
-    assert {m.name.split()[0] for m in measurements} >= {"seat", "lpbs", "ss", "fairness", "fluency"}
+@pytest.fixture(scope="module", params=["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return load(request.param)
+
+
+def test_everything_that_the_battery_emits_is_in_the_catalog(model: Model) -> None:
+    measurements = battery_of(model, [()]) + battery_of(model, [removed(model, [Head(0, 0)])])
+    assert {m.name.split()[0] for m in measurements} == NAMES - OTHERS
     assert [m.name for m in measurements if not in_catalog(m.name)] == []
     for m in measurements:
         if m.neutral is not None:
             assert measure_info(m.name).neutral == m.neutral, m.name
-        if m.value is not None:
-            assert set(measure_info(m.name).needs) & {*model.abilities, "embeddings"}, m.name
 
 
-def test_every_measure_of_the_battery_is_emitted_by_some_model(tmp_path: Path) -> None:
-    emitted = {
-        m.name.split()[0]
-        for model in (tiny("bert", "nsp"), tiny("bert", "nli"))
-        for m in battery_of(model, tmp_path, [()])
-        if m.value is not None
-    }
-    others = {"margin", "margin change", "relative probability", "robustness", "attention change", "lpbs"}
-    assert NAMES - others <= emitted
+def test_a_model_is_measured_exactly_where_it_has_what_the_catalog_says_is_needed(model: Model) -> None:
+    abilities = {*model.abilities, "embeddings"}
+    for m in battery_of(model, [()]):
+        assert (m.value is not None) == bool(abilities & set(measure_info(m.name).needs)), m
 
 
 def test_changes_of_margins_and_of_attention_are_in_the_catalog() -> None:

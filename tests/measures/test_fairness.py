@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fairness import Predictions, ability, nli_fairness
+from levelhead.measures.fairness import ability, nli_fairness
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.published import published_projections
 

@@ -14,6 +14,7 @@ from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
@@ -166,7 +167,7 @@ def nli_labels(
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
     """Which outputs mean entailment, neutral, contradiction; CannotDo for a model that cannot be asked."""
-    if model.reader is None or "nsp" in model.abilities:
+    if model.judge is None or "nsp" in model.abilities:
         model.require("nli", "the NLI measures (accuracy, parity, fairness)")
     order = label_order(model.hf.config.id2label, labels)
     if labels is None:
@@ -178,10 +179,8 @@ def nli_measures(
     probe: NliProbe, predicted: Labels, resampling: Resampling = DEFAULT
 ) -> dict[str, Measurement]:
     """The four measures from labels in the order of probe.pairs."""
-    occupation, context, gender = np.unravel_index(np.arange(predicted.size), probe.shape)
-    measurements = fairness.nli_fairness(
-        fairness.Predictions(predicted, occupation, context, gender, NEUTRAL), resampling
-    )
+    predictions = Predictions.of_grid(predicted, probe.shape, NEUTRAL)
+    measurements = fairness.nli_fairness(predictions, resampling)
     words = f"{probe.feminine}/{probe.masculine}"
     stated = {
         "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {words}",

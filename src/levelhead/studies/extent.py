@@ -54,7 +54,7 @@ class Extent:
     @property
     def large(self) -> bool:
         """Whether the model is so large that a quick audit asks less."""
-        return sum(p.numel() for p in self.model.hf.parameters()) > LARGE
+        return int(sum(p.numel() for p in self.model.hf.parameters())) > LARGE
 
     @property
     def sizes(self) -> AuditSizes:
