@@ -16,7 +16,8 @@ import transformers
 
 import levelhead
 from levelhead.edits.erasure import AffineErasure
-from levelhead.edits.gates import Head, HeadGates, gates, removed
+from levelhead.edits.gates import HeadGates, gates, removed
+from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site
 from levelhead.engine.readings import Pooled, WordVectors

@@ -14,7 +14,8 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.errors import BadProbe, BadRun
-from levelhead.measures.cloze import score_cloze
+from levelhead.measures.cloze.scores import score_cloze
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.report.figures.counteracts import counteracts_figures, masses_chart
 from levelhead.results.folder import read_run
@@ -80,7 +81,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_rows_are_what_asking_and_scoring_say(tmp_path: Path, settings: CounteractsSettings) -> None:
     rows = ran(tmp_path / "run", settings, [bert()])
     answers = ask_cloze(bert(), settings.load())[0]
-    scores = score_cloze(answers.asked, answers.topk, (3, 5, 10), study.Bootstrap(0, 200))
+    scores = score_cloze(answers.table, answers.topk, (3, 5, 10), Resampling(200, 0))
     verdict = next(v for v in scores.verdicts if v.k == 10 and v.kind == "target counter" and not v.group)
     row = one(rows, name="margin change", k=10, kind="target counter", group="", variant="base")
     assert row["value"] == verdict.change.value

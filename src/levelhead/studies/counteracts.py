@@ -20,11 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe
-from levelhead.measures.cloze import Bootstrap, ClozeScores
+from levelhead.measures.cloze.scores import ClozeScores
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.results.folder import Run, text_hash
@@ -142,7 +144,7 @@ def _keep(
 ) -> None:
     key = f"{label['model']} | {label['variant']}"
     name = _file_name(key)
-    rows = list(_rows(answers.scores(Bootstrap(settings.seed, settings.draws)), cloze_set))
+    rows = list(_rows(answers.scores(Resampling(settings.draws, settings.seed)), cloze_set))
     run.artifact(f"answers/{name}.jsonl", lambda path: _write_answers(path, cloze_set, answers))
     run.artifact(f"occupations/{name}.csv", lambda path: _write_occupations(path, rows))
     asked = {"name": "how it was asked", "form": answers.form, "absent": list(answers.absent)}
