@@ -1,5 +1,7 @@
-"""What all tests share. No test fails because a machine is slow: hypothesis would, at 200 ms an example, by
-default."""
+"""What all tests share.
+
+No test fails because a machine is slow: hypothesis would by default, at 200 ms an example.
+"""
 
 import pytest
 from hypothesis import settings

@@ -29,7 +29,7 @@ from levelhead.engine.readings import (
     WordVectors,
 )
 from levelhead.engine.run import read, read_one
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model
 from tests.tiny import CORPUS, tiny
@@ -267,7 +267,7 @@ def test_asking_for_what_a_model_lacks_names_what_it_has() -> None:
         read_one(tiny("bert", "nli"), Predictions([Text("A [MASK] works.")], 3))
     with pytest.raises(CannotDo, match="neither a next-sentence head nor a classifier"):
         read_one(tiny("llama"), Pooled([Text("A nurse works.")]))
-    with pytest.raises(BadProbe, match="k = 9999"):
+    with pytest.raises(BadOption, match="k = 9999"):
         read_one(tiny("bert"), Predictions([Text("A [MASK] works.")], 9999))
     with pytest.raises(BadProbe, match=r"Expected one \[MASK\]"):
         read_one(tiny("bert"), Predictions([Text("A nurse works.")], 3))

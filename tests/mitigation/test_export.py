@@ -22,7 +22,7 @@ from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site
 from levelhead.engine.readings import Pooled, WordVectors
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, CannotDo, LevelheadError, NoEffect, UnknownModel
+from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
 from levelhead.mitigation import export as export_module
 from levelhead.mitigation.export import RECIPE_FILE, ExportReport, export
 from levelhead.mitigation.recipe import Recipe, read_recipe
@@ -404,7 +404,7 @@ def test_edits_without_effect_are_an_error_and_so_are_none(tmp_path: Path) -> No
     model = tiny("bert", "nli")
     with pytest.raises(NoEffect, match="change no output"):
         export(model, gates(model, {(0, 0): 1.0}), tmp_path / "out")
-    with pytest.raises(BadProbe, match="No edits"):
+    with pytest.raises(BadOption, match="No edits"):
         export(model, [], tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from levelhead.edits.gates import gates
-from levelhead.errors import BadProbe, BadRun
+from levelhead.errors import BadOption, BadProbe, BadRun
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
@@ -209,7 +209,7 @@ def test_a_model_given_twice_is_refused(tmp_path: Path, settings: CounteractsSet
 
 def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: CounteractsSettings) -> None:
     wrong = CounteractsSettings(**{**vars(settings), "remove_heads": ((99, 0),)})
-    with pytest.raises(BadProbe, match="100-1 was asked for"):
+    with pytest.raises(BadOption, match="100-1 was asked for"):
         ran(tmp_path / "run", wrong, [bert()])
 
 
