@@ -1,7 +1,7 @@
 """Two other ways to take a group difference out of the vectors at a site: LEACE and INLP.
 
 Both are fitted on states with a label (which form of the pair they came from) rather than on differences.
-Reference: docs/method.md, sweep.
+Reference: docs/method.md, gender subspace.
 """
 
 from __future__ import annotations
