@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
+
+from levelhead.measures.measurement import Measurement
 
 Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
 
@@ -178,15 +180,15 @@ def measure_of(name: str) -> Measure:
     return Measure(name, name, "", "")
 
 
-def verdict(row: dict[str, Any]) -> str:
+def verdict(measurement: Measurement) -> str:
     """What a number says, and no more: an interval that holds the neutral value shows no bias."""
-    known, neutral, interval = measure_of(row["name"]), row.get("neutral"), row.get("interval")
-    if row["value"] is None:
-        return f"not measured: {row['reason']}"
+    known, neutral, interval = measure_of(measurement.name), measurement.neutral, measurement.interval
+    if measurement.value is None:
+        return f"not measured: {measurement.reason}"
     if known.side == "use" or neutral is None:
         return ""
     if interval is None:
         return "no interval: one number alone shows little"
     if interval[0] <= neutral <= interval[1]:
         return "cannot be told from neutral on this much data"
-    return known.above if row["value"] > neutral else known.below
+    return known.above if measurement.value > neutral else known.below

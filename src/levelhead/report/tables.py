@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from levelhead.measures.measurement import Measurement
@@ -55,10 +56,10 @@ class Table:
 
 def _csv_cell(cell: Cell) -> str | float:
     """A number stays a number, so that a minus sign is not taken for a formula."""
-    try:
-        return float(cell.raw) if cell.numeric and cell.raw else cell.raw
-    except ValueError:
-        return cell.raw
+    for kind in (int, float) if cell.numeric else ():
+        with suppress(ValueError):
+            return kind(cell.raw)
+    return cell.raw
 
 
 # ---- cells

@@ -1,20 +1,25 @@
-"""Charts of CounterActs and of the trade between bias and use, for the report's page."""
+"""Charts of CounterActs: one model at a time for the page, models side by side for SVG files.
+
+The side-by-side figure of masses is that of Figures 2-4 of 'Counteracts'; margins with intervals are ours.
+"""
 
 from __future__ import annotations
 
+import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
 
-from levelhead.report.charts.base import LINES, Chart, Control, of_rows, page_spec
-from levelhead.report.contents import BASE
-from levelhead.results.folder import Row
+from levelhead.measures.measurement import Measurement
+from levelhead.report.charts.base import Chart, Control, chart_of, data_of, page_spec
+from levelhead.results.records.cloze import ClozeCell
+from levelhead.results.records.common import BASE
+from levelhead.results.runs import PromptsRun
 
-BARE = "no knowledge"  # the base prompt, which has none before it
-_VERDICTS = {
+_BARE = "no knowledge"  # the base prompt, which has none before it
+_VERDICTS = {  # colors of what knowledge does to the stereotype
     "strengthens": "$biased",
     "weakens": "$regular",
     "overturns": "$good",
@@ -22,105 +27,140 @@ _VERDICTS = {
     "not measured": "$faint",
     "without knowledge": "$ink",
 }
+_PANEL = 190  # pixels: the width of one model among several
+_LINE = 18  # letters in a line of a kind's name
+
+Point = dict[str, Any]  # what Vega-Lite draws
 
 
-# ---- CounterActs
+def asked_model(cell: ClozeCell) -> str:
+    """The model that was asked, and what was changed in it."""
+    return cell.model if cell.variant == BASE else f"{cell.model}, {cell.variant}"
 
 
-def prompt_controls(ks: Sequence[int], k: int, who: Sequence[str]) -> list[Control]:
+# ---- for the page
+
+
+def prompt_controls(run: PromptsRun) -> list[Control]:
     """Which k, and which model or variant, the charts show."""
-    controls = [Control("k", "Likeliest tokens that count (k)", [(each, f"k = {each}") for each in ks], k)]
-    if len(who) > 1:
-        controls.append(Control("who", "Model", [(each, each) for each in who], who[0]))
+    settings, models = run.settings, list(dict.fromkeys(asked_model(cell) for cell in run.cells))
+    ks = [(k, f"k = {k}") for k in settings.ks]
+    controls = [Control("k", "Likeliest tokens that count (k)", ks, settings.shown_k)]
+    if len(models) > 1:
+        controls.append(Control("who", "Model", [(model, model) for model in models], models[0]))
     return controls
 
 
-def who(row: Mapping[str, Any]) -> str:
-    """The model that was asked, and what was changed in it."""
-    return str(row["model"] if row["variant"] == BASE else f"{row['model']}, {row['variant']}")
+def margins(run: PromptsRun, controls: Sequence[Control]) -> Chart:
+    """The margin of each kind with its interval and verdict, beside the margin without knowledge."""
+    alt_text = (
+        "Margin between the stereotyped group's words and the other's after each kind of knowledge, "
+        "with intervals."
+    )
+    marks = _following(_margin_marks(_margin_points(run.cells), _kinds_in_lines(run)), controls)
+    spec = page_spec(marks, alt_text, 36 * len(run.settings.kinds))
+    return Chart("margins", "Does knowledge change the answer?", alt_text, spec, _signals(controls))
 
 
-def masses(rows: Sequence[Row], groups: Sequence[str], controls: Sequence[Control]) -> list[Chart]:
+def masses(run: PromptsRun, controls: Sequence[Control]) -> list[Chart]:
     """Mass of either group's words for each kind of knowledge; one chart for each group of occupations."""
-    names = {f"{group} mass": group for group in groups}
     charts = []
-    for group in groups:
-        own = [
-            {
-                "k": r["k"],
-                "who": who(r),
-                "kind": _kind(r),
-                "words": names[r["name"]],
-                "mass": r["value"],
-                "n": r["n"],
-            }
-            for r in rows
-            if r["name"] in names and r.get("group") == group and r["value"] is not None
-        ]
-        told = f"Probability of {groups[0]} and {groups[1]} words after each kind of knowledge, {group} occupations."
-        bars = (
-            _following(own, controls)
-            .mark_bar()
-            .encode(
-                y=alt.Y("kind:N", sort=_kinds(rows), title=None, axis=LINES),
-                yOffset=alt.YOffset("words:N", sort=list(groups)),
-                x=alt.X("mass:Q", title="probability among the top k"),
-                color=alt.Color(
-                    "words:N",
-                    sort=list(groups),
-                    title="words",
-                    scale=alt.Scale(domain=list(groups), range=["$female", "$male"]),
-                ),
-                tooltip=["kind:N", "words:N", alt.Tooltip("mass:Q", format=".4f"), "n:Q"],
-            )
-        )
-        spec = page_spec(bars, told, 34 * len(_kinds(rows)))
-        charts.append(
-            Chart(
-                f"masses-{group}",
-                f"Answers about {group} occupations",
-                told,
-                spec,
-                [c.signal for c in controls],
-            )
-        )
+    for group in run.settings.groups:
+        alt_text = f"Probability of {_both(run)} words after each kind of knowledge, {group} occupations."
+        points = _mass_points([cell for cell in run.cells if cell.group == group], run.settings.groups)
+        marks = _following(_mass_marks(points, run.settings.groups, _kinds_in_lines(run)), controls)
+        spec = page_spec(marks, alt_text, 34 * len(run.settings.kinds))
+        title = f"Answers about {group} occupations"
+        charts.append(Chart(f"masses-{group}", title, alt_text, spec, _signals(controls)))
     return charts
 
 
-def margins(rows: Sequence[Row], controls: Sequence[Control]) -> Chart:
-    """The margin of each kind with its interval and verdict, beside the margin without knowledge."""
-    verdicts = {
-        (r["k"], who(r), r["kind"]): r["verdict"]
-        for r in rows
-        if r["name"] == "margin change" and not r["group"]
-    }
-    values = [
+def _following(marks: Any, controls: Iterable[Control]) -> Any:
+    for control in controls:
+        parameter = alt.param(name=control.signal, value=control.chosen)
+        marks = marks.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
+    return marks
+
+
+def _signals(controls: Iterable[Control]) -> list[str]:
+    return [control.signal for control in controls]
+
+
+# ---- models side by side, for one k
+
+
+def margin_panels(run: PromptsRun, k: int) -> Chart:
+    """The margins of every model and variant."""
+    points = _margin_points([cell for cell in run.cells if cell.k == k])
+    marks = _margin_marks(points, _kinds(run)).properties(width=_PANEL, height=24 * len(run.settings.kinds))
+    spec = marks.facet(column=_by_model(points)).to_dict()
+    alt_text = f"Margins of every model after each kind of knowledge, top {k}, with intervals."
+    return Chart(f"counteracts-margins-k{k}", "Does knowledge change the answer?", alt_text, spec)
+
+
+def mass_panels(run: PromptsRun, k: int) -> Chart:
+    """The masses of every model and variant, the two groups of occupations one above the other."""
+    groups = run.settings.groups
+    points = _mass_points([cell for cell in run.cells if cell.k == k and cell.group], groups)
+    marks = _mass_marks(points, groups, _kinds(run))
+    marks = marks.properties(width=_PANEL, height=28 * len(run.settings.kinds))
+    sides = alt.Row("occupations:N", sort=[_occupations(group) for group in groups], title=None)
+    spec = marks.facet(column=_by_model(points), row=sides).to_dict()
+    alt_text = f"Probability of {_both(run)} words after each kind of knowledge, top {k}, every model."
+    title = f"How likely {_both(run)} words are after each kind of knowledge"
+    return Chart(f"counteracts-masses-k{k}", title, alt_text, spec)
+
+
+def _by_model(points: Iterable[Point]) -> Any:
+    return alt.Column("who:N", sort=list(dict.fromkeys(point["who"] for point in points)), title=None)
+
+
+# ---- what both show
+
+
+def _margin_points(cells: Iterable[ClozeCell]) -> list[Point]:
+    whole = [cell for cell in cells if not cell.group]
+    verdicts = {_place(cell): cell.verdict for cell in whole if cell.name == "margin change"}
+    return [
         {
-            "k": r["k"],
-            "who": who(r),
-            "kind": _kind(r),
-            "margin": r["value"],
-            "n": r["n"],
-            "low": _bound(r, 0),
-            "high": _bound(r, 1),
-            "bare": r["kind"] == BASE,
-            "verdict": verdicts.get((r["k"], who(r), r["kind"]), "without knowledge"),
+            **_labels(cell),
+            "margin": cell.measurement.value,
+            "low": _bound(cell.measurement, 0),
+            "high": _bound(cell.measurement, 1),
+            "bare": cell.kind == BASE,
+            "verdict": verdicts.get(_place(cell), "without knowledge"),
         }
-        for r in rows
-        if r["name"] == "margin" and not r["group"] and r["value"] is not None
+        for cell in whole
+        if cell.name == "margin" and cell.measurement.value is not None
     ]
-    told = "Margin between the stereotyped group's words and the other's after each kind of knowledge, with intervals."
-    base = _following(values, controls)
-    where = alt.Y("kind:N", sort=_kinds(rows), title=None, axis=LINES)
+
+
+def _mass_points(cells: Iterable[ClozeCell], groups: tuple[str, str]) -> list[Point]:
+    names = {f"{group} mass": group for group in groups}
+    return [
+        {
+            **_labels(cell),
+            "occupations": _occupations(cell.group),
+            "words": names[cell.name],
+            "mass": cell.measurement.value,
+        }
+        for cell in cells
+        if cell.name in names and cell.measurement.value is not None
+    ]
+
+
+def _margin_marks(points: Sequence[Point], kinds: alt.Y) -> Any:
+    base = alt.Chart()
     scale = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
     color = alt.Color("verdict:N", scale=scale, title="the stereotype")
-    zero = of_rows([{"x": 0}]).mark_rule(color="$muted").encode(x="x:Q")
+    origin = base.transform_calculate(zero="0").transform_aggregate(zero="min(zero)")
+    zero = origin.mark_rule(color="$muted").encode(x="zero:Q")
     bare = base.transform_filter("datum.bare").mark_rule(color="$ink", strokeDash=[4, 4]).encode(x="margin:Q")
     bars = base.mark_rule(strokeWidth=2.5).encode(
-        y=where, x=alt.X("low:Q", title="margin"), x2="high:Q", color=color
+        y=kinds, x=alt.X("low:Q", title="margin"), x2="high:Q", color=color
     )
-    points = base.mark_point(filled=True, size=80, opacity=1).encode(
-        y=where,
+    dots = base.mark_point(filled=True, size=80, opacity=1).encode(
+        y=kinds,
         x="margin:Q",
         color=color,
         tooltip=[
@@ -132,73 +172,62 @@ def margins(rows: Sequence[Row], controls: Sequence[Control]) -> Chart:
             "n:Q",
         ],
     )
-    layers = alt.layer(zero, bare, bars, points)
-    spec = page_spec(layers, told, 36 * len(_kinds(rows)))
-    return Chart("margins", "Does knowledge change the answer?", told, spec, [c.signal for c in controls])
+    return alt.layer(zero, bare, bars, dots, data=data_of(points))
 
 
-def _following(rows: Sequence[Mapping[str, Any]], controls: Iterable[Control]) -> Any:
-    chart = of_rows(rows)
-    for control in controls:
-        parameter = alt.param(name=control.signal, value=control.chosen)
-        chart = chart.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
-    return chart
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    return "\n".join(textwrap.wrap(BARE if row["kind"] == BASE else str(row["kind"]), 18))
-
-
-def _kinds(rows: Iterable[Row]) -> list[str]:
-    return list(dict.fromkeys(_kind(row) for row in rows if row.get("kind")))
-
-
-def _bound(row: Mapping[str, Any], side: int) -> float:
-    return float(row["value"] if row["interval"] is None else row["interval"][side])
-
-
-# ---- the frontier
-
-
-@dataclass(frozen=True)
-class Axes:
-    """What a frontier shows: bias on one axis, use on the other."""
-
-    name: str
-    title: str
-    bias: str
-    use: str
-    less_bias: str  # which way is better
-
-
-def frontier(points: Sequence[Row], axes: Axes) -> Chart:
-    """Bias against use; one point a setting, colored by the level that it acts on."""
-    told = f"{axes.title}: {len(points)} settings, {axes.bias} against {axes.use}. {axes.less_bias}"
-    levels = list(dict.fromkeys(point["level"] for point in points))
-    colors = [f"$level{i % 8}" for i in range(len(levels))]
-    # axes may start anywhere: the trade is in the differences, and all points must stay apart
-    free = alt.Scale(zero=False, nice=True)
-    dots = (
-        of_rows(points)
-        .mark_point(filled=True, size=90, opacity=0.9, cursor="pointer")
+def _mass_marks(points: Sequence[Point], groups: tuple[str, str], kinds: alt.Y) -> Any:
+    order = list(groups)
+    scale = alt.Scale(domain=order, range=["$female", "$male"])
+    return (
+        chart_of(points)
+        .mark_bar()
         .encode(
-            x=alt.X("bias:Q", title=axes.bias, scale=free),
-            y=alt.Y("use:Q", title=axes.use, scale=free),
-            color=alt.Color(
-                "level:N", sort=levels, title="level", scale=alt.Scale(domain=levels, range=colors)
-            ),
-            shape=alt.Shape(
-                "usable:N",
-                title="ability",
-                scale=alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"]),
-            ),
-            tooltip=[
-                alt.Tooltip("setting:N"),
-                alt.Tooltip("level:N"),
-                alt.Tooltip("bias:Q", format=".4f", title=axes.bias),
-                alt.Tooltip("use:Q", format=".4f", title=axes.use),
-                alt.Tooltip("usable:N", title="ability"),
-            ],
+            y=kinds,
+            yOffset=alt.YOffset("words:N", sort=order),
+            x=alt.X("mass:Q", title="probability among the top k"),
+            color=alt.Color("words:N", sort=order, title="words", scale=scale),
+            tooltip=["kind:N", "words:N", alt.Tooltip("mass:Q", format=".4f"), "n:Q"],
         )
     )
-    return Chart(axes.name, axes.title, told, page_spec(dots, told, 340))
+
+
+def _labels(cell: ClozeCell) -> Point:
+    return {
+        "k": cell.k,
+        "who": asked_model(cell),
+        "kind": _kind(cell.kind),
+        "n": cell.measurement.n,
+    }
+
+
+def _place(cell: ClozeCell) -> tuple[int, str, str, str]:
+    return cell.k, cell.model, cell.variant, cell.kind
+
+
+def _occupations(group: str) -> str:
+    return f"{group} occupations"
+
+
+def _both(run: PromptsRun) -> str:
+    return " and ".join(run.settings.groups)
+
+
+def _kind(kind: str) -> str:
+    return _BARE if kind == BASE else kind
+
+
+def _kinds(run: PromptsRun) -> alt.Y:
+    """Kinds of knowledge from top to bottom, in the order of asking."""
+    order = [_kind(kind) for kind in run.settings.kinds]
+    return alt.Y("kind:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
+
+
+def _kinds_in_lines(run: PromptsRun) -> alt.Y:
+    """The same with short lines, for narrow pages."""
+    lines = {_kind(kind): textwrap.wrap(_kind(kind), _LINE) for kind in run.settings.kinds}
+    axis = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=400)
+    return _kinds(run).axis(axis)
+
+
+def _bound(measurement: Measurement, side: int) -> float | None:
+    return measurement.value if measurement.interval is None else measurement.interval[side]
