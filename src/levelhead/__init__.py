@@ -43,7 +43,7 @@ _PUBLIC = {
     "AuditSettings": "auditing",
     "read_audit": "auditing",
     "heads": "studies.heads.study",
-    "HeadsSettings": "studies.heads.study",
+    "HeadsSettings": "studies.heads.settings",
     "sentence_seat": "scoring.seat",
     "sweep": "studies.projections.sweep",
     "Sweep": "studies.projections.sweep",
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
     from levelhead.studies.counteracts import counteracts as counteracts
-    from levelhead.studies.heads.study import HeadsSettings as HeadsSettings
+    from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
     from levelhead.studies.heads.study import heads as heads
     from levelhead.studies.projections.sweep import Sweep as Sweep
     from levelhead.studies.projections.sweep import sweep as sweep

@@ -1,16 +1,20 @@
 """StereoSet's scores against StereoSet's own code, Strength and Distance against the paper's tables."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import Resampling
+from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.measures.stereoset import distance, icat, lms, ss, strength, triple_strength
+from levelhead.probes.published import published_projections
 
-TABLE_3 = {"a": (0.9994, 0.9836, 0.9997, 0.9894), "b": (0.9986, 0.0253, 0.9930, 0.9888)}
+EXAMPLES = published_projections().strength_examples
+TABLE_3 = np.array([(e.p_stereo, e.p_anti, e.p_anti_gs, e.p_stereo_gs) for e in EXAMPLES])  # [example, kind]
 
 
 def value(measured: Measurement) -> float:
@@ -23,7 +27,7 @@ def interval(measured: Measurement) -> tuple[float, float]:
     return measured.interval
 
 
-def published_rule(p: np.ndarray, targets: list[str]) -> tuple[float, float, float]:
+def published_rule(p: FloatArray, targets: list[str]) -> tuple[float, float, float]:
     """LMS, SS, ICAT in percent, as StereoSet evaluates: counters by term, ties lose, mean over terms."""
     terms: dict[str, Counter[str]] = defaultdict(Counter)
     for (stereo, anti, unrelated), target in zip(p, targets, strict=True):
@@ -72,12 +76,13 @@ def test_with_targets_the_scores_are_those_of_stereosets_own_code() -> None:
     p = rng.integers(0, 6, size=(120, 3)) / 5  # coarse, so that ties occur
     targets = [f"term {number}" for number in rng.integers(0, 17, size=120) ** 2 // 20]
     expected_lms, expected_ss, expected_icat = published_rule(p, targets)
-    measured = icat(*p.T, targets=targets)
-    assert value(lms(*p.T, targets=targets)) == pytest.approx(expected_lms / 100)
+    stereo, anti, unrelated = p.T
+    measured = icat(stereo, anti, unrelated, targets=targets)
+    assert value(lms(stereo, anti, unrelated, targets=targets)) == pytest.approx(expected_lms / 100)
     assert measured.details["ss"] == pytest.approx(expected_ss / 100)
     assert value(measured) == pytest.approx(expected_icat / 100)
     assert (measured.settings["rule"], measured.settings["ties"]) == ("stereoset", "lose")
-    assert value(measured) != pytest.approx(value(icat(*p.T)))
+    assert value(measured) != pytest.approx(value(icat(stereo, anti, unrelated)))
 
 
 def test_interval_of_a_perfect_score_is_not_certain() -> None:
@@ -91,22 +96,23 @@ def test_interval_of_a_perfect_score_is_not_certain() -> None:
 # --- Strength, Distance
 
 
-@pytest.mark.parametrize(("example", "printed"), [("a", 0.006), ("b", 0.969)])
-def test_strength_of_the_papers_table_3_examples(example: str, printed: float) -> None:
-    (s,) = triple_strength(*([p] for p in TABLE_3[example]))
-    assert abs(s - printed) <= 0.0005 + 1e-9
+def test_strength_of_the_papers_examples_is_0_006_and_0_969() -> None:
+    s = triple_strength(*TABLE_3.T)
+    assert [example.s for example in EXAMPLES] == [0.006, 0.969]
+    assert s == pytest.approx([example.s for example in EXAMPLES], abs=0.0005 + 1e-9)
 
 
 def test_strength_of_both_examples_together_is_that_of_the_stronger() -> None:
-    measured = strength(*np.array([TABLE_3["a"], TABLE_3["b"]]).T)
+    measured = strength(*TABLE_3.T)
     assert value(measured) == pytest.approx(0.9691)
     assert (measured.details["top"], measured.settings["share"], measured.n) == (1, 0.10, 2)
 
 
 def test_distance_of_the_papers_table_4_examples() -> None:
-    assert value(distance([0.0151, 0.2752], [0.9985, 0.9955])) == pytest.approx(0.9834)
-    assert value(distance([0.2752], [0.9955])) == pytest.approx(0.7203)
-    assert value(distance([0.9985, 0.9955], [0.0151, 0.2752])) == pytest.approx(0.9834)
+    first, second = published_projections().distance_examples
+    assert value(distance([second.p_unrelated], [second.p_unrelated_gs])) == pytest.approx(second.d)
+    both = [first.p_unrelated, second.p_unrelated], [first.p_unrelated_gs, second.p_unrelated_gs]
+    assert value(distance(*both)) == value(distance(*both[::-1])) == pytest.approx(first.d)
 
 
 def test_a_sentence_that_is_merely_likelier_has_no_strength() -> None:
@@ -208,5 +214,5 @@ def test_bad_probabilities_and_lengths_are_refused() -> None:
         ss([0.1, 0.2], [0.1])
     with pytest.raises(BadProbe, match="one term for each triple"):
         lms([0.1, 0.2], [0.1, 0.2], [0.1, 0.2], targets=["nurse"])
-    with pytest.raises(BadProbe, match="0 < share <= 1"):
+    with pytest.raises(BadOption, match="0 < share <= 1"):
         distance([0.1], [0.2], share=0)

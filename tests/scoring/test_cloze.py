@@ -20,7 +20,7 @@ from levelhead.edits.head import Head
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.model import Model, load
 from levelhead.probes.cloze import ClozeSet, load_cloze
-from levelhead.probes.cloze_verbalizer import make_verbalizer
+from levelhead.probes.cloze.verbalizer import make_verbalizer
 from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms, word_shape
 from tests.tiny import tiny, tokenizer_for, wordpiece
 

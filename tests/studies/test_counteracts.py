@@ -15,7 +15,8 @@ import pytest
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption, BadProbe, BadRun
-from levelhead.measures.cloze import Bootstrap, score_cloze
+from levelhead.measures.cloze.scores import score_cloze
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.report.charts.prompts import margin_panels, margins, mass_panels, masses, prompt_controls
 from levelhead.report.figures.counteracts import counteracts_figures
@@ -96,7 +97,7 @@ def value_of(run: PromptsRun, name: str, kind: str, variant: str = BASE) -> floa
 def test_cells_are_what_asking_and_scoring_say(tmp_path: Path, settings: CounteractsSettings) -> None:
     run = counteracts([bert()], settings, tmp_path / "run")
     answers = ask_cloze(bert(), settings.load())[0]
-    scores = score_cloze(answers.table, answers.topk, (3, 5, 10), Bootstrap(0, 200))
+    scores = score_cloze(answers.table, answers.topk, (3, 5, 10), Resampling(200, 0))
     verdict = next(v for v in scores.verdicts if v.k == 10 and v.kind == "target counter" and not v.group)
     cell = cell_of(run, "margin change", "target counter")
     assert cell.measurement.value == verdict.change.value

@@ -17,6 +17,7 @@ from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
     OTHER_PIECES,
     OTHER_WORDS,
@@ -32,6 +33,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.pairs import InputPair, load_pairs
+from levelhead.probes.published import published_projections
 from levelhead.results.folder import Run
 from levelhead.studies.projections import settings as projection_settings
 from levelhead.studies.projections import sweep as projections
@@ -48,7 +50,6 @@ from levelhead.studies.projections.tables import (
 from tests.studies.projection_cases import PAIRED, SINGLE, small_sweep
 from tests.tiny import tiny
 
-PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "projective-methods.md"
 ASKED = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
 
 
@@ -263,27 +264,23 @@ def test_frame_pairs_share_neither_occupations_nor_acts_with_the_probe() -> None
 @pytest.fixture(scope="module")
 def published() -> list[Outcome]:
     """Table 7 as printed."""
-    if not PAPER.exists():
-        pytest.skip("the paper is not beside this checkout")
     levels = {
-        "Base": "base",
-        "Sent-debias": "baseline",
-        "SENT": "sent",
-        "Layer 12": "cls",
-        "Layer 11": "tokens",
+        "base": "Base",
+        "baseline": "Sent-debias",
+        "sent": "SENT",
+        "cls": "Layer 12",
+        "tokens": "Layer 11",
     }
-    levels["+ attn"] = "attention"
-    rows: dict[tuple[str, str], list[float]] = {}
-    for line in PAPER.read_text(encoding="utf-8").split("Table 7: Full results")[1].splitlines():
-        cells = line.split("\t")
-        if cells[0] in levels and len(cells) == 8:
-            rows[levels[cells[0]], cells[1].strip()] = [float(cell) for cell in cells[2:]]
+    levels["attention"] = "+ attn"
+    models = {(model.level, model.settings): model for model in published_projections().models}
+    base = models["Base", ""].ability
     names = ("strength", "distance", "parity", "accuracy", "fairness", "ability")
-    return [
-        Outcome(s, dict(zip(names, v, strict=True)), v[5] >= 0.8389 - 1e-9)
-        for s in paper_settings()
-        for v in [rows[s.level, s.code]]
-    ]
+    outcomes = []
+    for setting in paper_settings():
+        model = models[levels[setting.level], setting.code]
+        values = {name: getattr(model, name) for name in names}
+        outcomes.append(Outcome(setting, values, viable(model.ability, base)))
+    return outcomes
 
 
 def test_the_papers_observations_are_counted_from_its_own_table(published: list[Outcome]) -> None:

@@ -27,7 +27,8 @@ class Measurement:
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
             raise ValueError(
-                f"{self.name}: a measurement has either a value or a reason, got {self.value!r}, {self.reason!r}"
+                f"{self.name}: a measurement has either a value or a reason, "
+                f"got {self.value!r}, {self.reason!r}"
             )
 
     @classmethod
@@ -49,8 +50,79 @@ class Measurement:
             "reason": self.reason,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Measurement:
+        """The measurement that to_json wrote; a ValueError names the first field that is absent or of the
+        wrong type.
+
+        Keys that to_json does not write are ignored: a line of a run folder has labels beside the number.
+        """
+        return cls(
+            name=_text(data, "name"),
+            value=_number_or_none("value", _field(data, "value")),
+            interval=_interval(data),
+            n=_whole("n", _field(data, "n")),
+            unscored={key: _whole(f"unscored[{key!r}]", n) for key, n in _mapping(data, "unscored").items()},
+            neutral=_number_or_none("neutral", _field(data, "neutral")),
+            details={
+                key: _number_or_none(f"details[{key!r}]", value)
+                for key, value in _mapping(data, "details").items()
+            },
+            settings=_mapping(data, "settings"),
+            reason=_text(data, "reason"),
+        )
+
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.name}: not measured ({self.reason})"
         interval = "" if self.interval is None else f" [{self.interval[0]:.3f}, {self.interval[1]:.3f}]"
         return f"{self.name} {self.value:.3f}{interval} n={self.n}"
+
+
+def _field(data: Mapping[str, Any], name: str) -> Any:
+    if name not in data:
+        raise ValueError(f"A measurement needs the field {name!r}; there are {', '.join(data) or 'none'}.")
+    return data[name]
+
+
+def _wrong(name: str, value: object, allowed: str) -> ValueError:
+    return ValueError(f"Field {name} of a measurement is {value!r}; allowed is {allowed}.")
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = _field(data, name)
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong(name, value, "a number")
+    return float(value)
+
+
+def _number_or_none(name: str, value: object) -> float | None:
+    return None if value is None else _number(name, value)
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(name, value, "a whole number")
+    return value
+
+
+def _interval(data: Mapping[str, Any]) -> tuple[float, float] | None:
+    value = _field(data, "interval")
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise _wrong("interval", value, "null or a list of two numbers")
+    return _number("interval", value[0]), _number("interval", value[1])
+
+
+def _mapping(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = _field(data, name)
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise _wrong(name, value, "an object with texts as keys")
+    return dict(value)

@@ -1,6 +1,7 @@
 """StereoSet's scores and the projective paper's Strength and Distance, from next-sentence probabilities.
 
-Scores are shares between 0 and 1, where StereoSet prints percent.
+Scores are shares between 0 and 1, where StereoSet prints percent (docs/method.md, Next-sentence probability;
+Strength and Distance).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class _Scores:
 
     @classmethod
     def of(cls, p: list[FloatArray], targets: npt.ArrayLike | None) -> _Scores:
+        """Scores of p = [stereotype, anti-stereotype, unrelated], by target term where terms are given."""
         stereo, anti, unrelated = p
         tie = 0.5 if targets is None else 0.0
         prefers = _wins(stereo, anti, tie)
@@ -78,14 +80,13 @@ def lms(
     targets: npt.ArrayLike | None = None,
     resampling: Resampling = DEFAULT,
 ) -> Measurement:
-    """Language modeling score: how often a related sentence is likelier than the unrelated one. An ability, 1
-    is ideal.
+    """Language modeling score: how often a related sentence is likelier than the unrelated one.
 
-        LMS = mean over triples of ( [ p(Stereo) > p(Unr) ] + [ p(Anti) > p(Unr) ] ) / 2,  a tie counts one half
+        LMS = mean over triples of ( [ p(Stereo) > p(Unr) ] + [ p(Anti) > p(Unr) ] ) / 2,  a tie is one half
 
-    With targets, the term of each triple, StereoSet's own rule is used: ties lose, means within each term,
-    then over terms; the interval resamples terms. Reference: Nadeem et al. 2021 and the code published with
-    it.
+    It is an ability; 1 is ideal. With targets, the term of each triple, StereoSet's own rule is used: ties
+    lose, means within each term, then over terms; the interval resamples terms. Reference: Nadeem et al. 2021
+    and the code published with it.
     """
     scores = _Scores.of(_probabilities("lms", p_stereo, p_anti, p_unrelated), targets)
     known = scores.known(resampling)
@@ -168,6 +169,7 @@ def distance(
 
 
 def _top_mean(name: str, values: FloatArray, share: float, resampling: Resampling) -> Measurement:
+    """Mean of the ceil(share · n) largest values; the interval resamples triple pairs and chooses anew."""
     if values.ndim != 1 or not np.isfinite(values).all():
         raise BadProbe(
             f"{name} got values of shape {values.shape} or with NaN. Give one number for each triple pair."
@@ -179,8 +181,7 @@ def _top_mean(name: str, values: FloatArray, share: float, resampling: Resamplin
     ordered = np.sort(values)[::-1]
 
     def statistic(counts: FloatArray) -> FloatArray:
-        # columns are items from the largest down; each is taken as often as it was drawn until `top` are
-        # taken
+        # columns are items from the largest down; each is taken as often as it was drawn, until `top` are
         room = top * counts.sum(axis=1, keepdims=True) / n
         taken = np.clip(room - (counts.cumsum(axis=1) - counts), 0.0, counts)
         return np.asarray((taken @ ordered) / room[:, 0], dtype=np.float64)
@@ -240,9 +241,9 @@ def _product_interval(able: FloatArray, side: FloatArray, resampling: Resampling
     def statistic(counts: FloatArray) -> FloatArray:
         return np.asarray(2 * (counts @ able) * (counts @ side) / counts.sum(axis=1) ** 2, dtype=np.float64)
 
-    found = bootstrap(statistic, side.size, resampling)
-    if found is not None and found[0] < found[1]:
-        return found
+    interval = bootstrap(statistic, side.size, resampling)
+    if interval is not None and interval[0] < interval[1]:
+        return interval
     ability, share = _mean_interval(able, resampling), _mean_interval(side, resampling)
     return (
         None if ability is None or share is None else (2 * ability[0] * share[0], 2 * ability[1] * share[1])

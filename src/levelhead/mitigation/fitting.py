@@ -20,7 +20,7 @@ from levelhead.engine.readings import States
 from levelhead.engine.run import read
 from levelhead.errors import BadProbe
 from levelhead.mitigation.recipe import Fit, Step
-from levelhead.models.encoding import Row, Text, encode
+from levelhead.models.encoding import Text, TokenRow, encode
 from levelhead.models.model import Model
 from levelhead.probes.pairs import InputPair, gender_sentence_pairs, nli_pair_inputs
 from levelhead.probes.sentences import shipped_counter_sentences
@@ -69,7 +69,7 @@ def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ..
     A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8); by
     default it is fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
     """
-    judges_pairs = model.reader is not None and "nsp" not in model.abilities
+    judges_pairs = model.judge is not None and "nsp" not in model.abilities
     chosen = form or ("frames" if judges_pairs else "single")
     if chosen == "frames":
         return frame_pairs()
@@ -258,7 +258,9 @@ def _words(text: Text) -> list[_Word]:
     ]
 
 
-def _align(feminine: Row, masculine: Row, words: list[list[_Word]], skipped: Counter[str]) -> _Alignment:
+def _align(
+    feminine: TokenRow, masculine: TokenRow, words: list[list[_Word]], skipped: Counter[str]
+) -> _Alignment:
     """Special tokens in order, then each word's pieces in order."""
     first, second = ([int(p) for p in np.flatnonzero(row.part == -1)] for row in (feminine, masculine))
     for (part, mine), (_, theirs) in zip(*words, strict=True):

@@ -13,7 +13,7 @@ from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
 from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun, open_run
 
-_CHANGE = " change"
+CHANGE = " change"  # how the name of a paired change ends
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reported:
     @property
     def is_change(self) -> bool:
         """Whether it compares a variant with the untouched model, item by item."""
-        return self.name.endswith(_CHANGE)
+        return self.name.endswith(CHANGE)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:
     """Paired changes of a variant against the untouched model, by the name of the measure."""
     paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
-    return {each.name.removesuffix(_CHANGE): each for each in paired}
+    return {each.name.removesuffix(CHANGE): each for each in paired}
 
 
 def variants(contents: Contents) -> list[str]:

@@ -10,12 +10,12 @@ import vl_convert as vlc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
+from levelhead.files import write_whole
 from levelhead.report.blocks import Page
 from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections.index import sections
 from levelhead.report.sections.opening import opening
 from levelhead.results import layout
-from levelhead.results.folder import write_whole
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"

@@ -1,20 +1,24 @@
 """Records as JSON, in both directions: what is read back is what was written, type by type.
 
-A record is a frozen dataclass whose fields have types. Reading is strict: a missing or unknown field, a text
-where a number belongs, NaN or infinity are refused, with the place of the fault.
+A record is a frozen dataclass whose fields have types. Reading is strict: an unknown field, a missing one
+that has no default, a text where a number belongs, NaN or infinity are refused, with the place of the fault.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from typing_extensions import TypeAliasType
 
 from levelhead.edits.head import Head
 from levelhead.errors import LevelheadError
 
 R = TypeVar("R")
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Json = dict[str, Any]  # a JSON object: the border of the typed house
 
 
@@ -36,7 +40,7 @@ StoredHead = Annotated[Head, BeforeValidator(_read_head), PlainSerializer(str, r
 class Record:
     """The parent of all records: a frozen dataclass with a JSON form."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__ = _STRICT
 
     def to_json(self) -> Json:
         """The record as plain data."""
@@ -63,9 +67,11 @@ def record_from_json(kind: type[R], data: object) -> R:
     return record
 
 
-def record_from_cells(kind: type[R], cells: dict[str, str | None]) -> R:
-    """A record from the cells of a CSV line: numbers are read from text, an empty cell is None."""
-    values = {name: cell or None for name, cell in cells.items()}
+def record_from_cells(kind: type[R], cells: Mapping[str, str | None]) -> R:
+    """A record from the cells of a CSV line: numbers are read from text; an empty cell is None, or the empty
+    text in a field that holds nothing but texts."""
+    texts = _text_fields(kind)
+    values = {name: cell if name in texts else cell or None for name, cell in cells.items()}
     try:
         record: R = _adapter(kind).validate_python(values, strict=False)
     except ValidationError as error:
@@ -73,13 +79,19 @@ def record_from_cells(kind: type[R], cells: dict[str, str | None]) -> R:
     return record
 
 
-_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+@cache
+def _text_fields(kind: type[Any]) -> frozenset[str]:
+    return frozenset(name for name, hint in get_type_hints(kind).items() if hint is str)
 
 
+@cache
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
+    """How a type is read and written. Dataclasses of other rooms, which know no pydantic, get its config
+    through an alias, so that they take no unknown field either."""
+    if hasattr(kind, "__pydantic_config__"):
+        return TypeAdapter(kind)
+    alias: Any = TypeAliasType(kind.__name__, kind)
+    return TypeAdapter(alias, config=_STRICT)
 
 
 def _first_fault(error: ValidationError) -> str:

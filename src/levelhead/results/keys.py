@@ -147,22 +147,27 @@ class CsvFile(Generic[R]):
         text = _text_of(folder / self.name)
         if text is None:
             return []
+        lines = csv.DictReader(io.StringIO(text, newline=""), restkey="more than the columns")
         try:
-            lines = csv.DictReader(io.StringIO(text, newline=""))
             return [
-                record_from_cells(self.record, {n: _plain_cell(c) for n, c in line.items()}) for line in lines
+                record_from_cells(self.record, {name: _plain_cell(cell) for name, cell in line.items()})
+                for line in lines
             ]
-        except (ValueError, csv.Error, AttributeError) as error:
-            raise _damaged(folder / self.name, str(error)) from None
+        except (ValueError, csv.Error) as error:
+            raise _damaged(folder / self.name, str(error), lines.line_num) from None
 
 
 def csv_text(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
     """A CSV table that no spreadsheet runs."""
+    return "".join(_csv_line(line) for line in (columns, *lines))
+
+
+def _csv_line(cells: Iterable[Any]) -> str:
+    """One line. The csv module quotes returns inside cells only where they end its lines, so it writes them
+    and they are taken off again."""
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([_safe_cell(column) for column in columns])
-    writer.writerows([[_safe_cell(cell) for cell in line] for line in lines])
-    return file.getvalue()
+    csv.writer(file, lineterminator="\r\n").writerow([_safe_cell(cell) for cell in cells])
+    return file.getvalue().removesuffix("\r\n") + "\n"
 
 
 def file_label(text: str) -> str:
@@ -172,27 +177,29 @@ def file_label(text: str) -> str:
 
 
 def _safe_cell(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_RUN_BY_SPREADSHEETS) else cell
+    return f"'{cell}" if isinstance(cell, str) and _would_run(cell) else cell
 
 
 def _plain_cell(cell: str | None) -> str | None:
-    return (
-        cell[1:]
-        if cell is not None and cell[:1] == "'" and cell[1:].startswith(_RUN_BY_SPREADSHEETS)
-        else cell
-    )
+    return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _would_run(cell) else cell
+
+
+def _would_run(cell: str) -> bool:
+    """Whether a spreadsheet runs a text, or would without the apostrophes before it: what is made safe gets
+    one more of them, and loses one when it is read."""
+    return cell.lstrip("'").startswith(_RUN_BY_SPREADSHEETS)
 
 
 def _text_of(path: Path) -> str | None:
+    """The text of a file, line ends as they are; None where there is no such file."""
     if not path.exists():
         return None
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from None
 
 
-def _damaged(path: Path, fault: str) -> BadRun:
-    return BadRun(
-        f"{path} is damaged ({' '.join(fault.split())[:160]}). Run the study again in a new folder."
-    )
+def _damaged(path: Path, fault: str, line: int | None = None) -> BadRun:
+    place = f"{path} is damaged" + ("" if line is None else f" at line {line}")
+    return BadRun(f"{place} ({' '.join(fault.split())[:160]}). Run the study again in a new folder.")

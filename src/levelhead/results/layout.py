@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.contexts import Context
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
@@ -185,11 +186,12 @@ NLI_CANDIDATES = Key("nli candidates", ProjectionCandidate)
 MITIGATIONS = Key("mitigate", Mitigation)
 NLI_MITIGATIONS = Key("nli mitigate", Mitigation)
 HEADLINE = Key("headline", Headline)
+MEASURES = Key("measures", MeasureInfo)  # the user's own among them
 AUDIT = Layout(
     "audit",
     "levelhead audit",
     AuditRunSettings,
-    (CANDIDATES, NLI_CANDIDATES, MITIGATIONS, NLI_MITIGATIONS, HEADLINE),
+    (CANDIDATES, NLI_CANDIDATES, MITIGATIONS, NLI_MITIGATIONS, HEADLINE, MEASURES),
     (MEASURED, VERIFIED),
 )
 ARCS = JsonFile("arcs.json", ArcSheet)

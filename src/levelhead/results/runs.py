@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
+from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
@@ -360,6 +361,11 @@ class AuditRun(StudyRun[AuditRunSettings]):
     def headline(self) -> Headline | None:
         """What the audit says; None while it is not finished."""
         return self.data.single(layout.HEADLINE)
+
+    @property
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """How the measures are shown and judged, the user's own among them."""
+        return self.data.records(layout.MEASURES)
 
     @property
     def arcs(self) -> ArcSheet | None:

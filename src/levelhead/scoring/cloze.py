@@ -17,13 +17,15 @@ from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Predictions
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.cloze import Asked, Bootstrap, ClozeScores, score_cloze
-from levelhead.measures.cloze_topk import TopK
+from levelhead.measures.cloze.prompt_table import PromptTable
+from levelhead.measures.cloze.scores import ClozeScores, score_cloze
+from levelhead.measures.cloze.top_k import TopK
+from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
-from levelhead.probes.cloze_file import SLOT
-from levelhead.probes.cloze_verbalizer import TokenForm
+from levelhead.probes.cloze.file import SLOT
+from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation"]
 _PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
@@ -34,15 +36,15 @@ _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a
 class ClozeAnswers:
     """One variant's likeliest tokens for every prompt, seen through the verbalizer."""
 
-    table: Asked
+    table: PromptTable
     topk: TopK
     ks: tuple[int, ...]
     form: Form
     absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they cannot be predicted
 
-    def scores(self, bootstrap: Bootstrap | None = None, per_occupation: bool = True) -> ClozeScores:
+    def scores(self, resampling: Resampling = DEFAULT, per_occupation: bool = True) -> ClozeScores:
         """Masses, margins, changes, relative probabilities, verdicts and robustness for every k."""
-        return score_cloze(self.table, self.topk, self.ks, bootstrap, per_occupation)
+        return score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
 
 
 def ask_cloze(
@@ -73,10 +75,10 @@ def ask_cloze(
     ]
 
 
-def prompt_table(cloze_set: ClozeSet) -> Asked:
+def prompt_table(cloze_set: ClozeSet) -> PromptTable:
     """What each prompt was, in the form that the measure reads."""
     prompts = cloze_set.prompts
-    return Asked(
+    return PromptTable(
         kinds=np.array([prompt.kind for prompt in prompts]),
         occupations=np.array([prompt.occupation for prompt in prompts]),
         own=np.array(

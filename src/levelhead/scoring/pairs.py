@@ -14,10 +14,13 @@ from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.nli import LABELS, AbilitySet, LabeledPair, NliPair, NliProbe, label_order
+from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
+from levelhead.probes.nli.labels import LABELS, label_order
 from levelhead.probes.triples import Triple, TripleSet
 
 Doubles = NDArray[np.float64]
@@ -148,7 +151,7 @@ def nli_labels(
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
     """Which outputs mean entailment, neutral, contradiction; one sentence for a model that cannot be
     asked."""
-    if model.reader is None or "nsp" in model.abilities:
+    if model.judge is None or "nsp" in model.abilities:
         model.require("nli", "the NLI measures (accuracy, parity, fairness)")
     order = label_order(model.hf.config.id2label, labels)
     if labels is None:
@@ -160,10 +163,7 @@ def nli_measures(
     probe: NliProbe, predicted: Labels, resampling: Resampling = DEFAULT
 ) -> dict[str, Measurement]:
     """The four measures from labels in the order of probe.pairs."""
-    occupation, context, gender = np.unravel_index(np.arange(predicted.size), probe.shape)
-    found = fairness.nli_fairness(
-        fairness.Predictions(predicted, occupation, context, gender, NEUTRAL), resampling
-    )
+    found = fairness.nli_fairness(Predictions.of_grid(predicted, probe.shape, NEUTRAL), resampling)
     stated = {
         "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {probe.feminine}/{probe.masculine}",
         "data_hash": probe.fingerprint,
@@ -182,7 +182,7 @@ def ability_measure(ability_set: AbilitySet, predicted: Labels) -> Measurement:
 
 def viability(measured: Sequence[Measurement], base: Measurement) -> list[bool | None]:
     """Which variants lost at most five points of ability against the base."""
-    return [fairness.viable(each, base) for each in measured]
+    return [viable(each.value, base.value) for each in measured]
 
 
 # ---- small arithmetic

@@ -21,8 +21,9 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
-from levelhead.measures.cloze import Bootstrap, ClozeScores
+from levelhead.measures.cloze.scores import ClozeScores
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.results import layout
@@ -88,7 +89,7 @@ def counteracts(
             edits = [edited[name].edits(model) for name in missing]
             answers = ask_cloze(model, cloze_set, edits, settings.ks) if missing else []
             for name, answer in zip(missing, answers, strict=True):
-                scores = answer.scores(Bootstrap(settings.seed, settings.draws))
+                scores = answer.scores(Resampling(settings.draws, settings.seed))
                 _keep(run, subjects[name], cloze_set, answer, scores)
         return PromptsRun(run.data())
 

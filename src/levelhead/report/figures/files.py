@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from levelhead.files import write_whole
 from levelhead.results import layout
-from levelhead.results.folder import write_whole
 
 
 def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:

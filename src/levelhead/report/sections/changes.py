@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from levelhead.report.blocks import Block, Code, Section, Shown
 from levelhead.report.contents import Contents, changes, measurements
-from levelhead.report.glossary import measure_of
+from levelhead.report.infos import info_of
 from levelhead.report.sections.measured import in_reading_order
-from levelhead.report.tables import Cell, Table, digits_of, reported, words
+from levelhead.report.tables import Cell, Table, reported, words
 from levelhead.results.records.audit import Mitigation
 
 _KEPT = {True: "yes", False: "no", None: "not measured"}  # whether ability is kept, in a word
@@ -61,15 +61,15 @@ def _change_table(contents: Contents, variants: Sequence[str]) -> Table:
     after = [{each.name: each for each in measurements(contents, variant)} for variant in variants]
     paired = [changes(contents, variant) for variant in variants]
     lines: list[list[Cell]] = []
-    for before in in_reading_order(measurements(contents)):
+    for before in in_reading_order(contents, measurements(contents)):
         if before.measurement.value is None:
             continue
-        name, title, digits = before.name, measure_of(before.name).title, digits_of(before.name)
-        others = [reported(each.get(name), digits) for each in after]
-        lines.append([words(title), reported(before, digits), *others])
+        name, info = before.name, info_of(contents, before.name)
+        others = [reported(each.get(name), info.digits) for each in after]
+        lines.append([words(info.title), reported(before, info.digits), *others])
         if any(name in each for each in paired):
             differences = [reported(each.get(name)) for each in paired]
-            lines.append([words(f"{title}: paired change"), words(None), *differences])
+            lines.append([words(f"{info.title}: paired change"), words(None), *differences])
     columns = ["Measure", "Before", *(f"After: {variant}" for variant in variants)]
     note = (
         "Values with 95 % intervals. Where two intervals overlap widely, no change is shown. A paired change "

@@ -8,11 +8,13 @@ from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.report.charts import heads as charts
 from levelhead.report.contents import Contents, arcs
-from levelhead.report.glossary import measure_of
-from levelhead.report.tables import Cell, Table, digits_of, measured, number, probability, shown, words
+from levelhead.report.infos import info_of
+from levelhead.report.tables import Cell, Table, measured, number, probability, shown, words
 from levelhead.results.records.debias import RandomMeasured, StrategyMeasured, Tradeoff
 from levelhead.results.records.heads import ArcPair, CounterTest, HeadScore
 from levelhead.results.runs import HeadsRun
+
+_TITLED = ("seat", "fluency")  # measures whose columns have room for a title
 
 
 def heads_section(contents: Contents) -> Section | None:
@@ -155,10 +157,10 @@ def _strategy_lines(
     cells: dict[str, dict[str, Cell]] = {}
     for each in strategies:
         name = each.measurement.name
-        cell = measured(each.measurement, contents.address(each), digits_of(name))
+        cell = measured(each.measurement, contents.address(each), info_of(contents, name).digits)
         cells.setdefault(each.strategy, {})[name] = cell
     names = list(dict.fromkeys(name for own in cells.values() for name in own))
-    titles = [measure_of(name).title if name in ("seat", "fluency") else name for name in names]
+    titles = [info_of(contents, name).title if name in _TITLED else name for name in names]
     lines = [
         [words(strategy), *(own.get(name, words(None)) for name in names)] for strategy, own in cells.items()
     ]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
 from levelhead.report.contents import Contents, Reported, measurements
-from levelhead.report.glossary import measure_of, verdict
-from levelhead.report.tables import Cell, Table, digits_of, interval, measured, number, shown, words
+from levelhead.report.infos import info_of, verdict_of
+from levelhead.report.tables import Cell, Table, interval, measured, number, shown, words
 
 _CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "margin", "distance")
 _MOST_CARDS = 6
@@ -16,13 +16,13 @@ _MOST_CARDS = 6
 
 def measured_section(contents: Contents) -> Section | None:
     """Cards for the key numbers, a table for all."""
-    reported = in_reading_order(measurements(contents))
+    reported = in_reading_order(contents, measurements(contents))
     if not reported:
         return None
     blocks: list[Block] = []
-    if cards := [_card(each) for each in _key_measures(reported)]:
+    if cards := [_card(contents, each) for each in _key_measures(reported)]:
         blocks.append(Cards(cards))
-    blocks.append(Shown(_measures_table(reported, contents.model)))
+    blocks.append(Shown(_measures_table(contents, reported)))
     lead = (
         "Each number comes with its 95 % interval and with n, the number of items it rests on. The neutral "
         "value is that of a model without this bias."
@@ -30,9 +30,9 @@ def measured_section(contents: Contents) -> Section | None:
     return Section("measured", "What was measured", lead, blocks)
 
 
-def in_reading_order(reported: Iterable[Reported]) -> list[Reported]:
+def in_reading_order(contents: Contents, reported: Iterable[Reported]) -> list[Reported]:
     """Measures of bias first, then those of use, each in the order in which they were asked."""
-    return sorted(reported, key=lambda each: measure_of(each.name).side == "use")
+    return sorted(reported, key=lambda each: info_of(contents, each.name).side == "use")
 
 
 # ---- cards
@@ -47,16 +47,16 @@ def _key_measures(reported: Iterable[Reported]) -> list[Reported]:
     return [first[name] for name in _CARDS if name in first][:_MOST_CARDS]
 
 
-def _card(each: Reported) -> Card:
-    info, measurement, at = measure_of(each.name), each.measurement, each.address
+def _card(contents: Contents, each: Reported) -> Card:
+    info, measurement, at = info_of(contents, each.name), each.measurement, each.address
     return Card(
         title=info.title,
         about=f"{info.asks} {info.reading}",
         value=number(measurement.value, at),
         bounds=interval(measurement, at),
         n=number(measurement.n, at),
-        verdict=verdict(measurement),
-        bar=_bar(measurement),
+        verdict=verdict_of(contents, measurement),
+        bar=_bar(measurement, info.scale),
         tone="biased" if _off_neutral(measurement) else "neutral",
     )
 
@@ -69,8 +69,7 @@ def _off_neutral(measurement: Measurement) -> bool:
     return not low <= measurement.neutral <= high
 
 
-def _bar(measurement: Measurement) -> Bar | None:
-    scale = measure_of(measurement.name).scale
+def _bar(measurement: Measurement, scale: tuple[float, float] | None) -> Bar | None:
     if scale is None or measurement.value is None or measurement.interval is None:
         return None
     low, high = scale
@@ -90,25 +89,24 @@ def _bar(measurement: Measurement) -> Bar | None:
 # ---- the table
 
 
-def _measures_table(reported: Iterable[Reported], model: str) -> Table:
+def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
     columns = ("Measure", "Name", "Value", "95 % interval", "n", "Neutral", "What it says")
     note = "“Cannot be told from neutral” is not “unbiased”: more items may show a difference."
-    lines = [_measure_line(each, model) for each in reported]
+    lines = [_measure_line(contents, each) for each in reported]
     return Table("measures", "Every measure of the untouched model", columns, lines, note)
 
 
-def _measure_line(each: Reported, model: str) -> list[Cell]:
-    info, measurement, at = measure_of(each.name), each.measurement, each.address
-    digits = digits_of(each.name)
+def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
+    info, measurement, at = info_of(contents, each.name), each.measurement, each.address
     missing = measurement.value is None
     return [
         words(info.title, " ".join(part for part in (info.asks, info.reading) if part)),
         words(each.name),
-        measured(measurement) if missing else number(measurement.value, at, digits),
-        interval(measurement, at, digits),
+        measured(measurement) if missing else number(measurement.value, at, info.digits),
+        interval(measurement, at, info.digits),
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
-        words("" if missing else verdict(measurement), _asked_on(each, model)),
+        words("" if missing else verdict_of(contents, measurement), _asked_on(each, contents.model)),
     ]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from levelhead.report.contents import Contents, Reported, measurements
-from levelhead.report.glossary import measure_of, verdict
+from levelhead.report.infos import info_of, verdict_of
 from levelhead.report.sections.measured import in_reading_order
-from levelhead.report.tables import Cell, Part, digits_of, reported, words
+from levelhead.report.tables import Cell, Part, reported, words
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,23 @@ def opening(contents: Contents) -> Opening:
     if contents.audit is not None and (headline := contents.audit.headline) is not None:
         return Opening(headline.text, [words(finding) for finding in headline.findings])
     known = [each for each in measurements(contents) if each.measurement.value is not None]
-    biases = [each for each in in_reading_order(known) if measure_of(each.name).side == "bias"]
-    findings = [_finding(each, contents.model) for each in biases]
+    biases = [
+        each for each in in_reading_order(contents, known) if info_of(contents, each.name).side == "bias"
+    ]
+    findings = [_finding(contents, each) for each in biases]
     if contents.audit is not None:
         text = f"The audit of {contents.model} is not finished: run the same command again, it goes on."
         return Opening(text, findings)
     return Opening(f"What was measured on {contents.model}", findings)
 
 
-def _finding(each: Reported, model: str) -> Cell:
-    whose = f" of {each.model}" if each.model != model else ""
-    meaning = verdict(each.measurement)
+def _finding(contents: Contents, each: Reported) -> Cell:
+    info, meaning = info_of(contents, each.name), verdict_of(contents, each.measurement)
+    whose = f" of {each.model}" if each.model != contents.model else ""
     return Cell(
         (
-            Part(f"{measure_of(each.name).title}{whose}: "),
-            *reported(each, digits_of(each.name)).parts,
+            Part(f"{info.title}{whose}: "),
+            *reported(each, info.digits).parts,
             Part(f" — {meaning}." if meaning else "."),
         )
     )

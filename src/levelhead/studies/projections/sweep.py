@@ -12,9 +12,9 @@ import numpy as np
 
 from levelhead.edits.sites import Variant
 from levelhead.edits.subspace import describe
-from levelhead.measures.fairness import POINTS
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.measures.viability import POINTS
 from levelhead.mitigation.fitting import Form, baseline_pairs, default_pairs, fit_subspaces, form_of
 from levelhead.mitigation.recipe import Fit, write_recipe
 from levelhead.models.model import Model

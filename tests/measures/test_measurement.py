@@ -1,0 +1,88 @@
+"""Measurements go to JSON and back without loss, and what is wrong in a file is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelhead.measures.measurement import Measurement
+
+NUMBER = st.floats(allow_nan=False)
+SETTING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+PARTS: dict[str, st.SearchStrategy[Any]] = {
+    "name": st.text(),
+    "interval": st.none() | st.tuples(NUMBER, NUMBER),
+    "n": st.integers(min_value=0),
+    "unscored": st.dictionaries(st.text(), st.integers(min_value=0), max_size=3),
+    "neutral": st.none() | NUMBER,
+    "details": st.dictionaries(st.text(), st.none() | NUMBER, max_size=3),
+    "settings": st.dictionaries(st.text(), SETTING, max_size=3),
+}
+MEASURED = st.builds(Measurement, value=NUMBER, **PARTS)
+MISSING = st.builds(Measurement, value=st.none(), reason=st.text(min_size=1), **PARTS)
+GOOD = Measurement("seat", 1.35, (1.2, 1.5), 12, {"no context": 1}, 0.0, {"p_value": None}, {"seed": 0})
+
+
+@given(MEASURED | MISSING)
+def test_a_measurement_survives_json_in_memory_and_as_text(measurement: Measurement) -> None:
+    assert Measurement.from_json(measurement.to_json()) == measurement
+    assert Measurement.from_json(json.loads(json.dumps(measurement.to_json()))) == measurement
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"name": None}, "name"),
+        ({"value": "1.35"}, "value"),
+        ({"value": True}, "value"),
+        ({"interval": [1.0]}, "interval"),
+        ({"interval": [1.0, None]}, "interval"),
+        ({"interval": 1.0}, "interval"),
+        ({"n": 12.0}, "n"),
+        ({"n": True}, "n"),
+        ({"unscored": []}, "unscored"),
+        ({"unscored": {"no context": 0.5}}, r"unscored\['no context'\]"),
+        ({"neutral": "0"}, "neutral"),
+        ({"details": {"t": [1.0]}}, r"details\['t'\]"),
+        ({"settings": None}, "settings"),
+        ({"settings": {1: "one"}}, "settings"),
+        ({"reason": None}, "reason"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValueError, match=f"^Field {field} of a measurement is ") as caught:
+        Measurement.from_json({**GOOD.to_json(), **wrong})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("field", list(GOOD.to_json()))
+def test_an_absent_field_is_named(field: str) -> None:
+    data = GOOD.to_json()
+    del data[field]
+    with pytest.raises(ValueError, match=f"needs the field '{field}'"):
+        Measurement.from_json(data)
+
+
+def test_labels_beside_the_number_are_ignored() -> None:
+    assert Measurement.from_json({"variant": "base", **GOOD.to_json(), "k": 3}) == GOOD
+
+
+def test_a_whole_number_is_a_number() -> None:
+    assert Measurement.from_json({**GOOD.to_json(), "value": 1}).value == 1.0
+
+
+def test_a_measurement_has_either_a_value_or_a_reason() -> None:
+    with pytest.raises(ValueError, match="either a value or a reason"):
+        Measurement("seat", None)
+    with pytest.raises(ValueError, match="either a value or a reason"):
+        Measurement.from_json({**GOOD.to_json(), "reason": "no words"})
+    assert str(Measurement.missing("seat", "no words")) == "seat: not measured (no words)"
+    assert str(GOOD) == "seat 1.350 [1.200, 1.500] n=12"
