@@ -79,7 +79,7 @@ def flat(answer: Any, variant: int) -> np.ndarray:
 def test_all_variants_at_once_equal_each_variant_alone_under_hooks(family: str) -> None:
     model = tiny(family, "nsp" if family == "bert" else "mlm", layers=4)
     rng = random.Random(3)
-    variants = [random_edits(model, rng, pooled=model.reader is not None) for _ in range(20)]
+    variants = [random_edits(model, rng, pooled=model.judge is not None) for _ in range(20)]
     variants += [variants[3] + variants[5], ()]  # shared objects: the tree must not mix them up
     readings = (
         readings_of(model)

@@ -28,13 +28,8 @@ from tests.word_lists import GENDER
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 NAMES = {info.name for info in BUILT_IN}
-OTHERS = {
-    "margin",
-    "margin change",
-    "relative probability",
-    "robustness",
-    "attention change",
-}  # not asked there
+# measured by other studies than the battery
+OTHERS = {"margin", "margin change", "relative probability", "robustness", "attention change"}
 
 
 def in_catalog(name: str) -> bool:

@@ -310,7 +310,7 @@ def test_the_engine_asks_a_loaded_adapter_as_it_asks_the_edited_model(
     wanted = read_one(model, reading, [(), edits])
     np.testing.assert_allclose(read_one(again, reading)[0], wanted[1], atol=1e-4)
     assert np.abs(wanted[0] - wanted[1]).max() > 1e-2
-    if again.reader is not None:
+    if again.judge is not None:
         judged = Pooled([Text(TEXTS[0], TEXTS[1])])
         np.testing.assert_allclose(read_one(again, judged)[0], read_one(model, judged, [edits])[0], atol=1e-4)
 

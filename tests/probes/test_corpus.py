@@ -155,16 +155,17 @@ def test_without_a_column_text_the_only_one_that_holds_text_is_read(tmp_path: Pa
     rows = [{"id": 1, "note": None, "body": "She left."}, {"id": 2, "note": None}, {"id": 3, "body": 4}]
     skipped = Counter[str]()
     assert list(corpus_sentences(json_lines(tmp_path / "a.jsonl", *rows), skipped)) == ["She left."]
-    assert skipped == {"row without text": 2}
+    assert skipped == {"record without text": 2}
 
 
 def test_of_several_text_columns_none_is_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"title": "No", "body": "She left.", "n": 3}
     hub(monkeypatch, [row])
-    for source, advice in [
+    sources: list[tuple[Path | str, str]] = [
         (json_lines(tmp_path / "a.jsonl", row), 'Call the one to read "text".'),
         ("hub:org/news", "Write hub:NAME/CONFIG:SPLIT:COLUMN."),
-    ]:
+    ]
+    for source, advice in sources:
         assert refusal(source) == f'{source}: no text column "text"; text columns: title, body. {advice}'
 
 
@@ -233,7 +234,7 @@ def test_a_null_cell_is_counted_and_no_other_column_is_read_in_its_place(
     hub(monkeypatch, [{"title": f"The man of row {i}", "text": text} for i, text in enumerate(texts)])
     skipped = Counter[str]()
     assert list(corpus_sentences(source, skipped)) == ["She left.", "It was late."]
-    assert skipped == {"row without text": 2}
+    assert skipped == {"record without text": 2}
 
 
 def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(
@@ -243,7 +244,7 @@ def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(
     hub(monkeypatch, [*nulls, {"title": "No", "body": "She left."}])
     assert list(corpus_sentences("hub:org/news:train:body")) == ["She left."]
     hub(monkeypatch, nulls)
-    assert f"no sentence can be read (row without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
+    assert f"no sentence can be read (record without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
 
 
 def test_two_parts_are_tried_as_owner_and_name_and_then_as_name_and_config(

@@ -8,8 +8,8 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.probes.swap import gender_of, is_gendered, swap
-from levelhead.probes.triple_files import DISAGREE, OTHER_BIAS
-from levelhead.probes.triples import NO_GENDER_WORD, Triple, load_triples, swapped_twin
+from levelhead.probes.triples import NO_GENDER_WORD, Triple, TriplePair, load_triples, swapped_twin
+from levelhead.probes.triples.files import DISAGREE, OTHER_BIAS
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_published = pytest.mark.skipif(
@@ -17,29 +17,33 @@ needs_published = pytest.mark.skipif(
 )
 
 SHIPPED = load_triples()
-ROWS = "context_id,context,next_sentence,label,gender,gender_swapped_context,gender_swapped_next_sentence"
-GOOD = f"""{ROWS}
+SENTENCE_COLUMNS = (
+    "context_id,context,next_sentence,label,gender,gender_swapped_context,gender_swapped_next_sentence"
+)
+TRIPLE_COLUMNS = "Target,Context,Unrelated Sentence,Anti-stereotype Sentence,Stereotype Sentence"
+GOOD = f"""{SENTENCE_COLUMNS}
 0,She sat.,She sewed.,stereotype,F,He sat.,He sewed.
 0,She sat.,She boxed.,anti-stereotype,F,He sat.,He boxed.
 0,She sat.,It rained.,unrelated,F,He sat.,It rained.
 """
 
 
-def texts(triple):
+def texts(triple: Triple | None) -> tuple[str, str, str, str]:
+    assert triple is not None
     return triple.context, triple.stereotype, triple.anti, triple.unrelated
 
 
-def words(text):
+def words(text: str) -> int:
     return len(text.split())
 
 
-def write(folder, name, content):
+def write(folder: Path, name: str, content: str) -> Path:
     file = folder / name
     file.write_text(content, encoding="utf-8")
     return file
 
 
-def one_line(path, message):
+def one_line(path: Path | str, message: str) -> None:
     with pytest.raises(BadProbe, match=message) as caught:
         load_triples(path)
     assert "\n" not in str(caught.value)
@@ -48,7 +52,7 @@ def one_line(path, message):
 # The shipped set
 
 
-def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin():
+def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin() -> None:
     genders = Counter(pair.original.gender for pair in SHIPPED.pairs)
     assert len(SHIPPED.pairs) >= 160
     assert genders["F"] == genders["M"] == len(SHIPPED.pairs) / 2
@@ -56,7 +60,7 @@ def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin(
     assert SHIPPED.problems == {}
 
 
-def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_swapped_twin():
+def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_swapped_twin() -> None:
     ids = [pair.original.id for pair in SHIPPED.pairs]
     used = [text for pair in SHIPPED.pairs for text in texts(pair.original)]
     used += [text for pair in SHIPPED.pairs for text in texts(pair.swapped) if is_gendered(text)]
@@ -65,7 +69,7 @@ def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_swapped_twin():
 
 
 @pytest.mark.parametrize("pair", SHIPPED.pairs, ids=lambda pair: pair.original.id)
-def test_shipped_triple_is_well_built(pair):
+def test_shipped_triple_is_well_built(pair: TriplePair) -> None:
     triple = pair.original
     assert gender_of(triple.context) in (triple.gender, "mixed")
     assert gender_of(triple.target) == triple.gender
@@ -78,7 +82,7 @@ def test_shipped_triple_is_well_built(pair):
         assert text == " ".join(text.split())
 
 
-def test_stereotypes_and_anti_stereotypes_are_equally_long_on_average():
+def test_stereotypes_and_anti_stereotypes_are_equally_long_on_average() -> None:
     by_kind = [
         [words(getattr(pair.original, kind)) for pair in SHIPPED.pairs] for kind in ("stereotype", "anti")
     ]
@@ -86,7 +90,7 @@ def test_stereotypes_and_anti_stereotypes_are_equally_long_on_average():
     assert abs(means[0] - means[1]) < 0.25
 
 
-def test_shipped_triples_span_many_topics_terms_and_lengths():
+def test_shipped_triples_span_many_topics_terms_and_lengths() -> None:
     file = Path(__file__).resolve().parents[2] / "src/levelhead/probes/data/triples/gender.jsonl"
     topics = Counter(json.loads(line)["topic"] for line in file.read_text(encoding="utf-8").splitlines())
     targets = Counter(pair.original.target for pair in SHIPPED.pairs)
@@ -99,15 +103,17 @@ def test_shipped_triples_span_many_topics_terms_and_lengths():
     assert max(contexts) >= 14
 
 
-def test_swapping_the_twin_again_gives_the_original_text():
+def test_swapping_the_twin_again_gives_the_original_text() -> None:
     for pair in SHIPPED.pairs:
+        assert pair.swapped is not None
         again, reasons = swapped_twin(pair.swapped)
         assert reasons == ()
         assert texts(again) == texts(pair.original)
+        assert again is not None
         assert again.gender == pair.original.gender
 
 
-def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint():
+def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint() -> None:
     assert load_triples("shipped") == SHIPPED
     assert SHIPPED.form == "pairs"
 
@@ -115,7 +121,7 @@ def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint():
 # Twins
 
 
-def test_swapping_flips_the_labels_as_in_table_3_example_a():
+def test_swapping_flips_the_labels_as_in_table_3_example_a() -> None:
     male = "One half of the human population is male."
     triple = Triple(
         "a", male, "They are considered aggressive.", "They cry a lot.", "Ice melts.", "M", "male"
@@ -133,7 +139,7 @@ def test_swapping_flips_the_labels_as_in_table_3_example_a():
     )
 
 
-def test_her_becomes_his_before_a_noun_and_him_elsewhere():
+def test_her_becomes_his_before_a_noun_and_him_elsewhere() -> None:
     triple = Triple(
         "k",
         "The mother walked into her kitchen.",
@@ -152,7 +158,7 @@ def test_her_becomes_his_before_a_noun_and_him_elsewhere():
     )
 
 
-def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path):
+def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path: Path) -> None:
     rows = [
         {
             "context": "The ballerina sat.",
@@ -173,7 +179,7 @@ def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path):
     assert "no counterpart" in next(iter(loaded.problems))
 
 
-def test_first_names_are_swapped_on_request_only(tmp_path):
+def test_first_names_are_swapped_on_request_only(tmp_path: Path) -> None:
     row = {
         "context": "Mary lost her key.",
         "stereotype": "She wept.",
@@ -181,42 +187,89 @@ def test_first_names_are_swapped_on_request_only(tmp_path):
         "unrelated": "It rained.",
     }
     file = write(tmp_path, "own.jsonl", json.dumps(row))
-    plain, asked = load_triples(file), load_triples(file, names=True)
+    plain, named = load_triples(file), load_triples(file, names=True)
     assert plain.pairs[0].swapped is None
     assert sum(plain.problems.values()) == 1
-    assert asked.pairs[0].swapped.context == "John lost his key."
-    assert asked.problems == {}
+    assert texts(named.pairs[0].swapped)[0] == "John lost his key."
+    assert named.problems == {}
 
 
-# Published files
+# Published files, and files of our own in their forms
+
+
+def test_a_table_in_the_form_of_the_published_enhanced_set_keeps_the_twins_it_brings(tmp_path: Path) -> None:
+    loaded = load_triples(write(tmp_path, "dev.csv", GOOD.replace("He sewed.", "Him sewed.")))
+    assert len(loaded.pairs) == 1
+    assert loaded.form == "pairs"
+    assert loaded.problems == {}
+    assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "Him sewed.", "It rained.")
+
+
+def test_swapped_contexts_that_disagree_are_counted_and_the_first_is_used(tmp_path: Path) -> None:
+    disagreeing = GOOD.replace("unrelated,F,He sat.", "unrelated,F,He sits.")
+    loaded = load_triples(write(tmp_path, "dev.csv", disagreeing))
+    assert loaded.problems == {DISAGREE: 1}
+    assert texts(loaded.pairs[0].swapped)[0] == "He sat."
+
+
+STEREOSET_TABLE = f"""Domain,{TRIPLE_COLUMNS}
+gender,mother,The mother sat.,It rained.,She swore.,"She sewed, and sang."
+gender,schoolboy,The schoolboy ran.,Ice melts.,He wept.,He fought.
+profession,baker,The baker sat.,It rained.,They swore.,They sang.
+"""
+
+
+def test_a_table_in_the_form_of_stereoset_keeps_targets_and_triples_without_a_gender_word(
+    tmp_path: Path,
+) -> None:
+    loaded = load_triples(write(tmp_path, "intersentence.csv", STEREOSET_TABLE))
+    assert loaded.form == "stereoset"
+    assert [(p.original.target, p.original.gender) for p in loaded.pairs] == [
+        ("mother", "F"),
+        ("schoolboy", "M"),
+        ("baker", None),
+    ]
+    assert loaded.problems == {NO_GENDER_WORD: 1}
+    assert loaded.pairs[2].swapped is None
+    assert texts(loaded.pairs[0].swapped) == (
+        "The father sat.",
+        "He swore.",
+        "He sewed, and sang.",
+        "It rained.",
+    )
+
+
+def test_a_table_in_stereosets_intrasentence_form_is_refused_in_one_line(tmp_path: Path) -> None:
+    table = STEREOSET_TABLE.replace("The mother sat.", "The mother is BLANK.")
+    one_line(write(tmp_path, "intrasentence.csv", table), "line 2: BLANK.*intersentence")
 
 
 @needs_published
-def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_twins():
+def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_twins() -> None:
     loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
     assert len(loaded.pairs) == 234
     assert all(pair.swapped for pair in loaded.pairs)
     assert Counter(pair.original.gender for pair in loaded.pairs) == {"M": 121, "F": 113}
     assert loaded.problems == {DISAGREE: 1}
     assert loaded.form == "pairs"
-    kitchen = next(pair for pair in loaded.pairs if pair.original.id == "1")
-    assert kitchen.swapped.context == "The father walked into him kitchen."  # published so, and kept so
-    assert kitchen.swapped.stereotype.startswith("He pulled a beer")
-    assert kitchen.swapped.anti.startswith("He set about getting the dinner")
-    dress = next(pair for pair in loaded.pairs if pair.original.id == "5")
-    assert dress.original.stereotype == "She likes to bake cookies and pies all day."
-    assert dress.swapped.anti == "He likes to bake cookies and pies all day."
+    by_id = {pair.original.id: pair for pair in loaded.pairs}
+    context, stereotype, anti, _ = texts(by_id["1"].swapped)
+    assert context == "The father walked into him kitchen."  # published so, and kept so
+    assert stereotype.startswith("He pulled a beer")
+    assert anti.startswith("He set about getting the dinner")
+    assert by_id["5"].original.stereotype == "She likes to bake cookies and pies all day."
+    assert texts(by_id["5"].swapped)[2] == "He likes to bake cookies and pies all day."
 
 
 @needs_published
-def test_our_swaps_agree_with_nearly_all_published_twins():
+def test_our_swaps_agree_with_nearly_all_published_twins() -> None:
     loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
-    agree = [swap(p.original.context, names=True).text == p.swapped.context for p in loaded.pairs]
+    agree = [swap(p.original.context, names=True).text == texts(p.swapped)[0] for p in loaded.pairs]
     assert sum(agree) / len(agree) > 0.9
 
 
 @needs_published
-def test_stereosets_gender_table_loads_to_242_triples_with_their_targets():
+def test_stereosets_gender_table_loads_to_242_triples_with_their_targets() -> None:
     loaded = load_triples(PUBLISHED / "stereoset" / "intersentence_gender_data.csv", names=True)
     assert len(loaded.pairs) == 242
     assert loaded.form == "stereoset"
@@ -231,7 +284,7 @@ def test_stereosets_gender_table_loads_to_242_triples_with_their_targets():
 
 
 @needs_published
-def test_stereosets_profession_table_keeps_triples_without_a_gender_word_and_counts_them():
+def test_stereosets_profession_table_keeps_triples_without_a_gender_word_and_counts_them() -> None:
     loaded = load_triples(PUBLISHED / "stereoset" / "intersentence_profession_data.csv")
     assert len(loaded.pairs) == 827
     neutral = [p for p in loaded.pairs if not any(is_gendered(text) for text in texts(p.original))]
@@ -241,11 +294,11 @@ def test_stereosets_profession_table_keeps_triples_without_a_gender_word_and_cou
 
 
 @needs_published
-def test_stereosets_intrasentence_table_is_refused_in_one_line():
+def test_stereosets_intrasentence_table_is_refused_in_one_line() -> None:
     one_line(PUBLISHED / "stereoset" / "intrasentence_gender_data.csv", "line 2: BLANK.*intersentence")
 
 
-def stereoset_entry(kind="gender", **changes):
+def stereoset_entry(kind: str = "gender", **changes: object) -> dict[str, object]:
     sentences = [
         {"id": "x", "sentence": "It rained.", "gold_label": "unrelated"},
         {"id": "y", "sentence": "He swore.", "gold_label": "stereotype"},
@@ -255,11 +308,11 @@ def stereoset_entry(kind="gender", **changes):
     return {**entry, **changes}
 
 
-def dev_json(*entries):
+def dev_json(*entries: dict[str, object]) -> str:
     return json.dumps({"version": "1.0", "data": {"intersentence": list(entries), "intrasentence": []}})
 
 
-def test_stereosets_json_loads_what_is_about_gender_and_counts_the_rest(tmp_path):
+def test_stereosets_json_loads_what_is_about_gender_and_counts_the_rest(tmp_path: Path) -> None:
     loaded = load_triples(write(tmp_path, "dev.json", dev_json(stereoset_entry(), stereoset_entry("race"))))
     assert len(loaded.pairs) == 1
     assert loaded.problems == {OTHER_BIAS: 1}
@@ -271,26 +324,26 @@ def test_stereosets_json_loads_what_is_about_gender_and_counts_the_rest(tmp_path
     )
 
 
-def test_hub_rows_come_as_records_of_lists_with_numbers_for_labels(monkeypatch):
-    asked = []
+def test_hub_rows_come_as_records_of_lists_with_numbers_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
     sentences = {"sentence": ["He swore.", "It rained.", "He wept."], "gold_label": [1, 2, 0]}
 
-    def load_dataset(*args, **options):
-        asked.append((args, options))
+    def load_dataset(*args: str, **options: str) -> list[dict[str, object]]:
+        calls.append((args, options))
         return [stereoset_entry(sentences=sentences)]
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     loaded = load_triples("hub:stereoset")
-    assert asked == [(("McGill-NLP/stereoset", "intersentence"), {"split": "validation"})]
+    assert calls == [(("McGill-NLP/stereoset", "intersentence"), {"split": "validation"})]
     assert texts(loaded.pairs[0].original) == ("The man sat.", "He swore.", "He wept.", "It rained.")
     assert loaded.name == "hub:stereoset"
 
 
-def test_hub_without_the_package_or_the_network_gets_one_line(monkeypatch):
+def test_hub_without_the_package_or_the_network_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     one_line("hub:stereoset", r"hub:stereoset needs datasets: pip install")
 
-    def offline(*args, **options):
+    def offline(*args: str, **options: str) -> None:
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=offline))
@@ -300,7 +353,7 @@ def test_hub_without_the_package_or_the_network_gets_one_line(monkeypatch):
 # Files of the user's own
 
 
-def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_known(tmp_path):
+def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_known(tmp_path: Path) -> None:
     text = GOOD.replace("anti-stereotype", "Anti_Stereotype").replace(
         "gender_swapped_context", "gender_swapped_conext"
     )
@@ -309,14 +362,14 @@ def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_k
     assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
 
 
-def test_a_table_without_twins_and_genders_gets_both_by_swapping(tmp_path):
+def test_a_table_without_twins_and_genders_gets_both_by_swapping(tmp_path: Path) -> None:
     rows = ["\t".join(line.split(",")[:4]) for line in GOOD.splitlines()]
     loaded = load_triples(write(tmp_path, "own.tsv", "\n".join(rows)))
     assert loaded.pairs[0].original.gender == "F"
     assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
 
 
-def test_the_gender_of_a_mixed_context_is_that_of_most_gender_words(tmp_path):
+def test_the_gender_of_a_mixed_context_is_that_of_most_gender_words(tmp_path: Path) -> None:
     row = {
         "context": "His wife sat.",
         "stereotype": "She sewed.",
@@ -326,7 +379,7 @@ def test_the_gender_of_a_mixed_context_is_that_of_most_gender_words(tmp_path):
     assert load_triples(write(tmp_path, "own.jsonl", json.dumps(row))).pairs[0].original.gender == "F"
 
 
-def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path):
+def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path: Path) -> None:
     one, same = write(tmp_path, "one.csv", GOOD), write(tmp_path, "same.csv", GOOD)
     other = write(tmp_path, "other.csv", GOOD.replace("It rained", "It snowed"))
     assert load_triples(one).fingerprint == load_triples(same).fingerprint
@@ -358,17 +411,19 @@ def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path):
         ("She boxed.", '"She boxed.', r"own\.csv line 4: not a table"),
     ],
 )
-def test_mistakes_in_a_table_get_one_line_that_names_the_place(tmp_path, before, after, message):
+def test_mistakes_in_a_table_get_one_line_that_names_the_place(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
     assert before in GOOD
     one_line(write(tmp_path, "own.csv", GOOD.replace(before, after)), message)
 
 
-def test_lines_are_counted_right_after_a_cell_with_a_line_break(tmp_path):
+def test_lines_are_counted_right_after_a_cell_with_a_line_break(tmp_path: Path) -> None:
     text = GOOD.replace("She sewed.", '"She\nsewed."').replace(",unrelated", ",unrelatd")
     one_line(write(tmp_path, "own.csv", text), r"own\.csv line 5: label 'unrelatd'.*'unrelated'\?")
 
 
-def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path):
+def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path: Path) -> None:
     neutral = GOOD.replace("She", "They").replace("He", "They")
     one_line(write(tmp_path, "twins.csv", neutral), r"twins\.csv line 2: no gender word in 'They sat\.'")
     rows = "\n".join(",".join(line.split(",")[:4]) for line in neutral.splitlines())
@@ -380,7 +435,7 @@ def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path):
         "unrelated": "It rained.",
     }
     one_line(write(tmp_path, "own.jsonl", "\n" + json.dumps(row)), r"own\.jsonl line 2: no gender word")
-    table = "Target,Context,Unrelated Sentence,Anti-stereotype Sentence,Stereotype Sentence\nbaker,They sat.,A.,B.,C.\n"
+    table = f"{TRIPLE_COLUMNS}\nbaker,They sat.,A.,B.,C.\n"
     one_line(write(tmp_path, "stereoset.csv", table), r"none of its 1 triples has a gender word")
 
 
@@ -412,7 +467,9 @@ JSON_ROW = {
         ("", r"own\.jsonl: no triples in it"),
     ],
 )
-def test_mistakes_in_json_lines_get_one_line_that_names_the_place(tmp_path, content, message):
+def test_mistakes_in_json_lines_get_one_line_that_names_the_place(
+    tmp_path: Path, content: str, message: str
+) -> None:
     one_line(write(tmp_path, "own.jsonl", content), message)
 
 
@@ -431,11 +488,13 @@ def test_mistakes_in_json_lines_get_one_line_that_names_the_place(tmp_path, cont
         ),
     ],
 )
-def test_mistakes_in_stereosets_json_get_one_line_that_names_the_place(tmp_path, content, message):
+def test_mistakes_in_stereosets_json_get_one_line_that_names_the_place(
+    tmp_path: Path, content: str, message: str
+) -> None:
     one_line(write(tmp_path, "dev.json", content), message)
 
 
-def test_a_file_that_is_missing_binary_or_of_another_kind_gets_one_line(tmp_path):
+def test_a_file_that_is_missing_binary_or_of_another_kind_gets_one_line(tmp_path: Path) -> None:
     one_line(tmp_path / "none.csv", r"cannot be read .*Allowed: shipped, hub:stereoset")
     one_line("stereset", r"Triples 'stereset': cannot be read")
     one_line(write(tmp_path, "triples.xml", "<a/>"), r"triples\.xml: triples come as \.jsonl, \.csv")

@@ -20,9 +20,10 @@ import pytest
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
+from levelhead.files import write_whole
 from levelhead.results import folder as module
 from levelhead.results import layout
-from levelhead.results.folder import FORMAT, Run, file_hash, read_run, text_hash, write_whole
+from levelhead.results.folder import FORMAT, Run, file_hash, read_run, text_hash
 from levelhead.results.keys import Key, Layout
 from tests.results.cases import (
     CASE,

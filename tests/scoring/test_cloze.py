@@ -19,7 +19,7 @@ from levelhead.edits.gates import removed
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model, load
 from levelhead.probes.cloze import ClozeSet, load_cloze
-from levelhead.probes.cloze_verbalizer import make_verbalizer
+from levelhead.probes.cloze.verbalizer import make_verbalizer
 from levelhead.scoring.cloze import ask_cloze, asked_as, cloze_texts, token_forms, word_shape
 from tests.tiny import tiny, tokenizer_for, wordpiece
 

@@ -42,14 +42,14 @@ def gates(
     model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]
 ) -> tuple[HeadGates, ...]:
     """Edits that set some gates and leave the others at 1, one edit for each layer concerned."""
-    wanted: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
-    for layer, head in wanted:
+    by_head: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
+    for layer, head in by_head:
         if not (0 <= layer < model.layers and 0 <= head < model.heads):
             last = Head(model.layers - 1, model.heads - 1)
             raise BadProbe(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
-    layers = sorted({layer for layer, _ in wanted})
+    layers = sorted({layer for layer, _ in by_head})
     return tuple(
-        HeadGates(layer, tuple(float(wanted.get((layer, head), 1.0)) for head in range(model.heads)))
+        HeadGates(layer, tuple(float(by_head.get((layer, head), 1.0)) for head in range(model.heads)))
         for layer in layers
     )
 

@@ -1,8 +1,8 @@
-"""Inputs that differ in gender and in nothing else: what a gender subspace is fitted on (SPEC B5).
+"""Inputs that differ in gender and in nothing else (docs/method.md, gender-subspace).
 
-Single sentences for encoders, (premise, hypothesis) inputs for pair classifiers: a pair classifier that is
-fitted on single sentences gives directions that change almost nothing (SPEC B8). Yours: a tab-separated file
-with two columns,
+A gender subspace is fitted on them: on single sentences for an encoder, on (premise, hypothesis) inputs for a
+pair classifier, which gives directions that change almost nothing when fitted on single sentences. Yours: a
+tab-separated file with two columns,
 
     She went home early.    He went home early.
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelhead.errors import BadProbe
+from levelhead.probes import DATA
 
-_DATA = Path(__file__).parent / "data" / "pairs"
-_ALLOWED = "two columns (feminine, masculine) or four (premise and hypothesis of each) are allowed, separated by tabs"
+_ALLOWED = "two columns (feminine, masculine) or four (premise, hypothesis of each) are allowed, tabs between"
 _HEADERS = (
     ("feminine", "masculine"),
     ("feminine premise", "feminine hypothesis", "masculine premise", "masculine hypothesis"),
@@ -34,8 +34,7 @@ class InputPair:
 
     @property
     def aligned(self) -> bool:
-        """Whether both forms have as many words, to be matched one to one; other pairs serve at CLS and SENT
-        only."""
+        """Whether both forms have as many words, so that words match; other pairs serve at CLS and SENT."""
         return all(
             len((mine or "").split()) == len((theirs or "").split())
             for mine, theirs in zip(self.feminine, self.masculine, strict=True)
@@ -43,29 +42,27 @@ class InputPair:
 
 
 def gender_sentence_pairs() -> tuple[InputPair, ...]:
-    """The shipped single sentences, 130 pairs, words aligned one to one."""
-    return load_pairs(_DATA / "sentences.tsv")
+    """The 130 shipped pairs of single sentences; their words are aligned one to one."""
+    return load_pairs(DATA / "pairs" / "sentences.tsv")
 
 
 def nli_pair_inputs() -> tuple[InputPair, ...]:
-    """The shipped (premise, hypothesis) inputs, 125 pairs that differ in the hypothesis, in the premise or in
-    both."""
-    return load_pairs(_DATA / "inputs.tsv")
+    """The 125 shipped (premise, hypothesis) pairs; they differ in hypothesis, in premise or in both."""
+    return load_pairs(DATA / "pairs" / "inputs.tsv")
 
 
 def load_pairs(path: str | Path) -> tuple[InputPair, ...]:
-    """The pairs of a tab-separated file with two or four columns; a header may stand first, empty lines are
-    skipped.
+    """The pairs of a tab-separated file with two or four columns; a header and empty lines are passed over.
 
     Pairs of unequal length are kept and carry `aligned == False`; no pair is dropped.
     """
     file = Path(path)
-    rows = list(_rows(file))
-    if not rows:
+    lines = list(_lines(file))
+    if not lines:
         raise BadProbe(f"{file.name}: no pairs in it; {_ALLOWED}.")
-    width = len(rows[0][1])
+    width = len(lines[0][1])
     pairs = []
-    for line, cells in rows:
+    for line, cells in lines:
         if len(cells) not in (2, 4) or len(cells) != width:
             before = f", {width} in the lines before" if width in (2, 4) and len(cells) in (2, 4) else ""
             raise BadProbe(
@@ -75,7 +72,7 @@ def load_pairs(path: str | Path) -> tuple[InputPair, ...]:
     return tuple(pairs)
 
 
-def _rows(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _lines(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -84,8 +81,7 @@ def _rows(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
         ) from error
     except UnicodeDecodeError as error:
         raise BadProbe(f"{file.name}: not UTF-8 text; save it as UTF-8, tab-separated.") from error
-    # Not splitlines(): it also breaks at form feeds and U+2028, which would shift every line number after
-    # them.
+    # Not splitlines(): it also breaks at form feeds and U+2028 and would shift the line numbers after them.
     for number, line in enumerate(text.split("\n"), start=1):
         cells = tuple(cell.strip() for cell in line.rstrip("\r").split("\t"))
         is_header = number == 1 and tuple(cell.lower() for cell in cells) in _HEADERS

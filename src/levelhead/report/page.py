@@ -11,9 +11,9 @@ import vl_convert as vlc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
+from levelhead.files import write_whole
 from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections.overview import headline, sections
-from levelhead.results.folder import write_whole
 
 REPORT = "report.html"
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"

@@ -13,13 +13,13 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
+from levelhead.files import TEMPORARY, write_whole, writing
 from levelhead.results.codec import Json, as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
 
@@ -28,7 +28,6 @@ if sys.platform != "win32":  # there, two processes in one folder are not notice
 
 FORMAT = 2  # of the run folder; 1 was that of levelhead 0.1
 SETTINGS, RESULTS, LOCK = "settings.json", "results.jsonl", ".lock"
-TEMPORARY = ".tmp-"  # a prefix, so that a writer still sees the suffix that it expects
 PACKAGES = ("levelhead", "torch", "transformers", "numpy")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -154,7 +153,7 @@ class Run(Generic[S]):
             "versions": versions(),
         }
         _check_place(folder, resume)
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
@@ -365,14 +364,14 @@ def _recover(path: Path) -> dict[str, _Line]:
     """Read results for going on: what a kill left of a last line is cut off."""
     lines, whole = _read_lines(path)
     if path.exists() and path.stat().st_size > whole:
-        with _writing(path):
+        with writing(path):
             os.truncate(path, whole)
     return lines
 
 
 def _append(path: Path, line: bytes) -> None:
     """Append one line durably; when the disk is full, take back what was written of it."""
-    with _writing(path), path.open("ab", buffering=0) as file:
+    with writing(path), path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
             rest = memoryview(line)
@@ -382,33 +381,6 @@ def _append(path: Path, line: bytes) -> None:
         except OSError:
             file.truncate(start)
             raise
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a temporary file beside `path`; it gets its name after its bytes have reached the
-    disk."""
-    work = path.parent / f"{TEMPORARY}{path.name}"
-    try:
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(work)
-            with work.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(work, path)
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed either
-            work.unlink()
-    return path
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """A full disk or a place that is closed to us is one line."""
-    try:
-        yield
-    except OSError as error:
-        fault = f"Cannot write {path}: {error.strerror or error}."
-        raise BadRun(f"{fault} Make room, or give another place, and run the same command again.") from error
 
 
 def _damaged(path: Path, error: Exception, line: int | None = None) -> BadRun:

@@ -186,7 +186,7 @@ NLI_CANDIDATES = Key("nli candidates", ProjectionCandidate)
 MITIGATIONS = Key("mitigate", Mitigation)
 NLI_MITIGATIONS = Key("nli mitigate", Mitigation)
 HEADLINE = Key("headline", Headline)
-MEASURES = Key("measures", MeasureInfo)  # the user's own among them
+MEASURES = Key("measures", MeasureInfo)  # of the user's own
 AUDIT = Layout(
     "audit",
     "levelhead audit",

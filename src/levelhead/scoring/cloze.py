@@ -23,8 +23,8 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
-from levelhead.probes.cloze_file import SLOT
-from levelhead.probes.cloze_verbalizer import TokenForm
+from levelhead.probes.cloze.file import SLOT
+from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation"]
 _PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words

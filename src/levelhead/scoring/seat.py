@@ -28,6 +28,7 @@ from levelhead.probes.contexts import Context
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
 from levelhead.scoring.word_table import WordTable, word_table
 
+SEAT = "seat"  # the name of its measurements
 _FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
 Doubles = NDArray[np.float64]
 
@@ -44,37 +45,35 @@ def ask_seat(
     resampling: Resampling = DEFAULT,
     intervals: bool | None = None,
 ) -> list[Measurement]:
-    """SEAT over static word vectors (SPEC A2, A3) in every variant, with its permutation p-value.
+    """SEAT over static word vectors in every variant, with its permutation p-value (docs/method.md, SEAT).
 
     intervals: with bootstrap intervals over contexts. By default while the context vectors of one variant fit
     into 128 MiB: intervals need every context's vector, the value alone needs one vector for each word.
     """
     table = word_table(test, contexts)
-    size = len(table.contexts) * int(model.config.hidden_size)
-    told = (
-        "not asked for"
-        if intervals is False
-        else f"left out: {len(table.contexts)} contexts take too much memory"
-    )
-    if intervals is None:
-        intervals = size <= _FLOATS
+    width = int(model.config.hidden_size)
+    size = len(table.contexts) * width
+    if intervals is None and size > _FLOATS:
+        without = f"left out: {len(table.contexts)} contexts take too much memory"
+    else:
+        without = "" if intervals is not False else "not asked for"
     known = {
         "words": test.name,
         "pooling": "mean over word pieces of last_hidden_state",
         "seed": resampling.seed,
     }
-    found: list[Measurement] = []
-    for some in turns(variants, size if intervals else 2 * len(table.words) * int(model.config.hidden_size)):
-        if intervals:
-            vectors = read_one(model, table.each(), some, label="SEAT")
-            measured = [word_seat_measurement(v, table.word, table.sets, resampling) for v in vectors]
-        else:
+    measurements: list[Measurement] = []
+    for some in turns(variants, 2 * len(table.words) * width if without else size):
+        if without:
             static = read_one(model, table.static(), some, label="SEAT")
             measured = [
-                _without_interval(v, table, {"interval": told, "seed": resampling.seed}) for v in static
+                _without_interval(v, table, {"interval": without, "seed": resampling.seed}) for v in static
             ]
-        found += [_completed(m, table, known) for m in measured]
-    return found
+        else:
+            vectors = read_one(model, table.each(), some, label="SEAT")
+            measured = [word_seat_measurement(v, table.word, table.sets, resampling) for v in vectors]
+        measurements += [_completed(m, table, known) for m in measured]
+    return measurements
 
 
 def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
@@ -86,9 +85,14 @@ def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
 def absolute_seats(
     model: Model, table: WordTable, variants: Sequence[Variant], label: str = "SEAT"
 ) -> list[float]:
-    """|SEAT| alone in every variant: the quantity whose change the ablation check needs (SPEC A5)."""
+    """|SEAT| alone in every variant, as removals are judged by it (docs/method.md, Ablation)."""
     static = read_one(model, table.static(), variants, label=label)
-    return [abs(seat(*_sides(vectors, table))) for vectors in static]
+    return [abs(seat_of(vectors, table)) for vectors in static]
+
+
+def seat_of(vectors: Doubles, table: WordTable) -> float:
+    """SEAT of static vectors [word, hidden]."""
+    return seat(*_sides(vectors, table))
 
 
 def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
@@ -101,8 +105,8 @@ def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, An
     known: dict[str, Any] = {"n": len(table.contexts), "settings": settings}
     known["details"] = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
     if reason := why_no_effect(s_x, s_y):
-        return Measurement.missing("seat", reason, neutral=0.0, **known)
-    return effect_measurement("seat", s_x, s_y, None, known)
+        return Measurement.missing(SEAT, reason, neutral=0.0, **known)
+    return effect_measurement(SEAT, s_x, s_y, None, known)
 
 
 def _completed(measured: Measurement, table: WordTable, known: dict[str, Any]) -> Measurement:
@@ -146,9 +150,9 @@ def ask_sentence_seat(
     reading = SentenceVectors([Text(text) for name in SETS for text in groups[name]], pooling)
     ends = np.cumsum([len(groups[name]) for name in SETS])[:-1]
     settings = {"test": loaded.name, "pooling": pooling, "vectors": "L2-normalized last_hidden_state"}
-    found = []
+    measurements = []
     for vectors in read_one(model, reading, variants, label="SEAT"):
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         measured = seat_measurement(dict(zip(SETS, np.split(unit, ends), strict=True)), resampling)
-        found.append(replace(measured, settings={**measured.settings, **settings}))
-    return found
+        measurements.append(replace(measured, settings={**measured.settings, **settings}))
+    return measurements

@@ -10,8 +10,9 @@ from typing import Any
 import altair as alt
 
 from levelhead.errors import BadRun
+from levelhead.files import write_whole
 from levelhead.report.charts.base import DIVERGING, INK, SEQUENTIAL, finished, save_svg
-from levelhead.results.folder import Row, RunData, read_run, write_whole
+from levelhead.results.folder import Row, RunData, read_run
 
 _CELL = 18  # pixels of a heat map's cell
 _WIDEST = 4  # models in a row

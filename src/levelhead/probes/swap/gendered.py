@@ -12,21 +12,21 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
-from levelhead.probes.english import Token, classes, tokenize
+from levelhead.probes import DATA
+from levelhead.probes.swap.english import Token, classes, tokenize
 
 Gender = Literal["F", "M"]
 
 PRONOUNS: dict[str, Gender] = {"her": "F", "hers": "F", "his": "M", "him": "M"}  # those that grammar decides
 
-_DATA = Path(__file__).parent / "data" / "swap"
+_DATA = DATA / "swap"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One direction of a line of the tables."""
+class Pairing:
+    """A gendered word's counterpart: one direction of a line of the tables."""
 
     replacement: str
     gender: Gender  # of the word that is replaced
@@ -35,43 +35,46 @@ class Row:
 
 
 def read_table(file: str) -> list[dict[str, str]]:
+    """The lines of a table of data/swap, each by column."""
     with (_DATA / file).open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 @cache
-def rows() -> dict[str, tuple[Row, ...]]:
-    """word -> its rows, guarded ones before the plain one, as in the file."""
-    found: dict[str, tuple[Row, ...]] = {}
+def pairings() -> dict[str, tuple[Pairing, ...]]:
+    """Every gendered word with its pairings, guarded ones before the plain one, as in the file."""
+    by_word: dict[str, tuple[Pairing, ...]] = {}
 
-    def add(word: str, row: Row) -> None:
-        found[word.lower()] = (*found.get(word.lower(), ()), row)
+    def add(word: str, pairing: Pairing) -> None:
+        by_word[word.lower()] = (*by_word.get(word.lower(), ()), pairing)
 
     for line in read_table("words.tsv"):
-        add(line["feminine"], Row(line["masculine"], "F", line["kind"], line["guard"]))
-        add(line["masculine"], Row(line["feminine"], "M", line["kind"], line["guard"]))
+        add(line["feminine"], Pairing(line["masculine"], "F", line["kind"], line["guard"]))
+        add(line["masculine"], Pairing(line["feminine"], "M", line["kind"], line["guard"]))
     for line in read_table("one_way.tsv"):
         gender: Gender = "F" if line["gender"] == "F" else "M"
-        add(line["word"], Row(line["replacement"], gender, "one way", line["guard"]))
-    return found
+        add(line["word"], Pairing(line["replacement"], gender, "one way", line["guard"]))
+    return by_word
 
 
 @cache
-def _names() -> dict[str, Row]:
+def _names() -> dict[str, Pairing]:
     lines = read_table("names.tsv")
-    feminine = {line["feminine"].lower(): Row(line["masculine"], "F", "name", "") for line in lines}
-    return feminine | {line["masculine"].lower(): Row(line["feminine"], "M", "name", "") for line in lines}
+    feminine = {line["feminine"].lower(): Pairing(line["masculine"], "F", "name", "") for line in lines}
+    masculine = {line["masculine"].lower(): Pairing(line["feminine"], "M", "name", "") for line in lines}
+    return feminine | masculine
 
 
 @cache
 def unpaired() -> dict[str, tuple[Gender, str]]:
+    """Gendered words without a counterpart: their gender, and why there is none."""
     lines = read_table("unpaired.tsv")
     return {line["word"]: ("F" if line["gender"] == "F" else "M", line["reason"]) for line in lines}
 
 
 @cache
 def _phrases() -> dict[str, list[tuple[list[str], int]]]:
-    """gendered word -> the phrases in which it is left alone, each with the word's place in it."""
+    """Gendered words with the phrases in which they are left alone, each with the word's place in it."""
     phrases: dict[str, list[tuple[list[str], int]]] = {}
     for line in (_DATA / "phrases.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -89,6 +92,8 @@ def _guard_words() -> dict[str, frozenset[str]]:
 
 
 def in_phrase(tokens: Sequence[Token], i: int) -> bool:
+    """Whether tokens[i] stands in a phrase in which it names nobody's gender."""
+
     def holds(words: list[str], place: int) -> bool:
         first = i - place
         there = tokens[max(first, 0) : first + len(words)]
@@ -98,8 +103,7 @@ def in_phrase(tokens: Sequence[Token], i: int) -> bool:
 
 
 def names_nobody(text: str, start: int) -> bool:
-    """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, oh boy, the
-    PA."""
+    """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, the PA."""
     tokens = tokenize(text)
     i = next((i for i, token in enumerate(tokens) if token.start == start), None)
     if i is None:
@@ -108,26 +112,23 @@ def names_nobody(text: str, start: int) -> bool:
     return in_phrase(tokens, i) or (letters.isupper() and len(letters) == 2 and not text.isupper())
 
 
-def name_row(token: Token) -> Row | None:
+def name_pairing(token: Token) -> Pairing | None:
+    """The counterpart of a capitalized first name."""
     return None if token.text.islower() else _names().get(token.text.lower())
 
 
-# The guards: when a row of the table holds.
-
-
-def row_of(tokens: Sequence[Token], i: int) -> Row | None:
-    found = rows().get(tokens[i].text.lower(), ())
-    return next((row for row in found if not row.guard or _GUARDS[row.guard](tokens, i)), None)
+def pairing_of(tokens: Sequence[Token], i: int) -> Pairing | None:
+    """The first pairing of tokens[i] whose guard holds where it stands."""
+    candidates = pairings().get(tokens[i].text.lower(), ())
+    return next((each for each in candidates if not each.guard or _GUARDS[each.guard](tokens, i)), None)
 
 
 def _neighbor(tokens: Sequence[Token], i: int) -> Token | None:
     """tokens[i] if it is a word that follows the one before it with nothing but a space between."""
-    inside = 0 < i < len(tokens)
-    return (
-        tokens[i]
-        if inside and tokens[i].kind == "word" and tokens[i - 1].kind == "word" and tokens[i].gap
-        else None
-    )
+    if not 0 < i < len(tokens):
+        return None
+    both_words = tokens[i].kind == tokens[i - 1].kind == "word"
+    return tokens[i] if both_words and tokens[i].gap else None
 
 
 def _is_title(tokens: Sequence[Token], i: int) -> bool:
@@ -140,9 +141,8 @@ def _is_office(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _is_address(tokens: Sequence[Token], i: int) -> bool:
-    return (
-        bool(_neighbor(tokens, i)) and tokens[i - 1].text.lower() == "my" and _neighbor(tokens, i + 1) is None
-    )
+    after_my = _neighbor(tokens, i) is not None and tokens[i - 1].text.lower() == "my"
+    return after_my and _neighbor(tokens, i + 1) is None
 
 
 _GUARDS: dict[str, Callable[[Sequence[Token], int], bool]] = {
@@ -169,12 +169,8 @@ def part_of_name(tokens: Sequence[Token], i: int, kind: str) -> bool:
     before = tokens[i - 1].text.lower()
     if before in words["before_surnames"]:
         return True
-    if (
-        before in words["introducers"]
-        or before in classes()["closed"]
-        or before in PRONOUNS
-        or before in rows()
-    ):
+    plain = (words["introducers"], classes()["closed"], PRONOUNS, pairings())
+    if any(before in group for group in plain):
         return False
     opens = i < 2 or tokens[i - 2].kind in ("sign", "suffix")  # its capital may be that of the sentence
     return not opens or before in _names()

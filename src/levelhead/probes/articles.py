@@ -14,8 +14,7 @@ _LETTER_NAMES_WITH_VOWEL = frozenset("AEFHILMNORSX")  # "an F", "an M", but "a C
 
 
 def article(phrase: str) -> str:
-    """'a' or 'an' for the phrase as it is spoken; a first word in capitals is spelled out letter by
-    letter."""
+    """'a' or 'an' as the phrase is spoken; a first word in capitals is spelled out letter by letter."""
     first = re.split(r"[\s-]", phrase.strip())[0]
     if first.isupper():
         return "an" if first[0] in _LETTER_NAMES_WITH_VOWEL else "a"

@@ -1,4 +1,4 @@
-"""Which group does a predicted word speak of? Words to groups, and vocabulary tokens to words (SPEC C4)."""
+"""The group that a predicted word speaks of: tokens to words to groups (docs/method.md, verbalizer)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SPACE_MARKS = " \t\n\u0120\u2581"  # a blank, byte-level BPE's Ġ, SentencePiec
 class TokenForm:
     """A vocabulary token as the engine's tokenizer knows it.
 
-    begins_word: WordPiece, no leading '##'; BPE and SentencePiece, a leading space mark. Only such tokens are
-    words.
+    begins_word: in WordPiece a token without '##'; in BPE and SentencePiece one with a leading space mark.
+    Only such tokens are words.
     """
 
     surface: str
@@ -30,14 +30,11 @@ class Matched:
 
     keys: tuple[str, ...]  # [vocabulary] tokens with one key are one word
     codes: tuple[int, ...]  # [vocabulary] +1 first group, -1 second group, 0 neither
-    absent: tuple[
-        str, ...
-    ]  # words of the verbalizer that no single token spells: they can never be predicted
+    absent: tuple[str, ...]  # words that no single token spells: they can never be predicted
 
 
 def word_key(surface: str, begins_word: bool) -> str:
-    """One key for all case and leading-space forms of a word; a continuation piece keeps a key of its own
-    ('##…')."""
+    """One key for all case and leading-space forms of a word; a continuation piece has its own ('##…')."""
     word = surface.strip(_SPACE_MARKS).casefold()
     return word if begins_word else "##" + word.removeprefix("##")
 
@@ -89,8 +86,7 @@ def make_verbalizer(groups: tuple[str, str], entries: Iterable[tuple[str, str, s
 
 
 def load_verbalizer(path: str | Path, groups: tuple[str, str]) -> Verbalizer:
-    """A user's verbalizer: TOML (group = ["word", …]) or two columns with a tab between (word, group; '#'
-    comments)."""
+    """A user's verbalizer: TOML (group = ["word", …]), or lines of word, tab, group with '#' for comments."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,5 +1,4 @@
-"""The TOML form of a prompt set (docs/own-prompts.md): read, checked, and every mistake named by key and
-line."""
+"""The TOML form of a prompt set (docs/own-prompts.md); every mistake is named by its key and line."""
 
 from __future__ import annotations
 
@@ -13,12 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from levelhead.errors import BadProbe
-from levelhead.probes.cloze_verbalizer import Verbalizer, load_verbalizer, make_verbalizer
+from levelhead.probes import DATA
+from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer, make_verbalizer
 
 Expected = Literal["none", "strengthens", "weakens"]
 SLOT = "[target]"
 PLACEHOLDER = re.compile(r"\{(?P<article>a )?(?P<name>[^{}]*)\}")
-SHIPPED = Path(__file__).parent / "data" / "cloze"
+SHIPPED = DATA / "cloze"
 
 _HEADER = re.compile(r"^\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*("[^"]+"|'[^']+'|[\w-]+)\s*=""")
@@ -58,9 +58,8 @@ class KnowledgeTemplate(_Strict):
     @property
     def draws_background(self) -> bool:
         """Whether the text speaks of a word of the other group, so that several prompts are drawn."""
-        return any(
-            found["name"] == "background" for text in self.text for found in PLACEHOLDER.finditer(text)
-        )
+        slots = (slot["name"] for text in self.text for slot in PLACEHOLDER.finditer(text))
+        return "background" in slots
 
 
 class ClozeFile(_Strict):
@@ -148,8 +147,7 @@ def _first_mistake(source: _Source, error: ValidationError) -> BadProbe:
 
 
 def _key_lines(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Where each key stands. tomllib keeps no positions; a line scan is enough for the form that we
-    document."""
+    """Every key with its line. tomllib keeps no positions; a line scan does for the form that we document."""
     table: tuple[str | int, ...] = ()
     seen: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -213,11 +211,11 @@ def _check_text(
     forms = list(next(iter(file.groups.values())))
     allowed = ["word", *(["background"] if background else [])]
     allowed += [f"{side}.{form}" for side in ("own", "other") for form in forms] if background else []
-    for found in PLACEHOLDER.finditer(text):
-        if found["name"] not in allowed:
+    for slot in PLACEHOLDER.finditer(text):
+        if slot["name"] not in allowed:
             names = ", ".join("{" + name + "}" for name in allowed)
             raise source.fail(
-                key, f"unknown placeholder {found[0]}. Allowed here: {names}, each also as {{a …}}."
+                key, f"unknown placeholder {slot[0]}. Allowed here: {names}, each also as {{a …}}."
             )
     if "{" in PLACEHOLDER.sub("", text) or "}" in PLACEHOLDER.sub("", text):
         raise source.fail(key, f"a brace without its partner in {text!r}. Write placeholders as {{word}}.")

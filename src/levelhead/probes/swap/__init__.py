@@ -1,7 +1,7 @@
 """Reversible gender swapping of English text: swap(swap(x)) is x, and where it is not, the result says so.
 
-Words are swapped by a table that is one to one (data/swap/words.tsv); her, his, him and hers by grammar
-(english.py). What has no counterpart, what looks like part of a name, and what would not come back is
+Words are swapped by a table that is one to one (data/swap/words.tsv); her, his, him and hers by grammar (see
+swap/english.py). What has no counterpart, what looks like part of a name, and what would not come back is
 reported, never hidden.
 """
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from levelhead.errors import BadProbe
-from levelhead.probes.english import NUMBER, PERSON, PRONOUN, Token, around, is_determiner, tokenize
-from levelhead.probes.gendered import (
+from levelhead.probes.swap.english import NUMBER, PERSON, PRONOUN, Token, around, is_determiner, tokenize
+from levelhead.probes.swap.gendered import (
     PRONOUNS,
     Gender,
     in_phrase,
-    name_row,
+    name_pairing,
+    pairing_of,
+    pairings,
     part_of_name,
     read_table,
-    row_of,
-    rows,
     unpaired,
 )
 
@@ -53,11 +53,8 @@ class Swapped:
     def undo(self) -> str:
         """The text that came in, from the record of changes: exact even where swapping twice is not."""
         text = self.text
-        for (
-            original,
-            replacement,
-            start,
-        ) in self.changes:  # what stands before is restored already, so start holds
+        for original, replacement, start in self.changes:
+            # What stands before is restored already, so `start` holds in this text too.
             text = text[:start] + original + text[start + len(replacement) :]
         return text
 
@@ -84,21 +81,21 @@ def swap_text(text: str, names: bool = False) -> str:
 
 
 def pairs() -> tuple[tuple[str, str], ...]:
-    """The words that are swapped wherever they stand, as (feminine, masculine); her/his/him/hers need a
-    sentence."""
+    """The words that are swapped wherever they stand, as (feminine, masculine).
+
+    her, his, him and hers are not among them, since their counterparts depend on the sentence.
+    """
     anywhere = ("", "cased", "not_upper")
-    return tuple(
-        (row["feminine"], row["masculine"]) for row in read_table("words.tsv") if row["guard"] in anywhere
-    )
+    lines = read_table("words.tsv")
+    return tuple((line["feminine"], line["masculine"]) for line in lines if line["guard"] in anywhere)
 
 
 def gender_of(text: str) -> Literal["F", "M", "mixed"] | None:
-    """The gender of the gendered words of a text: F, M, mixed, or None when it has none. First names do not
-    count."""
-    found = set(_genders(text))
-    if len(found) > 1:
+    """The gender of a text's gendered words: F, M, mixed, or None. First names do not count."""
+    genders = set(_genders(text))
+    if len(genders) > 1:
         return "mixed"
-    return found.pop() if found else None
+    return genders.pop() if genders else None
 
 
 def is_gendered(text: str) -> bool:
@@ -113,10 +110,10 @@ def _genders(text: str) -> Iterator[Gender]:
         if word in PRONOUNS:
             yield PRONOUNS[word]
         elif token.kind == "word" and not in_phrase(tokens, i):
-            row = row_of(tokens, i)
-            if row and not part_of_name(tokens, i, row.kind):
-                yield row.gender
-            elif not row and word in unpaired():
+            pairing = pairing_of(tokens, i)
+            if pairing and not part_of_name(tokens, i, pairing.kind):
+                yield pairing.gender
+            elif not pairing and word in unpaired():
                 yield unpaired()[word][0]
 
 
@@ -159,14 +156,14 @@ def _verdict(tokens: Sequence[Token], i: int, names: bool) -> str | Problem | No
         return _recase(token, _counterpart(tokens, i))
     if in_phrase(tokens, i):
         return None
-    row = row_of(tokens, i)
-    if row is None and word in unpaired():
+    pairing = pairing_of(tokens, i)
+    if pairing is None and word in unpaired():
         return Problem(token.text, token.start, f"no counterpart: {unpaired()[word][1]}")
-    row = row or name_row(token)
-    if row is None:
+    pairing = pairing or name_pairing(token)
+    if pairing is None:
         return None
-    reason = _reason_to_leave(tokens, i, row.kind, names)
-    return Problem(token.text, token.start, reason) if reason else _recase(token, row.replacement)
+    reason = _reason_to_leave(tokens, i, pairing.kind, names)
+    return Problem(token.text, token.start, reason) if reason else _recase(token, pairing.replacement)
 
 
 def _reason_to_leave(tokens: Sequence[Token], i: int, kind: str, names: bool) -> str:
@@ -188,17 +185,15 @@ def _counterpart(tokens: Sequence[Token], i: int) -> str:
 
 
 def _plain(token: Token) -> str:
-    """A word as the grammar sees it: genders are hidden, so that a text and its twin are read alike."""
+    """A word as the grammar sees it: without its gender, so that a text and its twin are read alike."""
     word = token.text.lower()
-    if (
-        token.kind == "number" and word.isdigit() and len(word) != 4
-    ):  # not 3rd, a word like third, and not a year
+    if token.kind == "number" and word.isdigit() and len(word) != 4:  # a year and "3rd" are words like others
         return NUMBER
     if word in PRONOUNS:
         return PRONOUN
     if word in ("she", "herself"):
         return {"she": "he", "herself": "himself"}[word]
-    return PERSON if word in rows() and word not in ("he", "himself") else word
+    return PERSON if word in pairings() and word not in ("he", "himself") else word
 
 
 def _recase(token: Token, replacement: str) -> str | Problem:

@@ -12,7 +12,8 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+
+from levelhead.probes import DATA
 
 PRONOUN = "<pronoun>"  # her, him, his, hers: alike, so that a text and its swapped twin are read alike
 PERSON = "<person>"  # every other gendered word, for the same reason
@@ -21,7 +22,8 @@ SUM = "<sum>"  # $20: alone it is given ("paid her $20"), before a noun it descr
 
 _SUFFIX = r"['’](?i:s|d|ll|re|ve|m)(?!\w)"
 _TOKEN = re.compile(
-    rf"""(?P<other> https?://\S+ | www\.\S+ | [\w.]+@[\w.]+\w | @\w+ | [^\W_]+(?:_[^\W_]+)+ | \(s\)he\b | \bs/he\b )
+    rf"""(?P<other> https?://\S+ | www\.\S+ | [\w.]+@[\w.]+\w | @\w+ | [^\W_]+(?:_[^\W_]+)+
+        | \(s\)he\b | \bs/he\b )
     | (?P<number> [^\W_]*\d(?:[\d.,]*\d)?[^\W_]* )
     | (?P<word> (?i:\b(?:mrs?|ms|dr|prof|st|jr|sr)\.) | [^\W\d_]+(?:(?!{_SUFFIX})['’][^\W\d_]+)* )
     | (?P<suffix> (?<=[^\W\d_]){_SUFFIX} )
@@ -52,8 +54,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens of text in order; joined with their gaps they are the text, but for white space at its
-    end."""
+    """All tokens of a text in order; with their gaps they are the text, but for white space at its end."""
     tokens: list[Token] = []
     end = 0
     for match in _TOKEN.finditer(text):
@@ -74,8 +75,7 @@ class Around:
 
 
 def around(tokens: Sequence[Token], i: int, plain: Callable[[Token], str]) -> Around:
-    """The surroundings of tokens[i]; plain turns a word into its lower-case form, PRONOUN, PERSON or
-    NUMBER."""
+    """The surroundings of tokens[i]; plain gives a word's lower-case form, PRONOUN, PERSON or NUMBER."""
     first, last = _alternative(tokens, i)
     before = tokens[first - 1] if first else None
     words: list[str] = []
@@ -100,8 +100,7 @@ def around(tokens: Sequence[Token], i: int, plain: Callable[[Token], str]) -> Ar
 
 
 def _next(tokens: Sequence[Token], j: int) -> int | None:
-    """The place of the next word of the clause: through hyphens, brackets and opening quotes, not past its
-    edge."""
+    """The place of the clause's next word, through hyphens, brackets and opening quotes; None at its edge."""
     j += 1 + _wrapped(tokens, j)
     while j < len(tokens) and tokens[j].gap.count("\n") < 2:
         if tokens[j].kind != "sign":
@@ -136,8 +135,7 @@ def _skip(tokens: Sequence[Token], j: int) -> int:
 
 
 def _alternative(tokens: Sequence[Token], i: int) -> tuple[int, int]:
-    """First and last token of "his or her", "him/her" when tokens[i] is one side of it: both sides are read
-    alike."""
+    """First and last token of "his or her", "him/her" around tokens[i], so that both sides are read alike."""
 
     def other_side(j: int) -> bool:
         sides = {"her": "F", "hers": "F", "his": "M", "him": "M"}
@@ -154,8 +152,7 @@ def _alternative(tokens: Sequence[Token], i: int) -> tuple[int, int]:
 @cache
 def classes() -> dict[str, frozenset[str]]:
     """The word classes of grammar.toml by name."""
-    file = Path(__file__).parent / "data" / "swap" / "grammar.toml"
-    sections = tomllib.loads(file.read_text(encoding="utf-8"))
+    sections = tomllib.loads((DATA / "swap" / "grammar.toml").read_text(encoding="utf-8"))
     return {
         name: frozenset(words.split()) for section in sections.values() for name, words in section.items()
     }
@@ -238,9 +235,7 @@ def _causative(a: Around) -> bool | None:
     word, then = a.after[:2]
     if not _is(a.before, "let", "help", "make", "watch", "have"):
         return None
-    if (
-        _is(then, "article") and word != PERSON and not a.proper
-    ):  # a noun has no article after it, an infinitive may
+    if _is(then, "article") and word != PERSON and not a.proper:  # an article follows infinitives, not nouns
         return False
     if not _is(word, "only", "also_noun"):
         return None
@@ -308,7 +303,6 @@ _HIS: tuple[_Rule, ...] = (_title_of_work, _edge, _verb, _adverb)
 
 
 def is_determiner(pronoun: str, a: Around) -> bool:
-    """Whether "her" or "his" has its noun after it (her kitchen, his own) or stands alone (saw her, it is
-    his)."""
+    """Whether "her" or "his" has its noun after it (her kitchen, his own); else it stands alone (saw her)."""
     answers = (rule(a) for rule in (_HER if pronoun == "her" else _HIS))
     return next((answer for answer in answers if answer is not None), True)

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadProbe
-from levelhead.probes.wordfile import GROUPS, read_word_file
+from levelhead.probes import DATA
+from levelhead.probes.words.file import GROUPS, read_word_file
 
-SHIPPED = Path(__file__).parent / "data" / "words"
+SHIPPED = DATA / "words"
 GENDER_FILES = ("female.txt", "male.txt", "stereotype.txt")
 
 
@@ -45,33 +46,32 @@ class WordTest:
     pairs: tuple[tuple[str, str], ...] = ()  # attribute counterparts (a, b)
 
     def __post_init__(self) -> None:
-        for group, words in self.groups().items():
-            if not words:
+        for group, members in self.groups().items():
+            if not members:
                 raise BadProbe(f"{self.name}: the list {group} is empty; give it at least one word.")
         for one, other in (("A", "B"), ("X", "Y")):
             both = {w.casefold() for w in self.groups()[one]} & {w.casefold() for w in self.groups()[other]}
             if both:
-                said = ", ".join(f'"{word}"' for word in sorted(both))
-                raise BadProbe(f"{self.name}: {said} in {one} and in {other}; keep each word in one of them.")
+                words = ", ".join(f'"{word}"' for word in sorted(both))
+                raise BadProbe(f"{self.name}: {words} in {one} and in {other}; keep each in one of them.")
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The four sets by their letter."""
         return {"A": self.A, "B": self.B, "X": self.X, "Y": self.Y}
 
     def counterparts(self) -> dict[str, tuple[str, ...]]:
-        """Every attribute word's counterparts, in both directions: "her" -> ("him", "his"), "him" ->
-        ("her",)."""
+        """Counterparts of every attribute word, both ways: "her" -> ("him", "his"), "him" -> ("her",)."""
         if not self.pairs:
             raise BadProbe(
                 f"{self.name}: no pairs are given and |A| = {len(self.A)}, |B| = {len(self.B)}; "
                 'swapping words needs pairs = [["a", "b"], …] in the word list.'
             )
-        found: dict[str, tuple[str, ...]] = {}
+        counterparts: dict[str, tuple[str, ...]] = {}
         for a, b in self.pairs:
             for word, other in ((a, b), (b, a)):
-                if other not in found.get(word, ()):
-                    found[word] = (*found.get(word, ()), other)
-        return found
+                known = counterparts.get(word, ())
+                counterparts[word] = known if other in known else (*known, other)
+        return counterparts
 
     def trimmed(self) -> WordTest:
         """The same test with X and Y of one size: the longer of the two loses its last words."""
@@ -85,8 +85,11 @@ class WordTest:
 
 @dataclass(frozen=True)
 class SentenceTest:
-    """A sentence-level association test (May et al. 2019): targets X, Y and attributes A, B are whole
-    sentences."""
+    """A sentence-level association test: targets X, Y and attributes A, B are whole sentences.
+
+    Reference: May et al. 2019, whose files this holds as they are. How a sentence becomes one vector is the
+    scorer's choice (docs/method.md, seat): the paper took each encoder's own way, [CLS] for BERT.
+    """
 
     name: str
     A: tuple[str, ...]
@@ -135,10 +138,10 @@ def _load(name_or_path: str | Path) -> WordTest:
     if path.suffix == ".jsonl":
         return _words_of(load_seat_test(path))
     if path.suffix != ".toml":
-        raise BadProbe(
-            f"{path.name}: not a word list; those are .toml, .json (race attributes), .jsonl (SEAT) or a folder."
-        )
-    return WordTest(**read_word_file(path))
+        allowed = ".toml, .json (race attributes), .jsonl (SEAT) or a folder"
+        raise BadProbe(f"{path.name}: not a word list; those are {allowed}.")
+    lists = read_word_file(path)
+    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs)
 
 
 def _words_of(test: SentenceTest) -> WordTest:
@@ -146,9 +149,9 @@ def _words_of(test: SentenceTest) -> WordTest:
     for group, examples in test.groups().items():
         for example in examples:
             if example.endswith(".") and " " in example:
+                advice = "sentence tests run with `levelhead seat MODEL FILE`"
                 raise BadProbe(
-                    f'{test.name}.jsonl: "{example}" in {group} is a sentence, not a word; sentence tests run with '
-                    "`levelhead seat MODEL FILE`."
+                    f'{test.name}.jsonl: "{example}" in {group} is a sentence, not a word; {advice}.'
                 )
     return WordTest(test.name, test.A, test.B, test.X, test.Y, test.labels)
 
@@ -161,16 +164,15 @@ def load_published_gender(folder: str | Path) -> WordTest:
     target at once.
     """
     folder = Path(folder)
-    lacking = [name for name in GENDER_FILES if not (folder / name).is_file()]
-    if lacking:
+    missing = [name for name in GENDER_FILES if not (folder / name).is_file()]
+    if missing:
         raise BadProbe(
-            f"{folder}: {', '.join(lacking)} not found; a folder of words holds {', '.join(GENDER_FILES)}."
+            f"{folder}: {', '.join(missing)} not found; a folder of words holds {', '.join(GENDER_FILES)}."
         )
     female, male, stereotype = (_lines(folder / name) for name in GENDER_FILES)
     if len(female) != len(male):
-        raise BadProbe(
-            f"{folder}: {len(female)} words in female.txt, {len(male)} in male.txt; they pair up line by line."
-        )
+        counts = f"{len(female)} words in female.txt, {len(male)} in male.txt"
+        raise BadProbe(f"{folder}: {counts}; they pair up line by line.")
     labels = ("feminine", "masculine", "female-stereotyped", "male-stereotyped")
     targets = (tuple(stereotype[0::2]), tuple(stereotype[1::2]))
     pairs = tuple(zip(female, male, strict=True))
@@ -178,8 +180,7 @@ def load_published_gender(folder: str | Path) -> WordTest:
 
 
 def load_published_race(path: str | Path) -> WordTest:
-    """The race attributes of Manzini et al. 2019: Black and Caucasian columns of the first three sets, and
-    their roles.
+    """The race attributes of Manzini et al. 2019: the first two columns of its first three sets, and roles.
 
     The other three sets name continents; the paper that we follow (Yang et al.) has three pairs. Roles are 5
     and 6; trimmed, they are that paper's 10 targets.
@@ -187,7 +188,7 @@ def load_published_race(path: str | Path) -> WordTest:
     path = Path(path)
     data = _json(path)
     try:
-        pairs = tuple((str(row[0]), str(row[1])) for row in data["definite_sets"][:3])
+        pairs = tuple((str(words[0]), str(words[1])) for words in data["definite_sets"][:3])
         roles = data["analogy_templates"]["role"]
         targets = (tuple(map(str, roles["black"])), tuple(map(str, roles["caucasian"])))
     except (KeyError, IndexError, TypeError) as error:
@@ -214,14 +215,11 @@ def load_seat_test(path: str | Path) -> SentenceTest:
 def _seat_set(path: Path, data: Any, key: str) -> tuple[str, tuple[str, ...]]:
     part = data.get(key) if isinstance(data, dict) else None
     examples = part.get("examples") if isinstance(part, dict) else None
-    if (
-        not isinstance(examples, list)
-        or not examples
-        or not all(isinstance(x, str) and x.strip() for x in examples)
-    ):
-        said = f"{key} must hold a list of texts, examples; a SEAT file has targ1, targ2, attr1 and attr2."
-        raise BadProbe(f"{path.name}: {said}")
-    return str(part.get("category", key)) if isinstance(part, dict) else key, tuple(examples)
+    texts = examples if isinstance(examples, list) else []
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+        needed = "a list of texts, examples; a SEAT file has targ1, targ2, attr1 and attr2"
+        raise BadProbe(f"{path.name}: {key} must hold {needed}.")
+    return str(part.get("category", key)) if isinstance(part, dict) else key, tuple(texts)
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,10 +1,9 @@
-"""Cloze prompts with knowledge before them: does a counterexample change what the model fills in? (SPEC
-C1-C6)
+"""Cloze prompts with knowledge before them (docs/method.md, cloze-prompts).
 
-Reference: Zhang 2023, "Counteracts". The paper has 2,680 prompts and does not publish how they split; with 13
-drawn backgrounds we have 58 × (1 + 6 + 3 × 13) = 2,668. An occupation's 13 backgrounds are the same in the
-three background kinds, so that those kinds differ in wording alone. The unrelated sentences are dealt evenly
-within each group.
+The question: does a counterexample change what the model fills in? Reference: Zhang 2023, "Counteracts". The
+paper has 2,680 prompts and does not publish how they split; with 13 drawn backgrounds we have
+58 × (1 + 6 + 3 × 13) = 2,668. An occupation's 13 backgrounds are the same in the three background kinds, so
+that those kinds differ in wording alone. The unrelated sentences are dealt evenly within each group.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levelhead.errors import BadProbe
-from levelhead.probes.cloze_articles import with_article
-from levelhead.probes.cloze_file import (
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.articles import with_article
+from levelhead.probes.cloze.file import (
     PLACEHOLDER,
     SLOT,
     ClozeFile,
@@ -27,7 +27,7 @@ from levelhead.probes.cloze_file import (
     KnowledgeTemplate,
     read_cloze_file,
 )
-from levelhead.probes.cloze_verbalizer import Verbalizer, load_verbalizer
+from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer
 
 BASE = "base"
 DEFAULT_BACKGROUNDS = 13
@@ -114,8 +114,8 @@ def load_cloze(
 
 def masked_text(prompt: Prompt, mask_token: str) -> tuple[str, str | None]:
     """What a masked model reads: (knowledge, base with its mask) as a pair, or (base with its mask, None)."""
-    asked = prompt.base.replace(SLOT, mask_token)
-    return (prompt.knowledge, asked) if prompt.knowledge else (asked, None)
+    question = prompt.base.replace(SLOT, mask_token)
+    return (prompt.knowledge, question) if prompt.knowledge else (question, None)
 
 
 def causal_text(prompt: Prompt) -> str:
@@ -128,7 +128,7 @@ def causal_text(prompt: Prompt) -> str:
 
 
 def prompt_rows(cloze_set: ClozeSet) -> list[dict[str, Any]]:
-    """One JSON line a prompt."""
+    """Every prompt as the record that a run folder stores in one JSON line."""
     keys = ("id", "kind", "occupation", "group", "knowledge", "base", "expected")
     return [{key: getattr(prompt, key) for key in keys} for prompt in cloze_set.prompts]
 
@@ -137,14 +137,16 @@ def _words(file: ClozeFile) -> list[tuple[str, str, float | None]]:
     return [(word, group, share) for group, words in file.words.items() for word, share in words.items()]
 
 
-def _backgrounds_per_word(file: ClozeFile, asked: int | None) -> int:
+def _backgrounds_per_word(file: ClozeFile, per_background: int | None) -> int:
     available = min(len(words) for words in file.words.values())
-    draws = asked if asked is not None else file.per_background
+    draws = per_background if per_background is not None else file.per_background
     if draws is None:
         return min(DEFAULT_BACKGROUNDS, available)
     if not 1 <= draws <= available:
-        raise BadProbe(
-            f"per_background {draws} for {file.name}: the smaller group has {available} words. Choose 1 to {available}."
+        mistake = BadProbe if per_background is None else BadOption
+        raise mistake(
+            f"per_background {draws} for {file.name}: the smaller group has {available} words. "
+            f"Choose 1 to {available}."
         )
     return draws
 
@@ -159,17 +161,14 @@ def _prompts(file: ClozeFile, seed: int, draws: int) -> tuple[Prompt, ...]:
         for knowledge in file.knowledge:
             text = dealt[knowledge.kind][word]
             for background in backgrounds if knowledge.draws_background else [""]:
-                said = _fill(file, text, word, group, background)
-                name = _identity(word, knowledge.kind, background)
-                prompts.append(
-                    Prompt(name, knowledge.kind, word, group, said, base, file.ask, knowledge.expected)
-                )
+                kind, stated = knowledge.kind, _fill(file, text, word, group, background)
+                name = _identity(word, kind, background)
+                prompts.append(Prompt(name, kind, word, group, stated, base, file.ask, knowledge.expected))
     return tuple(prompts)
 
 
 def _deal(file: ClozeFile, knowledge: KnowledgeTemplate, seed: int) -> dict[str, str]:
-    """A text for each word, each text as often as any other within a group, so that texts and groups do not
-    mix."""
+    """A text for each word; within a group every text is dealt equally often, so that texts tell no group."""
     dealt: dict[str, str] = {}
     for group, words in file.words.items():
         texts = list(knowledge.text)
@@ -182,10 +181,11 @@ def _fill(file: ClozeFile, template: str, word: str, group: str, background: str
     values = {"word": word, "background": background}
     for side, name in (("own", group), ("other", file.other(group))):
         values |= {f"{side}.{form}": text for form, text in file.groups[name].items()}
-    text = PLACEHOLDER.sub(
-        lambda found: with_article(values[found["name"]]) if found["article"] else values[found["name"]],
-        template,
-    )
+
+    def value(slot: re.Match[str]) -> str:
+        return with_article(values[slot["name"]]) if slot["article"] else values[slot["name"]]
+
+    text = PLACEHOLDER.sub(value, template)
     return text[0].upper() + text[1:]
 
 
@@ -194,6 +194,6 @@ def _identity(*parts: str) -> str:
 
 
 def _fingerprint(prompts: tuple[Prompt, ...], verbalizer: Verbalizer) -> str:
-    asked = [[prompt.id, prompt.knowledge, prompt.base, prompt.ask, prompt.group] for prompt in prompts]
-    content = json.dumps([asked, verbalizer.groups, sorted(verbalizer.words.items())], ensure_ascii=False)
+    texts = [[prompt.id, prompt.knowledge, prompt.base, prompt.ask, prompt.group] for prompt in prompts]
+    content = json.dumps([texts, verbalizer.groups, sorted(verbalizer.words.items())], ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -1,12 +1,13 @@
-"""Triples for next-sentence prediction: a context, three next sentences, and the same with genders swapped
-(SPEC B1).
+"""Triples for next-sentence prediction: a context, three next sentences, and the same with genders swapped.
+
+What they are for: docs/method.md, triples.
 
     context      The girl next door practices every afternoon.
     stereotype   You can hear her harp through the open window.
     anti         You can hear her drums all the way down the street.
     unrelated    My passport expires in the spring.
 
-Shipped: 170 triples that we wrote. Yours and the published ones: see triple_files.py for the forms.
+Shipped: 170 triples that we wrote. Yours and the published ones come in the forms of triples/files.py.
 """
 
 from __future__ import annotations
@@ -19,43 +20,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from levelhead.errors import BadProbe
+from levelhead.probes import DATA
 from levelhead.probes.swap import gender_of, swap
-from levelhead.probes.triple_files import (
+from levelhead.probes.swap.gendered import Gender
+from levelhead.probes.triples.files import (
     Form,
-    Gender,
     Texts,
     TripleFile,
-    TripleRow,
+    WrittenTriple,
     read_hub,
     read_triple_file,
 )
 
 NO_GENDER_WORD = "no gender word: nothing to swap"
 
-_SHIPPED = Path(__file__).parent / "data" / "triples" / "gender.jsonl"
+_SHIPPED = DATA / "triples" / "gender.jsonl"
 _OTHER: dict[Gender | None, Gender | None] = {"F": "M", "M": "F", None: None}
 
 
 @dataclass(frozen=True)
 class Triple:
-    """A context and three next sentences: two that make sense, one of them a stereotype, and one that does
-    not."""
+    """A context and three next sentences: a stereotype, its opposite, and one that is beside the point."""
 
     id: str
     context: str
     stereotype: str
     anti: str
     unrelated: str
-    gender: (
-        Gender | None
-    )  # of the person the context is about; None only in StereoSet files, where it may be missing
+    gender: Gender | None  # of the person the context is about; only StereoSet files may leave it open
     target: str  # the term by which StereoSet averages; empty where a file has none
 
 
 @dataclass(frozen=True)
 class TriplePair:
-    """A triple and its gender-swapped twin, whose stereotype is the swapped anti; None where swapping is
-    impossible."""
+    """A triple and its gender-swapped twin, whose stereotype is the swapped anti; None if it has no twin."""
 
     original: Triple
     swapped: Triple | None
@@ -63,8 +61,7 @@ class TriplePair:
 
 @dataclass(frozen=True)
 class TripleSet:
-    """Triple pairs of one source. `problems` counts triples by what kept them from a twin or was odd about
-    them."""
+    """Triple pairs of one source; `problems` counts triples by what kept them from a twin or was odd."""
 
     name: str
     pairs: tuple[TriplePair, ...]
@@ -73,7 +70,7 @@ class TripleSet:
     form: Form  # "stereoset": scores by StereoSet's own rule, averaged by target; "pairs": by example
 
     def every(self, step: int) -> TripleSet:
-        """A part for a quick look: every so many pairs, in order."""
+        """Every step-th pair in order, a part of the set for a quick look."""
         some = self.pairs[::step]
         return self if step == 1 else replace(self, pairs=some, fingerprint=_fingerprint(list(some)))
 
@@ -127,12 +124,11 @@ def _flipped(triple: Triple, twin: Texts, target: str) -> Triple:
 def _triple_set(name: str, file: TripleFile, names: bool) -> TripleSet:
     problems = Counter(file.problems)
     pairs = []
-    for row in file.rows:
-        pair, reasons = _paired(row, names)
+    for written in file.triples:
+        pair, reasons = _paired(written, names)
         if file.form == "pairs" and (NO_GENDER_WORD in reasons or pair.original.gender is None):
-            raise BadProbe(
-                f"{row.where}: no gender word in {row.texts.context!r} and what follows; it needs one."
-            )
+            context = written.texts.context
+            raise BadProbe(f"{written.where}: no gender word in {context!r} and what follows; it needs one.")
         problems.update(reasons)
         pairs.append(pair)
     if not pairs:
@@ -144,28 +140,30 @@ def _triple_set(name: str, file: TripleFile, names: bool) -> TripleSet:
     return TripleSet(name, tuple(pairs), dict(problems), _fingerprint(pairs), file.form)
 
 
-def _paired(row: TripleRow, names: bool) -> tuple[TriplePair, tuple[str, ...]]:
-    original = Triple(row.id, *row.texts, gender=row.gender or _gender(row), target=row.target)
-    if row.twin is None:
+def _paired(written: WrittenTriple, names: bool) -> tuple[TriplePair, tuple[str, ...]]:
+    gender = written.gender or _gender(written)
+    original = Triple(written.id, *written.texts, gender=gender, target=written.target)
+    if written.twin is None:
         twin, reasons = swapped_twin(original, names=names)
         return TriplePair(original, twin), reasons
-    if row.twin == row.texts:
+    if written.twin == written.texts:
         return TriplePair(original, None), (NO_GENDER_WORD,)
-    return TriplePair(original, _flipped(original, row.twin, swap(row.target).text)), ()
+    return TriplePair(original, _flipped(original, written.twin, swap(written.target).text)), ()
 
 
-def _gender(row: TripleRow) -> Gender | None:
-    """The gender of the target, else of the context, else of most gender words in it and in the related
-    sentences."""
-    related = f"{row.texts.context} {row.texts.stereotype} {row.texts.anti}"
-    for text in (row.target, row.texts.context):
+def _gender(written: WrittenTriple) -> Gender | None:
+    """The gender of the target, else of the context, else of most gender words in the related sentences.
+
+    Of two genders that come equally often the first to be read is taken.
+    """
+    context, stereotype, anti, _ = written.texts
+    for text in (written.target, context):
         gender = gender_of(text)
         if gender == "F" or gender == "M":
             return gender
-    found = [gender for gender in map(gender_of, related.split()) if gender == "F" or gender == "M"]
-    return (
-        Counter(found).most_common(1)[0][0] if found else None
-    )  # ties: most_common keeps the order of reading
+    words = f"{context} {stereotype} {anti}".split()
+    genders = [gender for gender in map(gender_of, words) if gender == "F" or gender == "M"]
+    return Counter(genders).most_common(1)[0][0] if genders else None
 
 
 def _texts(triple: Triple | None) -> Texts | None:
