@@ -199,5 +199,6 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
+WEIGHTS_HASH = "weights"  # the name of the hash of its weights in every run of one model
 
 LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)

@@ -307,6 +307,10 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
         """How each model was asked in each variant."""
         return tuple(form for part in self.data.family(layout.CLOZE_FORMS).values() for form in part)
 
+    def cells_of(self, model: str, variant: str = BASE) -> tuple[ClozeCell, ...]:
+        """Every measure of every kind of knowledge, for one model in one variant."""
+        return self.data.records(layout.CLOZE_CELLS.of(prompts_label(model, variant)))
+
     def occupations(self, model: str, variant: str = BASE) -> list[OccupationLine]:
         """Every measure of every occupation, for one model in one variant."""
         return layout.OCCUPATIONS.of(prompts_label(model, variant)).read(self.folder)
