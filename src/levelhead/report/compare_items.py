@@ -19,7 +19,7 @@ from levelhead.measures.statistics import (
     mean_interval,
     spearman,
 )
-from levelhead.probes.nli import LABELS
+from levelhead.probes.nli.labels import LABELS
 from levelhead.report.contents import Contents
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE
