@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelhead.cli.app import COMMANDS, app
+from levelhead.files import TEMPORARY
 from levelhead.results import layout
-from levelhead.results.folder import LOCK, RESULTS, SETTINGS, TEMPORARY
+from levelhead.results.folder import LOCK, RESULTS, SETTINGS
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 from levelhead.results.settings import RunSettings
 
