@@ -14,7 +14,7 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, BadProbe, BadRun
+from levelhead.errors import BadOption, BadRun
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
