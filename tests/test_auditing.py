@@ -39,10 +39,10 @@ from tests.test_cli import call
 from tests.tiny import tiny
 
 SMALL = AuditSizes(
-    contexts=1,
+    contexts=2,
     counter_sentences=20,
     triples=10,
-    occupations=(12, 2),
+    occupations=(41, 3),
     abilities=60,
     sentences=30,
     backgrounds=1,
@@ -71,12 +71,12 @@ def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
 ) -> None:
     words, nli = load_words("gender"), lh.load("lh:nli-mini", device="cpu")
     triples = ask_nsp(bert, load_triples().every(10))[0]
-    fair = ask_nli(nli, nli_probe(limit=(12, 2)))[0]
+    fair = ask_nli(nli, nli_probe(limit=(41, 3)))[0]
     prompts = CounteractsSettings(per_background=1)
     cells = ask_cloze(bert, prompts.load(), [()], (5,))[0].scores().measurements
     margins = [m for m in cells if m.name == "margin" and _place(m) == (5, BASE, "", "")]
     direct = {
-        "seat": ask_seat(bert, words, template_contexts(words, 1))[0],
+        "seat": ask_seat(bert, words, template_contexts(words, 2))[0],
         "lpbs career": ask_lpbs(bert, load_words("career"))[0],
         "lpbs science": ask_lpbs(bert, load_words("science"))[0],
         "fluency": ask_fluency(bert, fluency_sentences()[::30])[0],
@@ -96,8 +96,38 @@ def _place(measurement: lh.Measurement) -> tuple[int, str, str, str]:
     return where["k"], where["kind"], where.get("group", ""), where.get("occupation", "")
 
 
+CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: hard, 2-d; sent: soft"
 FROZEN = {
-    BASE: {},
+    BASE: {
+        "seat": 0.606654,
+        "lpbs career": 1.412349,
+        "lpbs math": 1.394216,
+        "lpbs science": 1.319563,
+        "ss": 0.647059,
+        "icat": 0.664360,
+        "strength": 0.043553,
+        "distance": 0.123229,
+        "fluency": 15.816828,
+        "accuracy": 0.170732,
+        "fairness": 0.004164,
+        "ability": 0.766667,
+        "margin": 0.008808,
+    },
+    CLOSED: {
+        "seat": 0.439188,
+        "lpbs math": 1.113877,
+        "strength": 0.034581,
+        "fluency change": 1.010790,
+        "margin": 0.005425,
+    },
+    PROJECTED: {
+        "seat": 0.471951,
+        "lpbs career": 0.847178,
+        "strength": 0.024056,
+        "distance": 0.158054,
+        "fluency change": 1.000305,
+    },
+    "nli tokens from layer 1: soft, 2-d": {"accuracy": 0.012195, "parity": 0.560976, "ability": 0.733333},
 }
 
 
@@ -126,7 +156,7 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
             assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
             assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
         else:
-            direct = ask_nli(model, nli_probe(limit=(12, 2)), [edits])[0]["fairness"]
+            direct = ask_nli(model, nli_probe(limit=(41, 3)), [edits])[0]["fairness"]
             assert value(demo.measurements[way.variant]["fairness"]) == pytest.approx(value(direct))
     assert run.heads is not None
     assert run.mitigations[0].heads == tuple(run.heads.biased_heads(3))

@@ -199,6 +199,11 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
-WEIGHTS_HASH = "weights"  # the name of the hash of its weights in every run of one model
+
+# ---- hashes by which readers know that two runs were asked about the same
+
+WEIGHTS_HASH = "weights"  # of a model, in every run of one model
+PROMPTS_HASH = "prompts and words"  # of CounterActs
+PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
 LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)

@@ -74,7 +74,7 @@ class StudyRun(Generic[S]):
     @property
     def weights(self) -> str | None:
         """The hash of the model's weights; None for a run about several models."""
-        return self.data.hashes.get("weights")
+        return self.data.hashes.get(layout.WEIGHTS_HASH)
 
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""

@@ -16,9 +16,6 @@ from typing import Any
 import altair as alt
 import vl_convert as vlc
 
-DIVERGING = ["$regular", "$cell", "$biased"]  # works against the bias, does nothing, adds to it
-SEQUENTIAL = ["$cell", "$biased"]
-
 LINES = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400)
 _CSS = Path(__file__).parents[1] / "template" / "page.css"
 _WIDTH = 520  # in pixels, of a figure whose chart is as wide as its page

@@ -18,6 +18,15 @@ _VERSIONS = ["original", "counter-stereotype"]
 Gated = StrategyMeasured | RandomMeasured | LearnedMeasured  # one measure of one way of gating heads
 
 
+def score_scale(scores: Iterable[float], signed: bool) -> alt.Scale:
+    """Colors of bias scores: red adds to the bias; signed, blue works against it."""
+    most = max(map(abs, scores)) or 1.0
+    domain, colors = ([-most, 0.0, most], ["$regular", "$cell", "$biased"])
+    if not signed:
+        domain, colors = domain[1:], colors[1:]
+    return alt.Scale(domain=domain, range=colors, interpolate="lab")  # no hues between the colors
+
+
 def distribution(scores: Sequence[HeadScore]) -> Chart:
     """How the heads' bias scores are distributed, every head as a tick."""
     points = [{"score": each.score, "head": str(each.head)} for each in scores]

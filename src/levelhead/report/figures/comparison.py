@@ -10,7 +10,8 @@ import altair as alt
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
-from levelhead.report.charts.base import DIVERGING, SEQUENTIAL, Chart, chart_of, figure
+from levelhead.report.charts.base import Chart, chart_of, figure
+from levelhead.report.charts.heads import score_scale
 from levelhead.report.figures.files import write_svgs
 from levelhead.results.records.comparison import ModelHeadScore, ScoredModelSummary
 from levelhead.results.runs import HeadComparisonRun, open_head_comparison
@@ -36,10 +37,9 @@ def write_figures(folder: str | Path) -> list[Path]:
 
 def side_by_side(run: HeadComparisonRun, signed: bool = False) -> Chart:
     """One heat map a model on one scale; boxes mark the base's most anti-biased heads, where shapes agree."""
-    points = [_point(each.head, each.score if signed else max(0.0, each.score)) for each in run.scores]
-    most = max(abs(point["score"]) for point in points) or 1.0
-    domain, colors = ([-most, most], DIVERGING) if signed else ([0.0, most], SEQUENTIAL)
-    scale = alt.Scale(domain=domain, range=colors)
+    shown = [each.score if signed else max(0.0, each.score) for each in run.scores]
+    points = [_point(each.head, score) for each, score in zip(run.scores, shown, strict=True)]
+    scale = score_scale(shown, signed)
     base = run.models[0]
     boxes = [_point(head) for head in _most_anti_biased(run.scores, run.settings.top)]
     panels = []

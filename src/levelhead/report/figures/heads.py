@@ -10,7 +10,7 @@ import altair as alt
 
 from levelhead.errors import BadRun
 from levelhead.report.charts import heads as charts
-from levelhead.report.charts.base import DIVERGING, SEQUENTIAL, Chart, chart_of, color, figure
+from levelhead.report.charts.base import Chart, chart_of, color, figure
 from levelhead.report.figures.files import write_svgs
 from levelhead.results.records.heads import AttentionExample, CounterTest, HeadScore
 from levelhead.results.runs import HeadsRun, open_heads
@@ -57,8 +57,6 @@ def _page_charts(run: HeadsRun) -> dict[str, tuple[Chart, str]]:
 def heat_map(run: HeadsRun, signed: bool = False) -> Chart:
     """Fig. 2: the score of every head; negatives clipped to 0 as in the paper, or signed."""
     shown = {each.head: each.score if signed else max(0.0, each.score) for each in run.scores}
-    most = max(map(abs, shown.values())) or 1.0
-    low, colors = (-most, DIVERGING) if signed else (0.0, SEQUENTIAL)
     layers, heads = (1 + max(place) for place in zip(*shown, strict=True))
     cells = (
         chart_of([_heat_point(each, shown[each.head]) for each in run.scores])
@@ -66,7 +64,7 @@ def heat_map(run: HeadsRun, signed: bool = False) -> Chart:
         .encode(
             x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("layer:O", title="layer", sort="descending"),
-            color=alt.Color("score:Q", title="b", scale=alt.Scale(domain=[low, most], range=colors)),
+            color=alt.Color("score:Q", title="b", scale=charts.score_scale(shown.values(), signed)),
             tooltip=["layer:O", "head:O", "score:Q", "stderr:Q", "q:Q"],
         )
         .properties(width=_CELL * heads, height=_CELL * layers)
