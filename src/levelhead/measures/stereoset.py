@@ -1,7 +1,7 @@
 """StereoSet's scores and the projective paper's Strength and Distance, from next-sentence probabilities.
 
-Scores are shares between 0 and 1, where StereoSet prints percent (docs/method.md, Next-sentence probability;
-Strength and Distance).
+Scores are shares between 0 and 1, where StereoSet prints percent (docs/method.md,
+Next-sentence probability; Strength and Distance).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast, get_args
+from typing import Literal, NoReturn, cast, get_args
 
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
@@ -170,7 +170,7 @@ class _Reader:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def recipe(self, data: dict[str, Any]) -> Recipe:
+    def recipe(self, data: dict[str, object]) -> Recipe:
         self.keys(data, "the file")
         made_for, fit = self.table(data, "model"), self.table(data, "fit")
         gates: dict[Head, float] = {}
@@ -194,7 +194,7 @@ class _Reader:
             fingerprint=self.text(made_for, "fingerprint", "[model]"),
         )
 
-    def step(self, table: dict[str, Any], where: str) -> Step:
+    def step(self, table: dict[str, object], where: str) -> Step:
         location = cast(Location, self.choice(table, "location", where, get_args(Location), None))
         layer = self.whole(table, "layer", where, _LAYERS[location] or 1)
         if layer == 0:
@@ -210,7 +210,7 @@ class _Reader:
             self.fail(where, f"soft belongs to method 'pca'; {method} is always hard")
         return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method)
 
-    def pairs(self, fit: dict[str, Any]) -> str:
+    def pairs(self, fit: dict[str, object]) -> str:
         """A file of pairs is meant relative to the recipe."""
         named = self.text(fit, "pairs", "[fit]") or "auto"
         shipped = ("auto", "single", "pairs", "frames")
@@ -221,20 +221,20 @@ class _Reader:
     def fail(self, where: str, complaint: str) -> NoReturn:
         raise BadOption(f"{self.file.name}{': ' + where if where else ''}: {complaint}.")
 
-    def keys(self, table: dict[str, Any], where: str) -> None:
+    def keys(self, table: dict[str, object], where: str) -> None:
         allowed = _KEYS[where.split(" number")[0]]
         for key in table:
             if key not in allowed:
                 self.fail(where, f"unknown key {key!r}; allowed are {', '.join(allowed)}")
 
-    def table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
+    def table(self, data: dict[str, object], key: str) -> dict[str, object]:
         table = data.get(key, {})
         if not isinstance(table, dict):
             self.fail(key, f"write it as a table, [{key}]")
         self.keys(table, f"[{key}]")
         return table
 
-    def tables(self, data: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
+    def tables(self, data: dict[str, object], key: str) -> list[tuple[str, dict[str, object]]]:
         tables = data.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self.fail(key, f"write each as a table of its own, [[{key}]]")
@@ -243,13 +243,13 @@ class _Reader:
             self.keys(table, where)
         return named
 
-    def number(self, table: dict[str, Any], key: str, where: str, default: float | None = None) -> float:
+    def number(self, table: dict[str, object], key: str, where: str, default: float | None = None) -> float:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             self.fail(where, f"{key} is {'missing' if value is None else repr(value)}; a number is needed")
         return float(value)
 
-    def whole(self, table: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
+    def whole(self, table: dict[str, object], key: str, where: str, default: int | None = None) -> int:
         value = table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             self.fail(
@@ -257,14 +257,14 @@ class _Reader:
             )
         return value
 
-    def text(self, table: dict[str, Any], key: str, where: str) -> str | None:
+    def text(self, table: dict[str, object], key: str, where: str) -> str | None:
         value = table.get(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             self.fail(where, f"{key} is {value!r}; a text is needed")
         return value
 
     def choice(
-        self, table: dict[str, Any], key: str, where: str, allowed: tuple[str, ...], default: str | None
+        self, table: dict[str, object], key: str, where: str, allowed: tuple[str, ...], default: str | None
     ) -> str:
         value = table.get(key, default)
         if value not in allowed:

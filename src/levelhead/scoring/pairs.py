@@ -1,5 +1,5 @@
 """Questions about two sentences, one answer for each variant: does the second follow, does it hold?
-(docs/method.md, Triples, Next-sentence probability, NLI fairness)"""
+(docs/method.md, Triples; Next-sentence probability; NLI fairness)"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ask_nsp(
 
         p(NS | A, B) = softmax(logits)[0]      index 0 means "is the next sentence", as in every BERT
 
-    Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability, Strength and
+    Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability; Strength and
     Distance).
     """
     model.require("nsp", "the next-sentence measures (ss, lms, icat, strength, distance)")

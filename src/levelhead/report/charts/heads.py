@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 
@@ -175,7 +174,7 @@ def tradeoff(run: HeadsRun) -> Chart | None:
     return Chart("debias", "What removing heads buys and costs", alt_text, spec)
 
 
-def _tradeoff_points(run: HeadsRun) -> list[dict[str, Any]]:
+def _tradeoff_points(run: HeadsRun) -> list[dict[str, object]]:
     """Strategies of which both are known, on all contexts; what the sweep of top k has is not shown twice."""
     tried: dict[_Way, Iterable[Gated]] = {
         _TOP: run.top_sweep,

@@ -30,7 +30,7 @@ _VERDICTS = {  # colors of what knowledge does to the stereotype
 _PANEL = 190  # pixels: the width of one model among several
 _LINE = 18  # letters in a line of a kind's name
 
-Point = dict[str, Any]  # what Vega-Lite draws
+Point = dict[str, object]  # what Vega-Lite draws
 
 
 def asked_model(cell: ClozeCell) -> str:
@@ -112,7 +112,7 @@ def mass_panels(run: PromptsRun, k: int) -> Chart:
 
 
 def _by_model(points: Iterable[Point]) -> Any:
-    return alt.Column("who:N", sort=list(dict.fromkeys(point["who"] for point in points)), title=None)
+    return alt.Column("who:N", sort=list(dict.fromkeys(str(point["who"]) for point in points)), title=None)
 
 
 # ---- what both show
