@@ -158,7 +158,7 @@ def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
     assert any(HOSTILE in json.dumps(each) for each in data)
 
 
-def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
+def test_every_chapter_of_an_audit_is_there(page: Page) -> None:
     ids = [attrs["id"] for attrs, _ in page.tagged("section")]
     assert ids == ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]

@@ -14,7 +14,7 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, BadProbe, BadRun
+from levelhead.errors import BadOption, BadRun
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
@@ -212,7 +212,7 @@ def test_a_model_given_twice_is_refused(tmp_path: Path, settings: CounteractsSet
 
 
 def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: CounteractsSettings) -> None:
-    with pytest.raises(BadProbe, match="100-1 was asked for"):
+    with pytest.raises(BadOption, match="100-1 was asked for"):
         counteracts([bert()], replace(settings, remove_heads=(Head(99, 0),)), tmp_path / "run")
 
 

@@ -71,6 +71,11 @@ class StudyRun(Generic[S]):
         """The model, or the models, that were asked."""
         raise NotImplementedError
 
+    @property
+    def weights(self) -> str | None:
+        """The hash of the model's weights; None for a run about several models."""
+        return self.data.hashes.get(layout.WEIGHTS_HASH)
+
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""
         return self.data.address(record)
@@ -364,7 +369,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     @property
     def measures(self) -> tuple[MeasureInfo, ...]:
-        """How the measures are shown and judged, the user's own among them."""
+        """How the user's own measures are shown and judged; the built-in ones stand in the catalog."""
         return self.data.records(layout.MEASURES)
 
     @property

@@ -130,7 +130,7 @@ def _opened(
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
     hashes |= {f"edits {name}": text_hash(each.stated) for name, each in variants.items() if each.stated}
-    hashes["prompts and words"] = cloze_set.fingerprint
+    hashes[layout.PROMPTS_HASH] = cloze_set.fingerprint
     return Run.open(folder, layout.PROMPTS, stored, hashes=hashes)
 
 
