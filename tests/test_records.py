@@ -27,7 +27,6 @@ BORDERS: dict[str, tuple[frozenset[str] | None, str]] = {  # place -> names, Non
     "mitigation/remote/": (None, "config.json of an exported folder"),
     "report/charts/base.py": (frozenset({"title"}), "a chart's specification is Vega-Lite's"),
     "report/charts/heads.py": (frozenset({"way"}), "a point of a chart is Vega-Lite's"),
-    "report/figures/comparison.py": (frozenset({"score"}), "a point of a chart is Vega-Lite's"),
     "report/figures/heads.py": (frozenset({"ablation", "counter"}), "names of SVG files"),
     "report/sections/sweep.py": (frozenset({"title"}), "recipes are TOML files that people write"),
     "report/check.py": (frozenset({"bound", "variant"}), "thresholds are TOML files that people write"),
