@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from levelhead import __version__
-from levelhead.cli.app import COMMANDS, app, main
-from levelhead.errors import BadProbe, BadRun
+from levelhead.cli.app import app
+from levelhead.cli.main import COMMANDS, main
+from levelhead.errors import BadOption, BadRun
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
 from levelhead.report.figures import comparison as figures_compare
@@ -180,7 +181,7 @@ def test_a_negative_seed_is_refused_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(
-        BadProbe, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"
+        BadOption, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"
     ):
         Resampling(seed=-1)
     assert call(monkeypatch, "lpbs", "lh:bert-mini", "--seed", "-1") in (1, 2)

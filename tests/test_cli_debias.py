@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from levelhead.cli import app
 from levelhead.cli import debias as command
+from levelhead.cli.app import app
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,16 +99,16 @@ def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
     return associations(x, a, b), associations(y, a, b)
 
 
-def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, Any]) -> Measurement:
+def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
     s_x, s_y = _sides(vectors, table)
     sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
-    known: dict[str, Any] = {"n": len(table.contexts), "settings": settings, "details": sizes}
+    known: dict[str, object] = {"n": len(table.contexts), "settings": settings, "details": sizes}
     if reason := why_no_effect(s_x, s_y):
         return Measurement.missing(SEAT, reason, neutral=0.0, **known)
     return effect_measurement(SEAT, s_x, s_y, None, known)
 
 
-def _completed(measured: Measurement, table: WordTable, known: dict[str, Any]) -> Measurement:
+def _completed(measured: Measurement, table: WordTable, known: dict[str, object]) -> Measurement:
     lost = {"entry without context": table.lost} if table.lost else {}
     return replace(measured, unscored=lost, settings={**measured.settings, **known})
 

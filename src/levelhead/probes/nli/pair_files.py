@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from levelhead.errors import BadProbe
 
@@ -18,7 +18,7 @@ _COLUMNS = (("premise", "hypothesis", "label"), ("sentence1", "sentence2", "gold
 _FOLDER_FILES = ("test.tsv", "snli_1.0_test.jsonl", "snli_1.0_test.txt")
 _HUB_NAMES = {"snli": "stanfordnlp/snli"}
 
-_Record = tuple[str, Mapping[str, Any]]  # where it stands, its cells by column
+_Record = tuple[str, Mapping[str, object]]  # where it stands, its cells by column
 
 
 class WrittenPair(NamedTuple):
@@ -107,7 +107,7 @@ def _tsv_records(numbered: Sequence[tuple[str, str]]) -> Iterator[_Record]:
         yield where, dict(zip(header, cells, strict=True))
 
 
-def _columns(record: Mapping[str, Any], where: str) -> tuple[str, str, str]:
+def _columns(record: Mapping[str, object], where: str) -> tuple[str, str, str]:
     for names in _COLUMNS:
         if set(names) <= record.keys():
             premise, hypothesis, label = ("" if record[k] is None else str(record[k]).strip() for k in names)
