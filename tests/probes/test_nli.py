@@ -324,9 +324,37 @@ def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
 def test_bad_files_are_refused_in_one_line_that_says_where(tmp_path: Path, content: str, says: str) -> None:
     (tmp_path / "bad.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(BadProbe) as error:
-        ability_pairs(tmp_path / "bad.tsv")
+        ability_pairs(tmp_path / "bad.tsv", strict=True)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_bad_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
+    good = ["A.\tB.\t0", "A.\tC.\t1", "A.\tD.\t2"]
+    bad = ["A.\tE.\tentialment", "A.\tF.", "A.\tG.\t-", "A.\t\t1"]
+    path = tmp_path / "some.tsv"
+    path.write_text("\n".join(["premise\thypothesis\tlabel", *bad, *good]), encoding="utf-8")
+    loaded = ability_pairs(path)
+    assert len(loaded.pairs) == 3
+    assert [(item.line, item.reason) for item in loaded.unusable] == [
+        (2, "an unknown label"),
+        (3, "another number of columns than the header"),
+        (4, "no gold label"),
+        (5, "empty text"),
+    ]
+    assert loaded.skipped == dict.fromkeys((item.reason for item in loaded.unusable), 1)
+    assert "line 2: label 'entialment'" in loaded.unusable[0].complaint
+
+
+def test_json_lines_that_python_cannot_read_are_left_out(tmp_path: Path) -> None:
+    good = [json.dumps({"premise": "A.", "hypothesis": f"{n}.", "label": n}) for n in range(3)]
+    half = json.dumps({"premise": "A \ud83d.", "hypothesis": "B.", "label": 0})
+    lines = [*good, "{" + "[" * 100_000, f'{{"label": {"9" * 5000}}}', half, "3"]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    loaded = ability_pairs(tmp_path / "some.jsonl")
+    assert len(loaded.pairs) == 3
+    assert [item.line for item in loaded.unusable] == [4, 5, 6, 7]
+    assert loaded.skipped == {"not a JSON object": 3, "half a character": 1}
 
 
 def test_a_missing_file_an_empty_folder_and_a_binary_file_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
 from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer, make_verbalizer
+from levelhead.probes.files import parse_toml, read_text, shown
 
 Expected = Literal["none", "strengthens", "weakens"]
 SLOT = "[target]"
@@ -105,15 +105,8 @@ class _Source:
 def read_cloze_file(name_or_path: str | Path) -> tuple[ClozeFile, Verbalizer]:
     """A shipped set by its name, or a file of the user's."""
     path = _find(name_or_path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise BadProbe(f"Cannot read the prompt set {path}: {reason}. Give a .toml file.") from error
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{path.name} is not TOML: {error}. See docs/own-prompts.md.") from error
+    text = read_text(path, "Give a prompt set, a .toml file in UTF-8.")
+    table = parse_toml(path, text, "See docs/own-prompts.md.")
     source = _Source(path, dict(_key_lines(text)))
     try:
         file = ClozeFile.model_validate(table)
@@ -142,7 +135,7 @@ def _first_mistake(source: _Source, error: ValidationError) -> BadProbe:
         "missing": "this key is needed and not there",
         "extra_forbidden": "this key is unknown; remove it or correct its spelling",
     }
-    message = messages.get(mistake["type"], f"{mistake['msg']}, not {mistake['input']!r}")
+    message = messages.get(mistake["type"], f"{mistake['msg']}, not {shown(mistake['input'])}")
     return source.fail(mistake["loc"], f"{message}. See docs/own-prompts.md.")
 
 
