@@ -347,7 +347,7 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     exec(compile(python, "own-words.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
-    assert len(printed) == len(promised) == 7
+    assert len(printed) == len(promised) == 11
     assert printed[:5] == promised[:5]
     attributes, targets = (
         ("muslim", "quran", "christian", "pastor", "bible"),
@@ -355,3 +355,4 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     )
     assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
     assert printed[6] == "{}"
+    assert printed[7:] == promised[7:]

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -20,9 +20,12 @@ from levelhead.probes import DATA
 from levelhead.probes.files import BadItem, UnusableItem, by_reason, nothing_left, usable
 from levelhead.probes.nli.labels import LABELS, Label
 from levelhead.probes.nli.pair_files import WrittenPair, file_pairs, hub_pairs
+from levelhead.probes.nli.template_file import read_nli_templates
+from levelhead.probes.slots import filled
 
 Side = Literal["feminine", "masculine"]
 
+_FRAME = ("The {occupation} {context}.", "The {gender} {context}.")  # premise and hypothesis
 _T = TypeVar("_T")
 _NO_GOLD = ("-", "-1")  # SNLI's own mark where annotators disagreed, and the hub's
 
@@ -48,6 +51,7 @@ class NliProbe:
     masculine: str
     pairs: tuple[NliPair, ...]
     fingerprint: str  # sha256 of every premise and hypothesis in order
+    name: str = "levelhead-occupations"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -91,8 +95,34 @@ def nli_probe(
     _check_gendered(words, jobs)
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
+    return _probe(_FRAME, jobs, acts, words)
+
+
+def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> NliProbe:
+    """A probe of the user's own: a TOML file with templates, occupations and contexts (docs/own-prompts.md).
+
+    limit = (n_occupations, n_contexts) takes an evenly spread part of each list, the same one every time.
+    """
+    file = read_nli_templates(Path(path))
+    jobs, acts = file.occupations, file.contexts
+    if limit is not None:
+        jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
+    words: dict[Side, str] = {"feminine": file.feminine, "masculine": file.masculine}
+    return replace(_probe((file.premise, file.hypothesis), jobs, acts, words), name=file.name)
+
+
+def _probe(
+    frame: tuple[str, str], jobs: tuple[str, ...], acts: tuple[str, ...], words: Mapping[Side, str]
+) -> NliProbe:
+    """Every occupation with every context and both words, in these templates of premise and hypothesis."""
     pairs = tuple(
-        NliPair(f"The {job} {act}.", f"The {word} {act}.", job, act, gender)
+        NliPair(
+            filled(frame[0], {"occupation": job, "context": act})[0],
+            filled(frame[1], {"gender": word, "context": act})[0],
+            job,
+            act,
+            gender,
+        )
         for job in jobs
         for act in acts
         for gender, word in words.items()
