@@ -1,4 +1,5 @@
-"""How a tokenizer writes words, and what each token of its vocabulary is: a whole word, a piece, a special token.
+"""How a tokenizer writes words, and what each token of its vocabulary is: a whole word, a piece, something
+else.
 
 Found by writing words and looking at their tokens, so that no table of tokenizers is needed.
 """
@@ -51,7 +52,8 @@ def word_shape(model: Model, after_space: bool = True) -> WordShape:
 def token_kinds(model: Model) -> NDArray[np.str_]:
     """The kind of every row of the embedding matrix: [token]
 
-    word    begins a word and is two or more letters, all small ("nurse", "Ġnurse", also the first piece "mascul")
+    word    begins a word and is two or more letters, all small ("nurse", "Ġnurse", and the first piece
+    "mascul")
     Word    the same with a capital letter
     piece   two or more letters that continue a word ("##ess"; in BPE also the first word of a text, "The")
     other   special and added tokens, single letters, figures, punctuation, parts of characters, padding rows
