@@ -7,7 +7,7 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import WordSets, _Effect, crossed_seat, nested_seat
-from levelhead.measures.seat import associations, seat
+from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
 
@@ -156,23 +156,24 @@ def test_what_cannot_be_measured_says_why() -> None:
 
 
 def coverage(world: World, design: tuple[int, int, int, int], runs: int) -> tuple[float, float]:
-    """How often the interval holds the truth, and how often one over templates alone does."""
+    """How often the interval holds the truth, and how often one over templates alone does (fewer runs)."""
     rng, words, truth = np.random.default_rng(17), word_sets(*design[:3]), world.truth(*design[1:3])
-    hits, hits_alone = 0, 0
-    for _ in range(runs):
+    hits, hits_alone, few = 0, 0, runs // 6
+    for run in range(runs):
         v = world.sample(rng, design)
         low, high = crossed_seat(v, words, QUICK).interval or (0.0, 0.0)
         hits += int(low <= truth <= high)
-        redrawn = v[:, rng.integers(design[3], size=(40, design[3]))].mean(2)
-        values = [plain_seat(redrawn[:, i], words) for i in range(40)]
-        hits_alone += int(np.quantile(values, 0.025) <= truth <= np.quantile(values, 0.975))
-    return hits / runs, hits_alone / runs
+        if run < few:
+            redrawn = v[:, rng.integers(design[3], size=(40, design[3]))].mean(2)
+            values = [plain_seat(redrawn[:, i], words) for i in range(40)]
+            hits_alone += int(np.quantile(values, 0.025) <= truth <= np.quantile(values, 0.975))
+    return hits / runs, hits_alone / few
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_interval_covers_redrawn_words_and_templates_and_one_over_templates_does_not(world: str) -> None:
-    """A small version of docs/method.md's table: 400 runs leave ± 2 points."""
-    covered, alone = coverage(WORLDS[world], (8, 8, 8, 16), 400)
-    assert 0.92 <= covered <= 0.985
+    """A small version of the table in docs/method.md: 300 runs leave ± 2.5 points."""
+    covered, alone = coverage(WORLDS[world], (8, 8, 8, 16), 300)
+    assert 0.91 <= covered <= 0.99
     assert alone < 0.6
