@@ -29,6 +29,10 @@ def audit(
     ] = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
+    null: Annotated[
+        int | None,
+        typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
+    ] = None,
     measure: Annotated[
         list[Path] | None,
         typer.Option(
@@ -48,7 +52,7 @@ def audit(
 
     for file in measure or ():
         load_measures(file)
-    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, seed=seed)
+    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, null=null, seed=seed)
     result = run_audit(name, out, settings, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}

@@ -93,7 +93,7 @@ class NullDistribution:
     def judged(self, value: float, method: str) -> Null:
         """What a measurement carries of this null.
 
-        The exact p where the draws are many (199 or more), else Student's, which assumes that they are normal.
+        The exact p where draws are many (199 or more), else Student's, which assumes that they are normal.
         """
         exact = len(self) >= _MANY
         p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)

@@ -42,7 +42,7 @@ class WordTable:
         return WordVectors(self._texts(), self._spans())
 
     def crossed_order(self) -> NDArray[np.int64] | None:
-        """Numbers of the contexts as [word, template] where every word stands in the same templates, else None."""
+        """Contexts as [word, template] where every word stands in the same templates, else None."""
         of_word: dict[int, list[int]] = {}
         for context, word in enumerate(self.word):
             of_word.setdefault(word, []).append(context)
