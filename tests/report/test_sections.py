@@ -65,7 +65,7 @@ def test_the_map_has_the_last_layer_first_and_names_every_head(audit: Contents) 
     (block,) = [block for block in section.blocks if isinstance(block, HeadMap)]
     assert [str(layer[0].head) for layer in block.layers] == ["4-1", "3-1", "2-1", "1-1"]
     assert max(abs(cell.share) for layer in block.layers for cell in layer) == 1.0
-    assert block.arcs[0]["original"]["tokens"][2] == "women"
+    assert block.pairs[0].original.tokens[2] == "women"
 
 
 def test_before_and_after_has_a_paired_change_where_the_audit_has_one(audit: Contents) -> None:

@@ -20,7 +20,7 @@ from levelhead.probes import DATA
 from levelhead.probes.articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
-from levelhead.probes.slots import ARTICLE, SLOT, Span, filled
+from levelhead.probes.slots import ARTICLE, SLOT, Span, filled, without_the
 from levelhead.probes.swap.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
@@ -140,7 +140,8 @@ def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSe
     for side, group in enumerate(get_args(Group)):
         for i, target in enumerate(data["targets"][name][group]):
             pair = pairs[(number + i) % len(pairs)]
-            text, spans = filled(template, {slot: pair[side], name: target})
+            words = {slot: pair[side], name: target}
+            text, spans = filled(without_the(template, words), words)
             yield _stereotype(
                 text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
             )
