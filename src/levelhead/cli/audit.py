@@ -61,11 +61,11 @@ def audit(
     print(f"\n{result.headline}\n")
     for finding in result.findings:
         print(f"- {finding}")
-    print_measurements(result.measurements)
+    _print_measurements(result.measurements)
     print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
 
 
-def print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
+def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
     """Before and after, side by side; a measure of which the untouched model has no number is left out."""
     from levelhead.report.headline import valued
     from levelhead.results.records.common import BASE
