@@ -71,8 +71,9 @@ def heads(
     from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
-    given = {"top": top, "trim": trim, "null": null, "seed": seed}
-    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, **given)
+    settings = HeadsSettings(
+        bias, contexts, chosen, per_word, sentences, top=top, trim=trim, null=null, seed=seed
+    )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
     figures, warning = write_figures(out), counter_sides(run).strip()

@@ -377,12 +377,19 @@ class Catalog:
             return "no interval: one number alone shows little"
         if interval[0] <= neutral <= interval[1]:
             return "cannot be told from neutral on this much data"
-        p = measurement.details.get("p_value") if null is None else null.p_value
-        if p is None:
-            return UNTESTED
-        if p >= ALPHA or (null is not None and interval[0] <= null.floor <= interval[1]):
-            return "cannot be told from a model without meaning on this much data"
-        return info.above if value > (neutral if null is None else null.floor) else info.below
+        return _against_null(measurement, interval) or (
+            info.above if value > (neutral if null is None else null.floor) else info.below
+        )
+
+
+def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:
+    """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
+    null = measurement.null
+    p = measurement.details.get("p_value") if null is None else null.p_value
+    if p is None:
+        return UNTESTED
+    within = null is not None and interval[0] <= null.floor <= interval[1]
+    return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
 
 
 CATALOG = Catalog()
