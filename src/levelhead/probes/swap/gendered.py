@@ -8,18 +8,18 @@ counterpart), unpaired.tsv (words that have none), traits.tsv (words for a trait
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
 
 from levelhead.probes import DATA
-from levelhead.probes.swap.tokens import Token, belongs, tokenize
+from levelhead.probes.swap.tokens import Token, belongs, classes, tokenize
 
 Gender = Literal["F", "M"]
 
 PRONOUNS: dict[str, Gender] = {"her": "F", "hers": "F", "his": "M", "him": "M"}  # those that grammar decides
-NOMINATIVES = frozenset(("she", "he"))
 SENTENCE_ENDS = frozenset(".!?:;…")
 
 _DATA = DATA / "swap"
@@ -59,15 +59,37 @@ def pairings() -> dict[str, tuple[Pairing, ...]]:
 
 
 @cache
-def certain() -> dict[str, str]:
-    """Words that always have the same counterpart when they are written small, wherever they stand.
-
-    They have one pairing without a guard, which leads back, no phrase to be left alone in, and are no verb.
-    """
-    words = {word: paired[0] for word, paired in pairings().items() if len(paired) == 1}
-    plain = {word for word in words if word not in _phrases() and not belongs(word, "noun_or_verb")}
-    counterparts = {word: words[word].replacement for word in plain if not words[word].guard}
+def usual() -> dict[str, str]:
+    """Words with one counterpart wherever they stand, which leads back to them, but for exceptions_of."""
+    counterparts = {
+        word: paired[0].replacement
+        for word, paired in pairings().items()
+        if len(paired) == 1 and not paired[0].guard
+    }
     return {word: other for word, other in counterparts.items() if counterparts.get(other) == word}
+
+
+class Exceptions(NamedTuple):
+    """What may keep usual words from being swapped, or their counterparts from being swapped back."""
+
+    phrases: tuple[frozenset[str], ...]  # the other words of phrases in which one of them is left alone
+    verbs: re.Pattern[str] | None  # one of them where it may be a verb
+
+
+@lru_cache(maxsize=1024)
+def exceptions_of(words: frozenset[str]) -> Exceptions:
+    """The exceptions for these usual words and their counterparts."""
+    both = words | {usual()[word] for word in words}
+    phrases = tuple(
+        frozenset(other for k, other in enumerate(phrase) if k != place and other.isalpha())
+        for word in both
+        for phrase, place in _phrases().get(word, ())
+    )
+    verbs = sorted(word for word in words if not {word, usual()[word]}.isdisjoint(classes()["noun_or_verb"]))
+    determiners = sorted(filter(str.isalpha, (*PRONOUNS, *classes()["article"], *classes()["amount"])))
+    verb, subject, follows = "|".join(verbs), "|".join(classes()["third_person"]), "|".join(determiners)
+    pattern = rf"\b(?:(?:{subject})\s+(?:{verb})|(?:{verb})\s+(?:{follows}))\b"
+    return Exceptions(phrases, re.compile(pattern, re.IGNORECASE) if verbs else None)
 
 
 @cache
