@@ -39,7 +39,7 @@ from levelhead.probes.swap.tokens import Token, tokenize
 UNKNOWN_NAME = "looks like a name that is in no table: check that it fits both genders"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Swapped:
     """A text with its genders swapped."""
 

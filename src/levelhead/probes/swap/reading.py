@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """One pass over a text: what its words become."""
 
