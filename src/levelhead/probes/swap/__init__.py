@@ -17,8 +17,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.swap.gendered import (
     PRONOUNS,
     Gender,
-    in_phrase,
-    is_verb,
+    is_idle,
     pairing_of,
     read_table,
     unpaired,
@@ -127,7 +126,7 @@ def _gender_at(tokens: Sequence[Token], i: int) -> Gender | None:
     word = tokens[i].lower
     if word in PRONOUNS:
         return PRONOUNS[word]
-    if word not in gendered_words() or in_phrase(tokens, i) or is_verb(tokens, i):
+    if word not in gendered_words() or is_idle(tokens, i, word):
         return None
     pairing = pairing_of(tokens, i)
     if pairing:

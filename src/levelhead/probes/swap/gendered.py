@@ -124,24 +124,23 @@ def gender_of_word(word: str) -> Gender | None:
     return paired[0].gender if paired else None
 
 
-def in_phrase(tokens: Sequence[Token], i: int) -> bool:
-    """Whether tokens[i] stands in a phrase in which it names nobody's gender."""
+def in_phrase(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this word in the place of tokens[i] stands in a phrase in which it names nobody's gender."""
 
     def holds(words: list[str], place: int) -> bool:
         first = i - place
-        there = tokens[max(first, 0) : first + len(words)]
-        return first >= 0 and [t.lower.replace("’", "'") for t in there] == words
+        there = [t.lower.replace("’", "'") for t in tokens[max(first, 0) : first + len(words)]]
+        return first >= 0 and [*there[:place], word, *there[place + 1 :]] == words
 
-    return any(holds(words, place) for words, place in _phrases().get(tokens[i].lower, ()))
+    return any(holds(words, place) for words, place in _phrases().get(word, ()))
 
 
-def is_verb(tokens: Sequence[Token], i: int) -> bool:
-    """Whether tokens[i] is a verb that looks like a gendered noun: groom your hair, man the phones.
+def is_verb(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this word in the place of tokens[i] is a verb that looks like a noun: groom your hair.
 
     The base form follows to, a modal, I, you, we, they, or opens the clause, and an object with a determiner
     comes after it; the form in -s follows a nominative, which no noun does.
     """
-    word = tokens[i].lower
     if not belongs(word, "noun_or_verb"):
         return False
     before = tokens[i - 1].lower if neighbor(tokens, i) else ""
@@ -154,6 +153,11 @@ def is_verb(tokens: Sequence[Token], i: int) -> bool:
     return has_object and (before == "" or belongs(before, "before_verb"))
 
 
+def is_idle(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this gendered word in the place of tokens[i] says nothing about anyone's gender."""
+    return in_phrase(tokens, i, word) or is_verb(tokens, i, word)
+
+
 def names_nobody(text: str, start: int) -> bool:
     """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, the PA."""
     tokens = tokenize(text)
@@ -162,7 +166,7 @@ def names_nobody(text: str, start: int) -> bool:
         return False
     letters = tokens[i].text
     initials = letters.isupper() and len(letters) == 2 and not text.isupper()
-    return initials or in_phrase(tokens, i) or is_verb(tokens, i)
+    return initials or is_idle(tokens, i, tokens[i].lower)
 
 
 def pairing_of(tokens: Sequence[Token], i: int) -> Pairing | None:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from levelhead.probes.swap.gendered import (
     PRONOUNS,
     exceptions_of,
-    in_phrase,
-    is_verb,
+    is_idle,
     pairing_of,
     pairings,
     traits,
@@ -163,8 +162,8 @@ def _read_words(text: str, names: bool) -> Reading:
 def _verdict(tokens: Sequence[Token], i: int, names: bool) -> tuple[str | Problem | None, bool | None]:
     """What becomes of one word, its replacement, a problem, or nothing; and whether it would come back.
 
-    She and he do, and for her, his, him and hers it can be said at once, since the rules read a text and its
-    twin alike; None for other words, whose counterparts may be something else to the rules.
+    For pronouns and usual words that can be said at once, since the rules read a text and its twin alike;
+    None for other words, whose counterparts may be something else to the rules.
     """
     token = tokens[i]
     word = token.lower
@@ -174,18 +173,22 @@ def _verdict(tokens: Sequence[Token], i: int, names: bool) -> tuple[str | Proble
         return _recase(token, counterpart), _counterpart(counterpart, there) == word
     if word in ("she", "he"):
         return _recase(token, usual()[word]), True
-    if word not in gendered_words():
-        pairing = name_pairing(token)
-    elif in_phrase(tokens, i) or is_verb(tokens, i):
+    if word in gendered_words() and is_idle(tokens, i, word):
         return None, None
-    else:
-        pairing = pairing_of(tokens, i)
-        if pairing is None and word in unpaired():
-            return Problem(token.text, token.start, f"no counterpart: {unpaired()[word][1]}"), None
+    if token.text in usual():
+        return usual()[word], not is_idle(tokens, i, usual()[word])
+    return _noun(tokens, i, names), None
+
+
+def _noun(tokens: Sequence[Token], i: int, names: bool) -> str | Problem | None:
+    """What becomes of a noun or a name that has a capital, a guard, or no counterpart that leads back."""
+    token = tokens[i]
+    pairing = pairing_of(tokens, i) or name_pairing(token)
     if pairing is None:
-        return None, None
+        reason = f"no counterpart: {unpaired()[token.lower][1]}" if token.lower in unpaired() else ""
+        return Problem(token.text, token.start, reason) if reason else None
     reason = _reason_to_leave(tokens, i, pairing.kind, names)
-    return Problem(token.text, token.start, reason) if reason else _recase(token, pairing.replacement), None
+    return Problem(token.text, token.start, reason) if reason else _recase(token, pairing.replacement)
 
 
 def _reason_to_leave(tokens: Sequence[Token], i: int, kind: str, names: bool) -> str:
