@@ -1,4 +1,4 @@
-"""Texts around the words of a test, with the place of each word (docs/method.md, word-vectors).
+"""Texts around the words of a test, with the place of each word (docs/method.md, Word vectors).
 
 A model reads them to give each word its vector. Contexts belong to distinct words: a list that repeats a word
 gets its contexts once, and the repeat counts in the measure. A word in two groups has its contexts in both.

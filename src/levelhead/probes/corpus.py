@@ -202,7 +202,7 @@ def _encoding(file: Path) -> str:
     return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
 
 
-def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mapping[str, Any]]:
+def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mapping[str, object]]:
     for line in lines:
         if line.strip():
             record, _, _ = parse_json(line)
@@ -213,7 +213,7 @@ def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mappi
 
 
 def _column_lines(
-    records: Iterable[Mapping[str, Any]], where: str, named: str, advice: str, skipped: Counter[str]
+    records: Iterable[Mapping[str, object]], where: str, named: str, advice: str, skipped: Counter[str]
 ) -> Iterator[str]:
     """Lines of one column, the same for all records; cells that are not text are counted and not read."""
     records = iter(records)
@@ -228,7 +228,7 @@ def _column_lines(
         yield from _PARAGRAPH_END
 
 
-def _column(head: Iterable[Mapping[str, Any]], where: str, named: str, advice: str) -> str:
+def _column(head: Iterable[Mapping[str, object]], where: str, named: str, advice: str) -> str:
     """The named column, else `text`, else the only one with text; a column of nulls may hold text later."""
     kinds: dict[str, set[type]] = {}
     for record in head:
@@ -269,7 +269,7 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
         ) from None
 
 
-def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, Any]]:
+def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, object]]:
     """ORG/NAME/CONFIG is plain; of two parts, ORG/NAME is tried first and NAME/CONFIG second."""
     parts = name.split("/")
     attempts = [("/".join(parts[:2]), "/".join(parts[2:]) or None)]

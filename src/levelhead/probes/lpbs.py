@@ -1,4 +1,4 @@
-"""Sentences for the log-probability bias score, with a mask for the group (docs/method.md, lpbs)."""
+"""Sentences for the log-probability bias score, with a mask for the group (docs/method.md, LPBS)."""
 
 from __future__ import annotations
 

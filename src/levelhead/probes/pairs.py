@@ -1,4 +1,4 @@
-"""Inputs that differ in gender and in nothing else (docs/method.md, gender-subspace).
+"""Inputs that differ in gender and in nothing else (docs/method.md, Gender subspace).
 
 A gender subspace is fitted on them: on single sentences for an encoder, on (premise, hypothesis) inputs for a
 pair classifier, which gives directions that change almost nothing when fitted on single sentences. Yours: a

@@ -100,7 +100,7 @@ def _toml(name: str) -> dict[str, Any]:
 
 
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
-    """Gender stereotypes in sentences that we wrote (docs/method.md, counter-stereotypes).
+    """Gender stereotypes in sentences that we wrote (docs/method.md, Counter-stereotypes).
 
     Half of them are of group A, feminine, and half of B, masculine. Without n all of them come, template by
     template; with n a seeded sample comes that uses the templates as equally as it can.
@@ -168,7 +168,7 @@ def extract_counter_sentences(
 ) -> CounterExtraction:
     """Sentences with exactly one attribute word and exactly one target word stereotyped with its group.
 
-    The experiment: docs/method.md, counter-stereotypes. The source is one that corpus_contexts takes; it is
+    The experiment: docs/method.md, Counter-stereotypes. The source is one that corpus_contexts takes; it is
     read once, with n sentences in memory. The sample depends on the seed and on
     which sentences the corpus holds, not on their order. Of several counterparts the list's first is taken;
     her, hers, him and his are skipped: their counterpart depends on grammar. A corpus without a usable

@@ -1,4 +1,4 @@
-"""The group that a predicted word speaks of: tokens to words to groups (docs/method.md, verbalizer)."""
+"""The group that a predicted word speaks of: tokens to words to groups (docs/method.md, Verbalizer)."""
 
 from __future__ import annotations
 

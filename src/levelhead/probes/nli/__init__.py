@@ -1,6 +1,6 @@
 """Questions for a natural-language-inference classifier: is it fair about occupations, and is it able at all?
 
-Fairness (docs/method.md, nli-fairness): "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man
+Fairness (docs/method.md, NLI fairness): "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man
 VERB OBJECT." is neutral. The form is that of Dev et al. 2020; the lists are ours. Ability is measured on
 SNLI, by path or hub name, or on the shipped everyday scenes.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from levelhead.errors import BadProbe
 from levelhead.probes.files import BadItem, Place, UnusableItem, is_whole, parse_json, read_text, usable
@@ -60,7 +60,7 @@ def hub_pairs(name: str, left_out: list[UnusableItem], strict: bool = False) -> 
         ) from error
     names = getattr(table.features.get("label"), "names", None) or ()
 
-    def pair(numbered: tuple[int, Mapping[str, Any]]) -> WrittenPair:
+    def pair(numbered: tuple[int, Mapping[str, object]]) -> WrittenPair:
         written = _pair(Place(f"hub:{name}", numbered[0], "entry"), numbered[1])
         known = written.label.isdecimal() and int(written.label) < len(names)
         # The table's own names beat the order 0, 1, 2, which other NLI sets do not share.
@@ -108,7 +108,7 @@ def _tsv_reader(header_line: _Line) -> Callable[[_Line], WrittenPair]:
     return pair
 
 
-def _pair(place: Place, record: Mapping[str, Any]) -> WrittenPair:
+def _pair(place: Place, record: Mapping[str, object]) -> WrittenPair:
     columns = next((names for names in _COLUMNS if set(names) <= record.keys()), None)
     if columns is None:
         complaint = f"columns {', '.join(map(str, record))[:120]}. Expected {_EXPECTED}."

@@ -89,7 +89,7 @@ class SentenceTest:
     """A sentence-level association test: targets X, Y and attributes A, B are whole sentences.
 
     Reference: May et al. 2019, whose files this holds as they are. How a sentence becomes one vector is the
-    scorer's choice (docs/method.md, seat): the paper took each encoder's own way, [CLS] for BERT.
+    scorer's choice (docs/method.md, SEAT): the paper took each encoder's own way, [CLS] for BERT.
     """
 
     name: str
