@@ -165,7 +165,7 @@ def signed_preference(
     settings = {**resampling.settings("BCa bootstrap", "contexts"), "p": "sign flips by context"}
     if values.size < 2:
         return Measurement.missing(name, f"{values.size} triple pairs, at least 2 are needed", neutral=0.0)
-    test = sign_flips(values, _mean, clusters, seed=resampling.seed)
+    test = sign_flips(values, mean_of_rows, clusters, seed=resampling.seed)
     scale = rms(values)
     details = {
         "p_value": test.p_value,
@@ -179,7 +179,8 @@ def signed_preference(
     )
 
 
-def _mean(values: FloatArray) -> FloatArray:
+def mean_of_rows(values: FloatArray) -> FloatArray:
+    """The mean of each draw: the statistic of a signed preference."""
     return np.asarray(values.mean(axis=1))
 
 
@@ -209,7 +210,7 @@ def paired_ss(
             "paired_ss", f"{first.size} triple pairs, at least 2 are needed", neutral=0.5
         )
     lean = (np.sign(first) + np.sign(second)) / 4  # SS of the pair − 0.5
-    test = sign_flips(lean, _mean, clusters, seed=resampling.seed)
+    test = sign_flips(lean, mean_of_rows, clusters, seed=resampling.seed)
     group = (
         np.arange(lean.size) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
     )
