@@ -89,12 +89,11 @@ def test_groups_of_different_size_count_half_each() -> None:
 def test_the_trend_is_spearmans_over_occupations_with_a_known_share() -> None:
     about = occupations(4)
     values = np.arange(8.0)
-    shares = {
-        f"{side}{i}": float(v) for side, i, v in zip("ffffmmm", (0, 1, 2, 3, 0, 1, 2), [1, 2, 4, 3, 5, 7, 6])
-    }
+    known = [1.0, 2.0, 4.0, 3.0, 5.0, 7.0, 6.0]
+    shares = dict(zip(("f0", "f1", "f2", "f3", "m0", "m1", "m2"), known, strict=True))
     measured = trend(values, about, shares)
     assert measured.n == 7
-    assert measured.value == pytest.approx(stats.spearmanr(values[:7], [1, 2, 4, 3, 5, 7, 6]).statistic)
+    assert measured.value == pytest.approx(stats.spearmanr(values[:7], known).statistic)
 
 
 def test_what_cannot_be_asked_is_refused_in_one_line() -> None:
