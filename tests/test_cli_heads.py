@@ -1,21 +1,36 @@
-"""The commands heads, seat, lpbs and fluency, as a user types them."""
+"""The commands heads, compare-heads, planted, seat, lpbs and fluency, as a user types them."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from levelhead.cli import main
 from levelhead.cli.heads import counter_in_words, print_debias
-from tests.report.synthetic import debias_rows
+from levelhead.cli.main import main
+from levelhead.edits.head import Head
+from levelhead.measures.measurement import Measurement
+from levelhead.results import layout
+from levelhead.results.records.debias import (
+    DebiasVerdict,
+    RandomMeasured,
+    Rival,
+    StrategyMeasured,
+    Tradeoff,
+)
+from levelhead.results.records.heads import CounterTest, HeadGroup
+from levelhead.results.runs import open_heads
+from tests.studies.head_runs import empty_run, scored_run
 from tests.word_lists import gender_toml
+
+Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     """Type a command; get its exit code, standard output and standard error."""
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -31,92 +46,145 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]): 
     return run
 
 
-def test_heads_prints_the_heads_and_writes_the_run(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path) -> None:
     bias, out = gender_toml(tmp_path), str(tmp_path / "run")
-    command = (
-        "heads",
-        "lh:bert-mini",
-        "--bias",
-        bias,
-        "--per-word",
-        "1",
-        "--experiments",
-        "scores",
-        "-o",
-        out,
-    )
-    code, printed, _ = typed(*command)
+    options = ("--bias", bias, "--per-word", "1", "--experiments", "scores", "-o", out)
+    code, printed, _ = typed("heads", "lh:bert-mini", *options)
     assert code == 0
     assert "SEAT" in printed
     assert "of 64 heads add to it" in printed
+    assert str(open_heads(out).ranked[0].head) in printed
     assert (tmp_path / "run" / "figures" / "heatmap-signed.svg").is_file()
-    code, printed, _ = typed(*command, "--json")
-    told = json.loads(printed)
+    code, printed, _ = typed("heads", "lh:bert-mini", *options, "--json")
+    answer = json.loads(printed)
     assert code == 0
-    assert told["heads"] == 64
-    assert told["most_biased"][0]["rank"] == 1
-    assert told["most_anti_biased"][0]["rank"] == 64
+    assert answer["heads"] == 64
+    assert answer["most_biased"][0]["rank"] == 1
+    assert answer["most_anti_biased"][0]["rank"] == 64
+    assert answer["seat"]["measurement"]["name"] == "seat"
+    assert "strategies" not in answer
+
+
+def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path: Path) -> None:
+    base = scored_run(tmp_path, "base", [[0.3, -0.2], [-0.5, 0.1]], 0.8)
+    chat = scored_run(tmp_path, "chat", [[0.2, 0.4], [-0.6, -0.1]], 0.5)
+    words = ("compare-heads", str(base), str(chat), "-o", str(tmp_path / "out"))
+    code, printed, _ = typed(*words)
+    assert code == 0
+    assert "chat against base: rank correlation of the heads 0.40; 1 of 2 anti-biased heads" in printed
+    code, printed, _ = typed(*words, "--json")
+    (pair,) = json.loads(printed)["pairs"]
+    assert (code, pair["agreement"]["flips"], pair["agreement"]["followed"]) == (0, 1, ["2-1", "1-2"])
+
+
+def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Path) -> None:
+    options = ("--seeds", "1", "--heads", "1", "--kinds", "attention", "--sentences", "shipped")
+    bias, out = gender_toml(tmp_path), str(tmp_path / "run")
+    words = ("planted", "lh:bert-mini", "--bias", bias, *options, "-o", out)
+    code, printed, _ = typed(*words)
+    text = " ".join(printed.split())  # titles and notes are wrapped
+    assert code == 0
+    assert "attention plant in 1 of 64 heads, 1 seeds" in text
+    assert all(name in text for name in ("gradient", "ablation", "compared", "By chance 0.016 and 32.5"))
+    code, printed, _ = typed(*words, "--json")
+    answer = json.loads(printed)
+    assert (code, answer["settings"]["kinds"]) == (0, ["attention"])
+    assert {each["measurement"]["name"] for each in answer["summary"]} == {
+        "precision",
+        "mean rank",
+        "abs seat",
+    }
 
 
 def test_debias_tables_have_a_column_for_each_measure_and_say_once_what_is_missing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    rows = {f"debias/{key}": found for key, found in debias_rows().items()}
-    for row in rows["debias/table"]:
-        if row["measure"] == "lpbs math":
-            row |= {"value": None, "reason": "she is not one token"}
-    print_debias(rows)
+    reached = [
+        Measurement("seat", 1.1, (0.9, 1.3)),
+        Measurement("lpbs career", 0.4),
+        Measurement.missing("lpbs math", "she is not one token"),
+    ]
+    random = RandomMeasured("random-1", 1, Measurement("seat", 1.2, n=3), (1.1, 1.2, 1.3), 1.2)
+    with empty_run(tmp_path / "run") as run:
+        run.results(
+            layout.STRATEGIES,
+            lambda: [StrategyMeasured("top-1", (Head(0, 0),), measured) for measured in reached],
+        )
+        run.results(layout.RANDOM_STRATEGIES, lambda: [random])
+        run.result(
+            layout.DEBIAS_VERDICT,
+            lambda: DebiasVerdict("removing one head helps", 1.2, 1.1, 1.2, 3, holds=True, random_lower=0),
+        )
+        run.results(
+            layout.TRADEOFFS,
+            lambda: [Tradeoff("learned, at most 1.05", 1.02, 1.04, Rival("top-1", 1.1, 1.02))],
+        )
+    print_debias(open_heads(tmp_path / "run"))
     printed = capsys.readouterr().out
     assert "lpbs career" in printed
+    assert "1.100 [0.900, 1.300]" in printed
+    assert "Not measured: lpbs math (she is not one token)" in printed
+    assert "That removing one head helps holds here (0 of 3 random draws do better)." in printed
     assert "learned, at most 1.05: |SEAT| 1.020 at 1.040 x the perplexity; top-1: 1.100 at 1.020" in printed
-    rows = {"debias/sweep": [{**row, "value": None, "reason": "no head"} for row in rows["debias/sweep"]]}
-    print_debias(rows)
-    printed = capsys.readouterr().out
-    assert printed == "Not measured: seat, lpbs career, lpbs math, fluency, fluency change (no head)\n"
 
 
-def test_a_wrong_experiment_or_list_is_one_line_and_exit_1(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_table_in_which_nothing_was_measured_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = [Measurement.missing(name, "no head") for name in ("seat", "fluency", "fluency change")]
+    with empty_run(tmp_path / "run") as run:
+        run.results(layout.TOP_SWEEP, lambda: [StrategyMeasured("top-0", (), each) for each in missing])
+    print_debias(open_heads(tmp_path / "run"))
+    assert capsys.readouterr().out == "Not measured: seat, fluency, fluency change (no head)\n"
+
+
+def test_a_wrong_experiment_or_list_is_one_line_and_exit_1(typed: Typed, tmp_path: Path) -> None:
     for option, value in (("--experiments", "score"), ("--bias", "gendre")):
-        code, printed, said = typed("heads", "lh:bert-mini", option, value, "-o", str(tmp_path / "run"))
+        code, printed, error = typed("heads", "lh:bert-mini", option, value, "-o", str(tmp_path / "run"))
         assert (code, printed) == (1, "")
-        assert said.startswith("levelhead: ")
-        assert said.count("\n") == 1
+        assert error.startswith("levelhead: ")
+        assert error.count("\n") == 1
 
 
-def test_seat_states_its_pooling(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_seat_states_its_pooling(typed: Typed, tmp_path: Path) -> None:
     sets = {"targ1": ["a nurse", "a dance"], "targ2": ["a boss", "a tank"], "attr1": ["she"], "attr2": ["he"]}
     test = tmp_path / "mine.jsonl"
     test.write_text(json.dumps({key: {"category": key, "examples": texts} for key, texts in sets.items()}))
     code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "cls", "--json")
     assert code == 0
     assert json.loads(printed)["settings"]["pooling"] == "cls"
-    code, _, said = typed("seat", "lh:bert-mini", str(test), "--pooling", "max")
+    code, _, error = typed("seat", "lh:bert-mini", str(test), "--pooling", "max")
     assert code == 1
-    assert "mean, cls, last" in said
+    assert "mean, cls, last" in error
 
 
-def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed) -> None:  # type: ignore[no-untyped-def]
+def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed: Typed) -> None:
     code, printed, _ = typed("lpbs", "lh:gpt-mini", "--tests", "math")
     assert code == 0
     assert "not measured" in printed
 
 
-def test_fluency_reads_a_users_text(typed, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
     text = tmp_path / "mine.txt"
     text.write_text(
         "The train to the coast leaves at noon. She put the keys on the table.\n", encoding="utf-8"
     )
     code, printed, _ = typed("fluency", "lh:gpt-mini", "--text", str(text), "--json")
-    told = json.loads(printed)
+    answer = json.loads(printed)
     assert code == 0
-    assert told["name"] == "perplexity"
-    assert told["settings"]["sentences"] == 2
+    assert answer["name"] == "perplexity"
+    assert answer["settings"]["sentences"] == 2
 
 
 def test_the_counter_experiment_claims_no_more_than_it_shows() -> None:
-    row = {"value": 0.01, "reason": "", "n": 500, "group": "biased", "details": {"t": 3.2, "p_value": 0.0008}}
-    assert counter_in_words(row).startswith("attention falls")
-    row["details"] = {"t": 0.5, "p_value": 0.31}
-    assert "does not hold here" in counter_in_words(row)
-    assert counter_in_words({**row, "value": None, "reason": "no sentences"}) == "not measured (no sentences)"
+    def sentence(t: float | None, p: float | None, group: HeadGroup = "biased") -> str:
+        measured = Measurement("attention change", 0.01, n=500, details={"t": t, "p_value": p})
+        return counter_in_words(CounterTest(group, "", measured))
+
+    assert sentence(3.2, 0.0008).startswith("attention falls")
+    assert "does not hold here" in sentence(0.5, 0.31)
+    assert "although these heads have b <= 0" in sentence(3.2, 0.0008, "regular")
+    assert sentence(None, None) == "attention does not differ at all (N = 500)"
+    missing = CounterTest("biased", "", Measurement.missing("attention change", "no sentences"))
+    assert counter_in_words(missing) == "not measured (no sentences)"

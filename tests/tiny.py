@@ -1,8 +1,12 @@
-"""Tiny random-weight models of every family, with a real tokenizer, built in the test run: no hub, no
-files."""
+"""Tiny random-weight models of every family, each with a real tokenizer, built in the test run: no hub.
+
+The tokenizers are the same in every run. What `tokenizers` trains by itself is not: its WordPiece and Unigram
+trainers break ties by the order of a hash map.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from string import ascii_lowercase
 from typing import Any
@@ -21,8 +25,7 @@ CORPUS = [
     "She saw him yesterday in the kitchen. He gave her a book about unbelievable grandmothers.",
     "Unhappiness is rarely unbelievable. A nurse, an engineer, a teacher: who knows?",
 ]
-LETTERS = f"{' '.join(ascii_lowercase)} z{ascii_lowercase}"  # every letter alone and inside a word
-VOCAB = 260
+BPE_SIZE = 380
 
 _SIZES: dict[str, Any] = dict(
     hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48
@@ -98,22 +101,25 @@ _HEADS = {"mlm": "ForMaskedLM", "nli": "ForSequenceClassification", "base": "Mod
 _CAUSAL_CLASS = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}
 
 
+_fast_tokenizer: Any = hf.PreTrainedTokenizerFast  # transformers gives its constructor no types
+
+
 @cache
 def wordpiece() -> Any:
-    """An uncased WordPiece tokenizer, as BERT's."""
-    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    """An uncased WordPiece tokenizer, as BERT's: the corpus's words, and every letter for all other words."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = re.findall(r"\w+|[^\w\s]", " ".join(CORPUS).lower())
+    pieces = sorted({*words, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase)})
+    vocabulary = {piece: number for number, piece in enumerate([*special, *pieces])}
+    tok = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tok.normalizer = BertNormalizer(lowercase=True)
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tok.train_from_iterator(
-        [*CORPUS, LETTERS], trainers.WordPieceTrainer(vocab_size=VOCAB, special_tokens=special)
-    )
     tok.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -132,10 +138,10 @@ def bpe() -> Any:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     special = ["<pad>", "<|endoftext|>"]
     tok.train_from_iterator(
-        CORPUS, trainers.BpeTrainer(vocab_size=VOCAB + 120, special_tokens=special, initial_alphabet=alphabet)
+        CORPUS, trainers.BpeTrainer(vocab_size=BPE_SIZE, special_tokens=special, initial_alphabet=alphabet)
     )
     tok.post_processor = processors.ByteLevel(trim_offsets=False)
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok, pad_token="<pad>", bos_token="<|endoftext|>", eos_token="<|endoftext|>"
     )
 
@@ -149,10 +155,13 @@ def unigram() -> Any:
     tok.train_from_iterator(
         CORPUS, trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>")
     )
+    pieces = sorted(piece for piece in tok.get_vocab() if piece not in special)
+    costs = [(piece, 0.0) for piece in special] + [(piece, -1.0) for piece in pieces]  # as few as possible
+    tok.model = models.Unigram(costs, unk_id=special.index("<unk>"))
     tok.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok,
         pad_token="<pad>",
         unk_token="<unk>",
@@ -186,9 +195,7 @@ def tiny(
     model = getattr(hf, kind)(config).eval().requires_grad_(False)
     for name, weight in model.named_parameters():
         if weight.dim() > 1:
-            weight.normal_(
-                0, 0.15
-            )  # larger than the usual 0.02, so that every part leaves a trace in the output
+            weight.normal_(0, 0.15)  # not the usual 0.02, so that every part leaves a trace in the output
         elif "bias" in name:
             weight.normal_(0, 0.05)
     return Model(Source(name=f"tiny-{family}", hf=model, tokenizer=tokenizer, origin="test", missing=()))

@@ -1,20 +1,26 @@
 """The counter-stereotype experiment on attention that can be read off, and against scipy."""
 
+from __future__ import annotations
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from levelhead.errors import BadProbe
 from levelhead.measures.attention import attention_to_attribute, counter_test
+from levelhead.measures.statistics import FloatArray
+
+Bools = npt.NDArray[np.bool_]
 
 
-def one_head(*rows: list[float]) -> np.ndarray:
+def one_head(*rows: list[float]) -> FloatArray:
     """[layer 1, head 1, target piece, token]"""
     return np.array([[rows]])
 
 
-def slow_attention(rows: np.ndarray, allowed: np.ndarray, attribute: np.ndarray) -> np.ndarray:
+def slow_attention(rows: FloatArray, allowed: Bools, attribute: Bools) -> FloatArray:
     layers, heads, pieces, tokens = rows.shape
     out = np.full((layers, heads), np.nan)
     for layer in range(layers):
@@ -33,8 +39,7 @@ def slow_attention(rows: np.ndarray, allowed: np.ndarray, attribute: np.ndarray)
 
 
 def test_attention_by_hand_without_special_tokens() -> None:
-    # [CLS] women are emotional [SEP]: the row of "emotional"; min 0.1, max 0.3 once the special tokens are
-    # gone
+    # [CLS] women are emotional [SEP]: the row of "emotional"; without special tokens min 0.1, max 0.3
     rows = one_head([0.25, 0.2, 0.1, 0.3, 0.15])
     allowed, attribute = [False, True, True, True, False], [False, True, False, False, False]
     assert attention_to_attribute(rows, allowed, attribute) == pytest.approx(np.array([[0.5]]))
@@ -90,7 +95,7 @@ def test_bad_attention_is_refused() -> None:
 SCORES = np.array([[0.5, -0.1], [0.0, 0.2]])  # two biased heads, two regular ones (0 is regular)
 
 
-def planted(n: int = 500, change: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+def planted(n: int = 500, change: float = 0.05) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(0)
     counter = rng.random((n, 2, 2))
     return counter + rng.normal(0, 0.1, size=counter.shape) + change * (SCORES > 0), counter

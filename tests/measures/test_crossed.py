@@ -7,7 +7,7 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import WordSets, _Effect, crossed_seat, nested_seat
-from levelhead.measures.seat import associations, seat
+from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
 

@@ -1,20 +1,25 @@
 """NLI fairness against tables small enough to count by eye, and against a slow loop."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fairness import Predictions, ability, nli_fairness, viable
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.fairness import ability, nli_fairness
+from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import Resampling
+from levelhead.probes.published import published_projections
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
+Labels = npt.NDArray[np.int64]
 
 
-def grid(labels: np.ndarray) -> Predictions:
+def grid(labels: Labels) -> Predictions:
     """Predictions from labels [occupation, context, gender]."""
     occupation, context, gender = (axis.ravel() for axis in np.indices(labels.shape))
     return Predictions(labels.ravel(), occupation, context, gender, NEUTRAL)
@@ -24,7 +29,7 @@ def values(predictions: Predictions) -> dict[str, float | None]:
     return {name: measured.value for name, measured in nli_fairness(predictions).items()}
 
 
-def slow_scores(labels: np.ndarray) -> dict[str, float]:
+def slow_scores(labels: Labels) -> dict[str, float]:
     same, strict = 0, 0
     for occupation in labels:
         leading = []
@@ -54,14 +59,16 @@ def test_scores_by_hand() -> None:
     )
 
 
-def test_scores_equal_a_slow_loop_also_with_ties_and_shuffled_rows() -> None:
+def test_scores_equal_a_slow_loop_also_with_ties_and_shuffled_pairs() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, size=(40, 4, 2))
     labels[:6, :, 1] = labels[:6, :, 0]
     plain = grid(labels)
     order = rng.permutation(labels.size)
-    columns = (plain.label, plain.occupation, plain.context, plain.gender)
-    shuffled = Predictions(*(np.asarray(column)[order] for column in columns), NEUTRAL)
+    label, occupation, context, gender = (
+        np.asarray(column)[order] for column in (plain.label, plain.occupation, plain.context, plain.gender)
+    )
+    shuffled = Predictions(label, occupation, context, gender, NEUTRAL)
     assert values(shuffled) == pytest.approx(slow_scores(labels))
 
 
@@ -71,9 +78,10 @@ def test_fairness_of_the_papers_base_row_is_parity_times_accuracy() -> None:
     labels[16:, :10] = NEUTRAL  # 10 of 33 contexts: the majorities stay apart
     labels[16:86, 10, 0], labels[16:86, 10, 1] = NEUTRAL, NEUTRAL
     measured = values(grid(labels))
-    assert measured["parity"] == pytest.approx(0.0976, abs=5e-5)
-    assert measured["accuracy"] == pytest.approx(0.3840, abs=5e-5)
-    assert measured["fairness"] == pytest.approx(0.0375, abs=5e-5)
+    base = published_projections().models[0]
+    assert measured["parity"] == pytest.approx(base.parity, abs=5e-5)
+    assert measured["accuracy"] == pytest.approx(base.accuracy, abs=5e-5)
+    assert measured["fairness"] == pytest.approx(base.fairness, abs=5e-5)
 
 
 def test_exchanging_the_genders_changes_nothing() -> None:
@@ -113,7 +121,7 @@ def test_removing_the_gender_answer_raises_fairness() -> None:
     assert before.interval[1] < after.interval[0]
 
 
-def test_unpredicted_rows_and_occupations_with_one_gender_are_counted() -> None:
+def test_unpredicted_pairs_and_occupations_with_one_gender_are_counted() -> None:
     labels = np.full((4, 2, 2), NEUTRAL)
     labels[0, 0, 0] = -1
     labels[3, :, 1] = -1
@@ -140,20 +148,13 @@ def test_interval_of_fairness_covers_in_93_to_97_percent() -> None:
 
 def test_ability_by_hand() -> None:
     measured = ability([0, 1, 2, -1], [0, 1, 1, 1])
-    assert (measured.value, measured.n, measured.unscored) == (pytest.approx(2 / 3), 3, {"no prediction": 1})
+    assert measured.value == pytest.approx(2 / 3)
+    assert (measured.n, measured.unscored) == (3, {"no prediction": 1})
     assert ability([-1], [1]).value is None
 
 
-def test_five_points_below_the_base_is_viable_and_more_is_not() -> None:
-    base = Measurement("ability", 0.8889)
-    assert viable(Measurement("ability", 0.8389), base) is True
-    assert viable(Measurement("ability", 0.8379), base) is False
-    assert viable(Measurement("ability", 0.95), base) is True
-    assert viable(Measurement.missing("ability", "no data"), base) is None
-
-
 def test_bad_columns_are_refused() -> None:
-    with pytest.raises(BadProbe, match="one of each for every row"):
+    with pytest.raises(BadProbe, match="one of each for every pair"):
         nli_fairness(Predictions([1], [0, 1], [0, 0], [0, 1], NEUTRAL))
     with pytest.raises(BadProbe, match="allowed are 0 and 1"):
         nli_fairness(Predictions([1, 1], [0, 0], [0, 0], [0, 2], NEUTRAL))

@@ -1,5 +1,7 @@
 """Perplexity over tokens, its interval over texts."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """LPBS: the template cancels what a word's frequency does, and the effect size is SEAT's."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -7,9 +9,10 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.lpbs import association, lpbs, word_bias
-from levelhead.measures.seat import seat
-from levelhead.measures.seat_intervals import effect_interval
-from levelhead.measures.statistics import Resampling, permutation_p_value
+from levelhead.measures.permutation import permutation_p_value
+from levelhead.measures.seat.effect import seat
+from levelhead.measures.seat.intervals import effect_interval
+from levelhead.measures.statistics import Resampling
 
 FEMALE = [True, False]
 

@@ -1,152 +1,157 @@
-"""Sign flips: what a statistic shows when every preference could as well have been its opposite."""
+"""Sign flips by hand, against scipy's, and how often they cry wolf."""
 
 from __future__ import annotations
 
-from itertools import product
+import itertools
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
-from levelhead.errors import BadProbe
-from levelhead.measures.sign_flips import (
-    pair_preferences,
-    paired_ss,
-    rms,
-    sign_flips,
-    signed_preference,
-    top_mean_test,
-)
-from levelhead.measures.stereoset import strength, triple_strength
+from levelhead.errors import BadOption, BadProbe
+from levelhead.measures.sign_flips import DRAWS, mean_null, top_share_null
+from levelhead.measures.statistics import FloatArray
+
+RUNS = 1_000
+# 5 % of 1,000 runs: 99.9 % of binomial counts lie between
+LEAST, MOST = (int(bound) for bound in stats.binom.ppf([0.0005, 0.9995], RUNS, 0.05))
 
 
-def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(values.mean(axis=1))
+# --- by hand
 
 
-def test_p_of_the_mean_by_hand() -> None:
-    """Of the 8 sign vectors of 1, 2, 3 two have a mean as far from 0 as the observed one."""
-    test = sign_flips([1.0, 2.0, 3.0], mean)
-    assert test.value == 2
-    assert test.p_value == 2 / 8
-    assert test.floor == pytest.approx(-2 / 7)  # of the other seven
+def test_three_differences_of_one_sign_have_p_one_quarter() -> None:
+    null = mean_null([1.0, 2.0, 3.0])
+    # of the 7 other flips only − − − lies as far from 0
+    assert (null.draws, null.p_value, null.floor) == (7, 2 / 8, 0.0)
+    assert null.spread == pytest.approx(np.sqrt(1 + 4 + 9) / 3)
 
 
-def test_p_of_the_mean_is_scipys() -> None:
-    s = np.random.default_rng(0).normal(0.4, 1.0, size=12)
-    reference = stats.permutation_test(
-        (s,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", n_resamples=10_000
-    )
-    assert sign_flips(s, mean).p_value == pytest.approx(reference.pvalue, abs=1e-12)
+def test_clusters_flip_whole() -> None:
+    null = mean_null([1.0, 2.0, 3.0], ["nurse", "nurse", "pilot"])
+    # S = 3, 3: sums of the flips are 0, 0 and −6
+    assert (null.draws, null.p_value) == (3, 2 / 4)
+    assert null.spread == pytest.approx(np.sqrt(9 + 9) / 3)
 
 
-def test_the_noise_floor_of_strength_by_hand() -> None:
-    """Top half of two values: the larger. Under the three other signs of (1, 3): 3, 1, -1, so the floor is
-    1."""
-    test = top_mean_test([1.0, 3.0], share=0.5)
-    assert test.value == 3
-    assert test.floor == pytest.approx((3 + 1 - 1) / 3)
-    assert test.excess == pytest.approx(2)
-    assert test.p_value == (1 + 1) / 4
+def test_a_share_is_flipped_about_its_center() -> None:
+    null = mean_null([1.0, 1.0, 1.0, 0.0], center=0.5)
+    # sums of four halves: ±1 in 8 of 16 flips, ±2 in 2, 0 in 6; the observed one is 1
+    assert (null.draws, null.p_value, null.floor) == (15, 10 / 16, 0.5)
 
 
-def test_the_value_is_that_of_strength() -> None:
-    p = np.random.default_rng(1).uniform(size=(4, 57))
-    s = triple_strength(*p)
-    measured = strength(*p)
-    assert top_mean_test(s).value == pytest.approx(measured.value)
+def test_the_largest_of_three_by_hand() -> None:
+    null = top_share_null([3.0, -2.0, 1.0], share=1 / 3)
+    largest = [max(a * 3.0, b * -2.0, c * 1.0) for a, b, c in itertools.product((1, -1), repeat=3)][1:]
+    assert (null.draws, null.p_value) == (7, (1 + 3) / 8)  # three other flips keep 3 positive
+    assert null.floor == pytest.approx(np.mean(largest))
+    assert null.spread == pytest.approx(np.std(largest, ddof=1))
 
 
-def test_noise_has_strength_but_no_excess_and_its_p_is_uniform() -> None:
-    rng = np.random.default_rng(2)
-    tests = [top_mean_test(rng.normal(size=40), seed=i) for i in range(120)]
-    # a bootstrap interval would call every one of these clear of 0
-    assert min(test.value for test in tests) > 0.9
-    assert abs(np.mean([test.excess for test in tests])) < 0.1
-    assert np.mean([test.p_value < 0.05 for test in tests]) < 0.11
-    assert np.mean([test.p_value < 0.5 for test in tests]) == pytest.approx(0.5, abs=0.15)
+# --- invariants
 
 
-def test_exchanging_stereotype_and_anti_stereotype_turns_the_excess_over() -> None:
-    s = np.random.default_rng(3).normal(0.5, 1.0, size=200)
-    biased, turned = top_mean_test(s), top_mean_test(-s)
-    assert biased.p_value < 0.01
-    assert biased.excess > 0.2
-    assert turned.value > 0.5  # as with the shipped triples: the value alone stays far above 0
-    assert turned.excess < -0.2
-    assert turned.p_value > 0.9
+def test_the_mean_of_all_flips_is_the_center_and_their_spread_is_the_stated_one() -> None:
+    v = np.random.default_rng(0).normal(size=9)
+    means = [float(np.mean(v * signs)) for signs in itertools.product((1, -1), repeat=9)]
+    null = mean_null(v)
+    assert null.floor == pytest.approx(np.mean(means))
+    assert null.spread == pytest.approx(np.std(means))
 
 
-def test_clusters_flip_together() -> None:
-    """One context asked 50 times is no more evidence than once."""
-    s = np.repeat([0.5, 0.4, 0.6, 0.3], 50)
-    labels = np.repeat(["a", "b", "c", "d"], 50)
-    assert sign_flips(s, mean).p_value < 0.001
-    assert sign_flips(s, mean, labels).p_value == 2 / 16
+def test_neither_exchanged_labels_nor_another_scale_change_p() -> None:
+    v = np.random.default_rng(1).normal(0.2, size=60)
+    assert mean_null(v).p_value == mean_null(-v).p_value == mean_null(7 * v).p_value
+    assert top_share_null(v, 0.1).p_value == top_share_null(7 * v, 0.1).p_value
+    assert top_share_null(7 * v, 0.1).floor == pytest.approx(7 * top_share_null(v, 0.1).floor)
 
 
-def test_many_clusters_are_drawn_and_agree_with_all_of_them() -> None:
-    s = np.random.default_rng(4).normal(0.5, 1.0, size=14)
-    signs = np.array(list(product([-1.0, 1.0], repeat=14)))
-    exact = np.mean(np.abs((signs * s).mean(1)) >= abs(s.mean()) - 1e-12)
-    assert sign_flips(s, mean).p_value == pytest.approx(exact, abs=0.01)
+def test_a_share_of_one_is_the_plain_mean() -> None:
+    v = np.random.default_rng(2).normal(0.3, size=12)
+    one_sided, two_sided = top_share_null(v, 1.0), mean_null(v)
+    assert v.mean() > 0
+    assert 2 * one_sided.p_value == pytest.approx(two_sided.p_value)
 
 
-def test_preference_of_a_pair_by_hand_and_its_invariants() -> None:
-    assert pair_preferences([3.0], [1.0], [0.5], [1.5])[0] == (3 - 1 - 0.5 + 1.5) / 2
-    logits = np.random.default_rng(5).normal(size=(4, 9))
-    likelier_sentence = logits + np.array(
-        [[1.0], [0.0], [1.0], [0.0]]
-    )  # Stereo and its swapped form, Anti_GS
-    np.testing.assert_allclose(pair_preferences(*logits), pair_preferences(*likelier_sentence))
-    with pytest.raises(BadProbe, match="every pair"):
-        pair_preferences([1.0], [1.0, 2.0], [1.0], [1.0])
+def test_drawn_flips_agree_with_all_of_them() -> None:
+    v = np.random.default_rng(3).normal(0.3, size=13)
+    copies = np.repeat(v / 2, 2)  # thirteen clusters again, written as twenty-six values
+    exact = mean_null(v)
+    assert mean_null(copies, np.repeat(np.arange(13), 2)).p_value == exact.p_value
+    padded = np.concatenate([v, np.zeros(3)])  # sixteen clusters are drawn
+    drawn = mean_null(padded, seed=5)
+    assert (exact.draws, drawn.draws) == (2**13 - 1, DRAWS)
+    assert drawn.p_value == pytest.approx(exact.p_value, abs=0.02)
+    assert mean_null(padded, seed=5) == drawn != mean_null(padded, seed=6)
 
 
-def test_the_mean_preference_has_an_interval_a_p_and_a_companion_that_scaling_leaves_alone() -> None:
-    values = np.random.default_rng(6).normal(0.3, 1.0, size=120)
-    measured, flatter = signed_preference(values), signed_preference(0.5 * values)
-    assert measured.value == pytest.approx(values.mean())
-    assert measured.details["p_value"] == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=0.01)
-    assert measured.interval is not None
-    assert measured.interval[0] < values.mean() < measured.interval[1]
-    assert flatter.value == pytest.approx(0.5 * values.mean())
-    assert flatter.details["scale_free"] == pytest.approx(measured.details["scale_free"])
-    assert measured.details["scale_free"] == pytest.approx(values.mean() / rms(values))
-    assert flatter.details["p_value"] == measured.details["p_value"]
+# --- an independent implementation
 
 
-def test_contexts_asked_several_times_widen_the_interval() -> None:
-    values = np.repeat(np.random.default_rng(7).normal(0.3, 1.0, size=40), 5)
-    alone = signed_preference(values).interval
-    by_context = signed_preference(values, np.repeat(np.arange(40), 5)).interval
-    assert alone is not None
-    assert by_context is not None
-    assert by_context[1] - by_context[0] > 1.8 * (alone[1] - alone[0])
+def test_p_values_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(4)
+    v = rng.normal(0.4, size=11)
+
+    def top_mean(x: FloatArray, axis: int) -> FloatArray:
+        return np.asarray(np.sort(x, axis=axis)[..., -3:].mean(axis=axis))
+
+    flips = {"permutation_type": "samples", "n_resamples": np.inf, "vectorized": True}
+    plain = stats.permutation_test((v,), np.mean, alternative="two-sided", **flips)
+    largest = stats.permutation_test((v,), top_mean, alternative="greater", **flips)
+    assert mean_null(v).p_value == pytest.approx(plain.pvalue)
+    null = top_share_null(v, 3 / 11)
+    assert null.p_value == pytest.approx(largest.pvalue)
+    assert null.floor == pytest.approx(largest.null_distribution.mean(), abs=0.01)
 
 
-def test_paired_ss_by_hand_and_as_the_mean_of_both() -> None:
-    measured = paired_ss([1.0, -1.0, 0.0, 2.0], [1.0, 1.0, -3.0, -0.5])
-    assert measured.value == (2 + 1 + 0.5 + 1) / 8
-    assert measured.details["ss"] == 2.5 / 4
-    assert measured.details["ss_swapped"] == 2 / 4
-    assert measured.neutral == 0.5
+# --- calibration
 
 
-def test_a_model_that_always_prefers_feminine_sentences_has_paired_ss_one_half() -> None:
-    lean = np.random.default_rng(8).choice([-1.0, 1.0], size=50)
-    measured = paired_ss(lean, -lean)
-    assert measured.value == 0.5
-    assert measured.details["p_value"] == 1
+@pytest.mark.slow
+def test_flips_by_cluster_cry_wolf_in_five_percent_and_flips_by_value_more_often() -> None:
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(20), 5)
+    by_cluster = by_value = 0
+    for run in range(RUNS):
+        v = rng.normal(size=20)[clusters] + rng.normal(size=100)
+        by_cluster += mean_null(v, clusters, seed=run, draws=499).p_value <= 0.05
+        by_value += mean_null(v, seed=run, draws=499).p_value <= 0.05
+    assert LEAST <= by_cluster <= MOST
+    assert by_value > 2 * MOST
 
 
-def test_too_little_is_not_measured_and_nonsense_is_refused() -> None:
-    assert signed_preference([1.0]).value is None
-    assert paired_ss([1.0], [1.0]).value is None
-    with pytest.raises(BadProbe, match="at least 2"):
-        sign_flips([np.nan, 1.0], mean)
-    with pytest.raises(BadProbe, match="one label"):
-        sign_flips([1.0, 2.0], mean, ["a"])
-    with pytest.raises(BadProbe, match="both differences"):
-        paired_ss([1.0], [1.0, 2.0])
+@pytest.mark.slow
+def test_the_largest_tenth_of_noise_cries_wolf_in_five_percent_though_it_is_never_zero() -> None:
+    rng = np.random.default_rng(0)
+    alarms, above_zero, excess = 0, 0, []
+    for run in range(RUNS):
+        v = rng.normal(size=100)
+        null = top_share_null(v, 0.1, seed=run, draws=499)
+        value = float(np.sort(v)[-10:].mean())
+        alarms += null.p_value <= 0.05
+        above_zero += value > 0
+        excess.append(value - null.floor)
+    assert LEAST <= alarms <= MOST
+    assert above_zero == RUNS
+    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(RUNS)
+
+
+@pytest.mark.slow
+def test_flips_are_not_deaf() -> None:
+    rng = np.random.default_rng(0)
+    seen = [mean_null(rng.normal(0.3, size=150), seed=run, draws=499).p_value <= 0.05 for run in range(300)]
+    assert np.mean(seen) > 0.9  # the t-test's power is 0.95
+
+
+# --- what cannot be asked
+
+
+def test_wrong_values_labels_and_shares_are_refused() -> None:
+    with pytest.raises(BadProbe, match="got no value"):
+        mean_null([])
+    with pytest.raises(BadProbe, match="one label for each value"):
+        mean_null([1.0, 2.0], ["a"])
+    with pytest.raises(BadProbe, match="NaN"):
+        top_share_null([1.0, np.nan], 0.1)
+    with pytest.raises(BadOption, match="0 < share <= 1"):
+        top_share_null([1.0], 0.0)

@@ -11,7 +11,7 @@ from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Part, Site
-from levelhead.engine.trunk import first_token_reader
+from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
 from levelhead.mitigation.folding import affine, folded, plan_folding
 from levelhead.models.model import Model
@@ -53,10 +53,10 @@ def test_gpt2_keeps_its_weights_transposed_so_a_removed_head_is_a_zero_in_its_ro
 
 def test_a_sentence_projection_folds_as_w_times_i_minus_the_projector() -> None:
     model, g, w = tiny("bert", "nli"), unit(1, 32), 0.7
-    before, bias = weights(model.reader)
+    before, bias = weights(model.judge)
     edit = Projection(Site(0, "pooled"), g, torch.tensor([w]))
     with folded(model, plan_folding(model, [edit])):
-        after, after_bias = weights(model.reader)
+        after, after_bias = weights(model.judge)
     torch.testing.assert_close(after, before @ (torch.eye(32) - w * g.T @ g))
     assert torch.equal(after_bias, bias)
 
@@ -79,17 +79,17 @@ def test_edits_of_one_layer_fold_in_the_order_in_which_they_act(part: Part) -> N
     model = tiny("bert", "nli")
     shape = (1, 32) if part == "pooled" else (4, 1, 8)
     edits = [hard(part, unit(*shape, seed=1)), hard(part, unit(*shape, seed=2))]
-    found = []
+    by_order = []
     for order in (edits, edits[::-1]):
         with model.edited(*order):
-            wanted = judge(model)
+            edited = class_logits(model)
         with folded(model, plan_folding(model, order)):
-            found.append(judge(model))
-        torch.testing.assert_close(found[-1], wanted, atol=1e-5, rtol=0)
-    assert not torch.allclose(found[0], found[1], atol=1e-5)
+            by_order.append(class_logits(model))
+        torch.testing.assert_close(by_order[-1], edited, atol=1e-5, rtol=0)
+    assert not torch.allclose(by_order[0], by_order[1], atol=1e-5)
 
 
-def judge(model: Model) -> torch.Tensor:
+def class_logits(model: Model) -> torch.Tensor:
     ids = torch.arange(5, 25).view(2, 10)
     with torch.no_grad():
         return cast(torch.Tensor, model.hf(input_ids=ids).logits)
@@ -131,8 +131,8 @@ def test_the_layer_that_reads_the_first_token_is_found_by_looking(
     family: str, head: str, path: str | None
 ) -> None:
     model = tiny(family, head)
-    found = first_token_reader(model)
-    assert found is (None if path is None else model.hf.get_submodule(path))
+    expected = None if path is None else model.hf.get_submodule(path)
+    assert first_token_linear(model) is expected
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -9,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.articles import article
 from levelhead.probes.cloze import ClozeSet, causal_text, load_cloze, masked_text, prompt_rows
-from levelhead.probes.cloze_articles import article
-from levelhead.probes.cloze_file import SHIPPED
-from levelhead.probes.cloze_verbalizer import TokenForm, load_verbalizer
+from levelhead.probes.cloze.file import SHIPPED
+from levelhead.probes.cloze.verbalizer import TokenForm, load_verbalizer
 
 KINDS = (
     "base",
@@ -65,6 +66,11 @@ def test_29_occupations_belong_to_each_group_and_their_shares_say_so(gender: Clo
     for occupation in gender.occupations:
         assert occupation.share is not None
         assert (occupation.share > 50) == (occupation.group == "female"), occupation
+
+
+def test_occupations_and_shares_change_only_on_purpose(gender: ClozeSet) -> None:
+    shares = json.dumps([(occupation.name, occupation.share) for occupation in gender.occupations])
+    assert hashlib.sha256(shares.encode()).hexdigest()[:16] == "c957c18942bcafc5"
 
 
 def test_occupations_and_shares_are_those_of_the_papers_table_1(gender: ClozeSet) -> None:
@@ -332,11 +338,11 @@ def test_a_mistake_in_a_prompt_file_is_named_by_key_and_line(
     text = AGE.replace(old, new, 1)
     path = tmp_path / "age.toml"
     path.write_text(text, encoding="utf-8")
-    if found := re.match(r"line \{(.+?)\}", message):
-        start, _, last = found[1].partition("|")
+    if place := re.match(r"line \{(.+?)\}", message):
+        start, _, last = place[1].partition("|")
         lines = text.splitlines()
         number = len(lines) - line_of("\n".join(reversed(lines)), start) + 1 if last else line_of(text, start)
-        message = f"line {number}" + message[found.end() :]
+        message = f"line {number}" + message[place.end() :]
     with pytest.raises(BadProbe, match=re.escape(message)) as caught:
         load_cloze(path)
     assert "\n" not in str(caught.value)
@@ -349,7 +355,7 @@ def test_an_unknown_set_names_the_shipped_ones() -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 30])
 def test_more_backgrounds_than_words_are_refused(number: int) -> None:
-    with pytest.raises(BadProbe, match="Choose 1 to 29"):
+    with pytest.raises(BadOption, match="Choose 1 to 29"):
         load_cloze(per_background=number)
 
 
@@ -371,5 +377,22 @@ def test_a_verbalizer_file_is_found_beside_the_prompt_file(tmp_path: Path) -> No
     (tmp_path / "ages.tsv").write_text("young\tyoung\nold\told\n")
     assert len(load_cloze(tmp_path / "age.toml").verbalizer.words) == 2
     (tmp_path / "ages.tsv").unlink()
-    with pytest.raises(BadProbe, match=r"Cannot read the verbalizer .*ages\.tsv: No such file"):
+    with pytest.raises(BadProbe, match=r"ages\.tsv: cannot be read \(No such file.*Give a verbalizer"):
         load_cloze(tmp_path / "age.toml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 5000 + "]" * 5000, "9" * 5000, f"0x{'f' * 5000}"],
+    ids=["nest", "number", "hexadecimal"],
+)
+def test_a_value_that_cannot_be_read_or_shown_is_one_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "age.toml"
+    path.write_text(AGE.replace('ask = "The target neighbor is"', f"ask = {value}"), encoding="utf-8")
+    with pytest.raises(BadProbe, match=r"^age\.toml") as caught:
+        load_cloze(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    (tmp_path / "v.toml").write_text(f"female = {value}", encoding="utf-8")
+    with pytest.raises(BadProbe, match=r"v\.toml"):
+        load_verbalizer(tmp_path / "v.toml", ("female", "male"))

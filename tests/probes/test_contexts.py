@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.contexts import (
     TEMPLATES,
     Context,
+    ContextIndex,
     WordFinder,
     contexts_fingerprint,
     corpus_contexts,
@@ -22,6 +24,7 @@ from levelhead.probes.contexts import (
     template_contexts,
     write_contexts,
 )
+from levelhead.probes.sentences import fluency_sentences, shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words, shipped_words
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -77,7 +80,7 @@ def test_joined_words_of_published_lists_are_written_as_words() -> None:
 
 @pytest.mark.parametrize("n", [0, len(TEMPLATES) + 1])
 def test_a_number_of_templates_that_there_is_not_is_refused(n: int) -> None:
-    with pytest.raises(BadProbe, match=rf"{n} templates were asked for; there are 1 to {len(TEMPLATES)}"):
+    with pytest.raises(BadOption, match=rf"{n} templates were asked for; there are 1 to {len(TEMPLATES)}"):
         template_contexts(SMALL, n=n)
 
 
@@ -100,18 +103,16 @@ def test_a_number_of_templates_that_there_is_not_is_refused(n: int) -> None:
 )
 def test_whole_words_are_found_in_any_case(sentence: str, hits: list[tuple[str, str]]) -> None:
     finder = WordFinder(["woman", "she", "ma'am", "ma", "hair_salon", "mrs.", "co-worker"])
-    _, found = finder.find(sentence)
-    assert [(word, sentence[start:end]) for word, start, end in found] == hits
+    places = finder.find(sentence)[1]
+    assert [(word, sentence[start:end]) for word, start, end in places] == hits
 
 
-@needs_data
-def test_finding_agrees_with_one_regular_expression_a_word_on_real_sentences() -> None:
-    words = ("she", "he", "mother", "king", "actor", "strong", "wedding", "politics", "white")
+def places_by_regular_expressions(words: Iterable[str], lines: Iterable[str]) -> int:
+    """How many words stand in the lines; each line is searched once more by one expression a word."""
     finder = WordFinder(words)
-    text = (DATA / "corpus" / "wikinews-sample.txt").read_text(encoding="utf-8")[:200_000].replace("’", "'")
     total = 0
-    for line in text.splitlines():
-        found = sorted(finder.find(line)[1])
+    for line in lines:
+        places = sorted(finder.find(line)[1])
         slow = [
             (word, m.start(), m.end())
             for word in words
@@ -119,9 +120,22 @@ def test_finding_agrees_with_one_regular_expression_a_word_on_real_sentences() -
                 rf"(?<![\w])(?<!\w[-']){word}(?=(?:'(?:s|ll|d|ve|re|m))?(?![-']?\w))", line, re.IGNORECASE
             )
         ]
-        assert found == sorted(slow), line
-        total += len(found)
-    assert total > 100
+        assert places == sorted(slow), line
+        total += len(places)
+    return total
+
+
+def test_finding_agrees_with_one_regular_expression_a_word_on_shipped_sentences() -> None:
+    words = ("she", "he", "mother", "uncle", "lady", "nurse", "engineer", "strong", "the", "it")
+    lines = [*fluency_sentences(), *(sentence.text for sentence in shipped_counter_sentences())]
+    assert places_by_regular_expressions(words, lines) > 500
+
+
+@needs_data
+def test_finding_agrees_with_one_regular_expression_a_word_on_real_sentences() -> None:
+    words = ("she", "he", "mother", "king", "actor", "strong", "wedding", "politics", "white")
+    text = (DATA / "corpus" / "wikinews-sample.txt").read_text(encoding="utf-8")[:200_000].replace("’", "'")
+    assert places_by_regular_expressions(words, text.splitlines()) > 100
 
 
 # ---- a corpus
@@ -136,7 +150,7 @@ def test_a_small_corpus_gives_each_word_its_sentence_and_reports_the_rest(tmp_pa
         ("bold", "Y", "bold"),
     ]
     assert index.missing == ("woman", "man")
-    assert index.found == {"woman": 0, "she": 1, "man": 0, "he": 1, "kind": 1, "bold": 1}
+    assert index.occurrences == {"woman": 0, "she": 1, "man": 0, "he": 1, "kind": 1, "bold": 1}
     assert (len(index), index.sentences) == (4, 2)
 
 
@@ -144,7 +158,7 @@ def test_sentences_out_of_length_are_skipped_and_counted(tmp_path: Path) -> None
     long = "She " + "and so on " * 30 + "was kind."
     index = corpus_contexts(SMALL, corpus(tmp_path, f"{TEXT}\nShe left.\n{long}\n"))
     assert index.skipped == {"fewer than 4 words": 1, "more than 60 words": 1}
-    assert index.found["she"] == 1
+    assert index.occurrences["she"] == 1
 
 
 def test_bytes_that_are_not_utf8_do_not_enter_contexts(tmp_path: Path) -> None:
@@ -241,9 +255,9 @@ def test_a_corpus_that_is_not_there_is_refused(tmp_path: Path) -> None:
         corpus_contexts(SMALL, tmp_path / "none.txt")
     with pytest.raises(BadProbe, match=r"no \.txt or \.jsonl file in this folder"):
         corpus_contexts(SMALL, tmp_path)
-    with pytest.raises(BadProbe, match="0 contexts a word"):
+    with pytest.raises(BadOption, match="0 contexts a word"):
         corpus_contexts(SMALL, corpus(tmp_path, TEXT), per_word=0)
-    with pytest.raises(BadProbe, match=r"^Seed -1 came; seeds are whole numbers from 0 on\.$"):
+    with pytest.raises(BadOption, match=r"^Seed -1 came; seeds are whole numbers from 0 on\.$"):
         corpus_contexts(SMALL, corpus(tmp_path, TEXT), seed=-1)
 
 
@@ -256,7 +270,7 @@ def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert index.found["she"] == sentences
+    assert index.occurrences["she"] == sentences
     return peak
 
 
@@ -271,17 +285,31 @@ def test_memory_does_not_grow_with_the_corpus(
     assert large < (tmp_path / "large.txt").stat().st_size / 2
 
 
-@needs_data
-def test_real_corpora_give_contexts_of_every_group_with_right_spans() -> None:
-    test = load_words("gender")
-    index = corpus_contexts(test, DATA / "corpus", per_word=5)
+def check_index(test: WordTest, index: ContextIndex) -> None:
+    """Spans hold their words, and a word has contexts or is missing, never both."""
     for context in index:
         assert context.text[context.start : context.end].lower() == surface(context.word).lower()
     for group, words in test.groups().items():
         have = {c.word for c in index if c.group == group}
         assert have | set(index.missing) >= set(words)
         assert have & set(index.missing) == set()
-        assert len(have) > len(set(words)) * 0.4
+
+
+def test_shipped_sentences_as_a_corpus_give_contexts_of_every_group_with_right_spans(tmp_path: Path) -> None:
+    test = load_words("gender")
+    text = "\n".join(sentence.text for sentence in shipped_counter_sentences())
+    index = corpus_contexts(test, corpus(tmp_path, text), per_word=5)
+    check_index(test, index)
+    assert len({c.word for c in index if c.group in "XY"}) > 0.4 * len({*test.X, *test.Y})
+
+
+@needs_data
+def test_real_corpora_give_contexts_of_every_group_with_right_spans() -> None:
+    test = load_words("gender")
+    index = corpus_contexts(test, DATA / "corpus", per_word=5)
+    check_index(test, index)
+    for group, words in test.groups().items():
+        assert len({c.word for c in index if c.group == group}) > 0.4 * len(set(words))
 
 
 # ---- files

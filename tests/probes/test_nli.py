@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from levelhead.errors import BadProbe, CannotDo
-from levelhead.probes.nli import LABELS, ability_pairs, label_order, nli_probe, parse_labels
+from levelhead.errors import BadOption, BadProbe, CannotDo, LevelheadError
+from levelhead.probes.nli import ability_pairs, load_nli_probe, nli_probe
+from levelhead.probes.nli.labels import LABELS, label_order, parse_labels
 
 SNLI = Path(__file__).resolve().parents[3] / "shared" / "data" / "snli"
 needs_snli = pytest.mark.skipif(
@@ -108,25 +109,109 @@ def test_own_lists_are_asked_as_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "mistake", "message"),
     [
-        ({"occupations": []}, "0 entries"),
-        ({"occupations": ["judge", " "]}, "1 of them empty"),
-        ({"contexts": ["ate a pear", "ate a pear"]}, "'ate a pear'"),
-        ({"occupations": "judge"}, "list of strings"),
-        ({"feminine": "man"}, "two different nouns"),
-        ({"feminine": ""}, "two different nouns"),
-        ({"occupations": ["woman", "judge"]}, "'woman'"),
-        ({"limit": (0, 3)}, "limit of 0"),
+        ({"occupations": []}, BadProbe, "0 entries"),
+        ({"occupations": ["judge", " "]}, BadProbe, "1 of them empty"),
+        ({"contexts": ["ate a pear", "ate a pear"]}, BadProbe, "'ate a pear'"),
+        ({"occupations": "judge"}, BadProbe, "list of strings"),
+        ({"feminine": "man"}, BadOption, "two different nouns"),
+        ({"feminine": ""}, BadOption, "two different nouns"),
+        ({"occupations": ["woman", "judge"]}, BadProbe, "'woman'"),
+        ({"limit": (0, 3)}, BadOption, "limit of 0"),
     ],
 )
-def test_probe_lists_that_cannot_be_asked_are_refused_in_one_line(
-    options: dict[str, object], says: str
+def test_lists_and_options_that_make_no_question_are_refused_in_one_line(
+    options: dict[str, object], mistake: type[LevelheadError], message: str
 ) -> None:
-    with pytest.raises(BadProbe) as error:
+    with pytest.raises(mistake) as error:
         nli_probe(**options)  # type: ignore[arg-type]
-    assert says in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+# ---- a probe of the user's own
+
+BAKERY = """\
+name = "bakery"
+premise = "At the fair a {occupation} {context}."
+hypothesis = "At the fair a {gender} {context}."
+feminine = "lady"
+masculine = "gentleman"
+occupations = ["baker", "IT expert"]
+
+[contexts]
+bought = ["a car", "an apple"]
+lost = ["an umbrella"]
+"""
+
+
+def bakery(folder: Path, text: str = BAKERY) -> Path:
+    path = folder / "bakery.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_templates_occupations_and_contexts_of_the_users_own_make_a_probe(tmp_path: Path) -> None:
+    probe = load_nli_probe(bakery(tmp_path))
+    assert probe.name == "bakery"
+    assert probe.shape == (2, 3, 2)
+    assert probe.contexts == ("bought a car", "bought an apple", "lost an umbrella")
+    assert (probe.pairs[0].premise, probe.pairs[0].hypothesis) == (
+        "At the fair a baker bought a car.",
+        "At the fair a lady bought a car.",
+    )
+    assert probe.pairs[-1].premise == "At the fair an IT expert lost an umbrella."
+    assert [pair.gender for pair in probe.pairs[:2]] == ["feminine", "masculine"]
+
+
+def test_the_shipped_probe_written_as_a_file_is_the_shipped_probe(tmp_path: Path) -> None:
+    shipped = nli_probe(limit=(4, 3))
+    lists = {"occupations": list(shipped.occupations), "contexts": list(shipped.contexts)}
+    frame = 'premise = "The {occupation} {context}."\nhypothesis = "The {gender} {context}."\n'
+    content = 'name = "copy"\n' + frame + "".join(f"{key} = {json.dumps(v)}\n" for key, v in lists.items())
+    own = load_nli_probe(bakery(tmp_path, content))
+    assert own.pairs == shipped.pairs
+    assert own.fingerprint == shipped.fingerprint
+    assert load_nli_probe(bakery(tmp_path, content), limit=(2, 1)).shape == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "a {occupation} {context}",
+            "somebody {context}",
+            "line 2: premise: .* must have {occupation} and {context}",
+        ),
+        (
+            "a {gender} {context}",
+            "a {gender} left",
+            "line 3: hypothesis: .* must have {gender} and {context}",
+        ),
+        ("a {gender} {context}", "a {gender} {contxt}", "line 3: hypothesis: .* and no other"),
+        ('{context}."\nhyp', '{context}"\nhyp', "line 2: premise: .* does not end"),
+        ('"gentleman"', '"lady"', "line 5: masculine: 'lady' is the feminine word too"),
+        ('"baker", ', '"lady", ', "line 4: feminine: 'lady' is an occupation too"),
+        ('"baker", ', '"IT expert", ', "line 6: occupations: 'IT expert' stands twice"),
+        (
+            '["an umbrella"]',
+            '["an umbrella", "an umbrella"]',
+            "line 8: contexts: 'lost an umbrella' stands twice",
+        ),
+        ('"baker", "IT expert"', '"baker", " "', "line 6: occupations.2: String should match"),
+        ('["an umbrella"]', '"an umbrella"', "contexts: .*a table of verbs with lists of objects"),
+        ("premise", "premiss", "this key is"),
+        ('name = "bakery"', "name =", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_a_probe_file_is_named_by_key_and_line(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    assert before in BAKERY
+    with pytest.raises(BadProbe, match=message.replace("{", r"\{").replace("}", r"\}")) as caught:
+        load_nli_probe(bakery(tmp_path, BAKERY.replace(before, after, 1)))
+    assert "\n" not in str(caught.value)
 
 
 # ---- plain ability: the shipped scenes
@@ -167,9 +252,9 @@ def test_shipped_sentences_are_clean_text() -> None:
 
 def test_negation_and_sleep_are_not_signs_of_one_label() -> None:
     for sign in (r"\b(not?|nobody|nothing|cannot|without)\b", r"\b(asleep|sleeping|napping|bed|awake)\b"):
-        found = Counter(p.label for p in ability_pairs().pairs if re.search(sign, p.hypothesis.lower()))
-        assert all(found[label] for label in LABELS), (sign, found)
-        assert max(found.values()) <= 0.6 * found.total(), (sign, found)
+        labels = Counter(p.label for p in ability_pairs().pairs if re.search(sign, p.hypothesis.lower()))
+        assert all(labels[label] for label in LABELS), (sign, labels)
+        assert max(labels.values()) <= 0.6 * labels.total(), (sign, labels)
 
 
 def test_words_of_the_hypothesis_alone_give_little_away() -> None:
@@ -218,7 +303,7 @@ def test_limit_is_balanced_spread_and_repeatable() -> None:
     places = [whole.index(p) for p in part.pairs]
     assert places == sorted(places)
     assert places[-1] > 0.85 * len(whole)
-    with pytest.raises(BadProbe, match="limit of 2"):
+    with pytest.raises(BadOption, match="limit of 2"):
         ability_pairs(limit=2)
 
 
@@ -228,6 +313,25 @@ def test_limit_is_balanced_spread_and_repeatable() -> None:
 def tsv(path: Path, rows: list[tuple[str, str, str]], header: str = "premise\thypothesis\tlabel") -> Path:
     path.write_text("\n".join([header, *("\t".join(row) for row in rows)]) + "\n", encoding="utf-8")
     return path
+
+
+PUBLISHED_FORM = [
+    ("A dog runs on the beach.", "An animal is outside.", "0"),
+    ("A dog runs on the beach.", "The dog belongs to a sailor.", "1"),
+    ("A dog runs on the beach.", "The dog is asleep.", "2"),
+    ('"A sign says ""HI""."', "There is a sign.", "0"),
+    ("Two people talk.", "They argue.", "-1"),
+]
+
+
+def test_a_file_in_the_form_of_the_published_snli_loads_with_its_quotes_and_without_its_gaps(
+    tmp_path: Path,
+) -> None:
+    snli = ability_pairs(tsv(tmp_path / "test.tsv", PUBLISHED_FORM))
+    assert Counter(p.label for p in snli.pairs) == {"entailment": 2, "neutral": 1, "contradiction": 1}
+    assert snli.pairs[3].premise == 'A sign says "HI".'
+    assert snli.skipped == {"no gold label": 1}
+    assert ability_pairs(tmp_path).fingerprint == snli.fingerprint  # a folder means its test file
 
 
 @needs_snli
@@ -304,9 +408,37 @@ def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
 def test_bad_files_are_refused_in_one_line_that_says_where(tmp_path: Path, content: str, says: str) -> None:
     (tmp_path / "bad.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(BadProbe) as error:
-        ability_pairs(tmp_path / "bad.tsv")
+        ability_pairs(tmp_path / "bad.tsv", strict=True)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_bad_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
+    good = ["A.\tB.\t0", "A.\tC.\t1", "A.\tD.\t2"]
+    bad = ["A.\tE.\tentialment", "A.\tF.", "A.\tG.\t-", "A.\t\t1"]
+    path = tmp_path / "some.tsv"
+    path.write_text("\n".join(["premise\thypothesis\tlabel", *bad, *good]), encoding="utf-8")
+    loaded = ability_pairs(path)
+    assert len(loaded.pairs) == 3
+    assert [(item.line, item.reason) for item in loaded.unusable] == [
+        (2, "an unknown label"),
+        (3, "another number of columns than the header"),
+        (4, "no gold label"),
+        (5, "empty text"),
+    ]
+    assert loaded.skipped == dict.fromkeys((item.reason for item in loaded.unusable), 1)
+    assert "line 2: label 'entialment'" in loaded.unusable[0].complaint
+
+
+def test_json_lines_that_python_cannot_read_are_left_out(tmp_path: Path) -> None:
+    good = [json.dumps({"premise": "A.", "hypothesis": f"{n}.", "label": n}) for n in range(3)]
+    half = json.dumps({"premise": "A \ud83d.", "hypothesis": "B.", "label": 0})
+    lines = [*good, "{" + "[" * 100_000, f'{{"label": {"9" * 5000}}}', half, "3"]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    loaded = ability_pairs(tmp_path / "some.jsonl")
+    assert len(loaded.pairs) == 3
+    assert [item.line for item in loaded.unusable] == [4, 5, 6, 7]
+    assert loaded.skipped == {"not a JSON object": 3, "half a character": 1}
 
 
 def test_a_missing_file_an_empty_folder_and_a_binary_file_are_refused(tmp_path: Path) -> None:
@@ -323,10 +455,10 @@ class Table(list[dict[str, object]]):
 
 
 def test_hub_tables_are_read_by_their_own_label_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     def load_dataset(name: str, split: str) -> Table:
-        asked.append((name, split))
+        calls.append((name, split))
         return Table({"premise": "A.", "hypothesis": f"{n}.", "label": n} for n in (2, 1, 0, -1))
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
@@ -334,7 +466,7 @@ def test_hub_tables_are_read_by_their_own_label_names(monkeypatch: pytest.Monkey
     assert [p.label for p in loaded.pairs] == ["entailment", "neutral", "contradiction"]
     assert loaded.skipped == {"no gold label": 1}
     ability_pairs("hub:someone/pairs@validation")
-    assert asked == [("stanfordnlp/snli", "test"), ("someone/pairs", "validation")]
+    assert calls == [("stanfordnlp/snli", "test"), ("someone/pairs", "validation")]
 
 
 def test_hub_without_the_package_or_the_network_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +495,7 @@ def test_hub_without_the_package_or_the_network_is_one_line(monkeypatch: pytest.
 )
 def test_label_order_is_read_from_the_names(id2label: dict[int, str], order: tuple[int, int, int]) -> None:
     assert label_order(id2label) == order
-    assert label_order({str(k): v for k, v in id2label.items()}) == order  # type: ignore[misc]  # as JSON has it
+    assert label_order({str(k): v for k, v in id2label.items()}) == order  # type: ignore[misc]  # from JSON
 
 
 @pytest.mark.parametrize(
@@ -401,7 +533,7 @@ def test_no_override_makes_a_two_way_classifier_three_way() -> None:
     "labels", ["", "entail,neutral", "entail,neutral,neutral", "entialment,neutral,contradict"]
 )
 def test_parse_labels_refuses_what_is_misspelt_missing_or_double(labels: str) -> None:
-    with pytest.raises(BadProbe, match=re.escape(repr(labels))):
+    with pytest.raises(BadOption, match=re.escape(repr(labels))):
         parse_labels(labels)
 
 

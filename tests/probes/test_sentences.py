@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.sentences import (
+    CounterExtraction,
     StereotypeSentence,
     extract_counter_sentences,
     fluency_sentences,
-    lpbs_sentences,
-    lpbs_templates,
     shipped_counter_sentences,
 )
 from levelhead.probes.words import WordTest, load_words
@@ -87,16 +86,16 @@ def check(sentence: StereotypeSentence) -> None:
 
 def disagreeing_articles(text: str) -> list[str]:
     """By letter; the shipped words have no silent h and no "uni-" except "university"."""
-    found = re.findall(r"\b(an?) ([a-z]+)", text.lower())
+    articles = re.findall(r"\b(an?) ([a-z]+)", text.lower())
     return [
-        word for art, word in found if (art == "an") != (word[0] in "aeiou" and not word.startswith("uni"))
+        word for art, word in articles if (art == "an") != (word[0] in "aeiou" and not word.startswith("uni"))
     ]
 
 
 # --- fluency
 
 
-def test_fluency_text_has_at_least_220_distinct_sentences_of_6_to_30_words():
+def test_fluency_text_has_at_least_220_distinct_sentences_of_6_to_30_words() -> None:
     sentences = fluency_sentences()
     assert len(sentences) >= 220
     assert len(set(sentences)) == len(sentences)
@@ -104,7 +103,7 @@ def test_fluency_text_has_at_least_220_distinct_sentences_of_6_to_30_words():
     assert all(s == s.strip() and s[-1] in '.?!"' and (s[0].isupper() or s[0] == '"') for s in sentences)
 
 
-def test_fluency_text_is_varied_in_its_openings_forms_and_words():
+def test_fluency_text_is_varied_in_its_openings_forms_and_words() -> None:
     sentences = fluency_sentences()
     openings = Counter(" ".join(s.split()[:3]) for s in sentences)
     assert max(openings.values()) <= 3
@@ -114,7 +113,7 @@ def test_fluency_text_is_varied_in_its_openings_forms_and_words():
     assert len({t for s in sentences for t in tokens(s)}) >= 1100
 
 
-def test_fluency_text_names_no_gender_beside_a_stereotyped_word():
+def test_fluency_text_names_no_gender_beside_a_stereotyped_word() -> None:
     test = load_words("gender")
     stereotyped = {
         w.lower() for w in (*test.X, *test.Y) if w not in {"kitchen", "strong", "kind", "warm", "quiet"}
@@ -127,14 +126,14 @@ def test_fluency_text_names_no_gender_beside_a_stereotyped_word():
 # --- counter-stereotype sentences, shipped
 
 
-def test_at_least_500_distinct_sentences_half_of_each_group():
+def test_at_least_500_distinct_sentences_half_of_each_group() -> None:
     sentences = shipped_counter_sentences()
     assert len({s.text for s in sentences}) == len({s.counter for s in sentences}) == len(sentences) >= 500
     groups = Counter(s.group for s in sentences)
     assert groups["A"] == groups["B"]
 
 
-def test_at_least_60_templates_stand_behind_them():
+def test_at_least_60_templates_stand_behind_them() -> None:
     blanks = set()
     for s in shipped_counter_sentences():
         (a, b), (c, d) = sorted([s.attribute_span, s.target_span])
@@ -142,17 +141,17 @@ def test_at_least_60_templates_stand_behind_them():
     assert len(blanks) >= 60
 
 
-def test_shipped_spans_are_right_and_only_the_attribute_changes():
+def test_shipped_spans_are_right_and_only_the_attribute_changes() -> None:
     for sentence in shipped_counter_sentences():
         check(sentence)
 
 
-def test_attribute_pairs_are_true_counterparts_in_the_direction_of_the_group():
+def test_attribute_pairs_are_true_counterparts_in_the_direction_of_the_group() -> None:
     for s in shipped_counter_sentences():
         assert ((s.attribute, s.counterpart) if s.group == "A" else (s.counterpart, s.attribute)) in PAIRS
 
 
-def test_a_scan_finds_exactly_one_gendered_word_and_one_stereotyped_word_in_each():
+def test_a_scan_finds_exactly_one_gendered_word_and_one_stereotyped_word_in_each() -> None:
     sentences, test = shipped_counter_sentences(), load_words("gender")
     gendered = GENDERED | {w.lower() for w in (*test.A, *test.B)}
     stereotyped = {s.target for s in sentences} | {w.lower() for w in (*test.X, *test.Y)}
@@ -162,7 +161,7 @@ def test_a_scan_finds_exactly_one_gendered_word_and_one_stereotyped_word_in_each
         assert [t for t in tokens(s.text) if t in stereotyped] == [s.target], s.text
 
 
-def test_groups_agree_with_the_shipped_gender_list():
+def test_groups_agree_with_the_shipped_gender_list() -> None:
     test = load_words("gender")
     sides = {**dict.fromkeys(test.X, "A"), **dict.fromkeys(test.Y, "B")}
     known = [s for s in shipped_counter_sentences() if s.target in sides]
@@ -170,7 +169,7 @@ def test_groups_agree_with_the_shipped_gender_list():
     assert all(sides[s.target] == s.group for s in known)
 
 
-def test_articles_agree_in_the_original_and_in_the_counter():
+def test_articles_agree_in_the_original_and_in_the_counter() -> None:
     sentences = shipped_counter_sentences()
     assert any(" an engineer" in s.text for s in sentences)
     assert any(" an emotional " in s.text for s in sentences)
@@ -178,13 +177,13 @@ def test_articles_agree_in_the_original_and_in_the_counter():
         assert disagreeing_articles(s.text) == disagreeing_articles(s.counter) == [], s.text
 
 
-def test_the_attribute_comes_first_in_at_least_four_of_five():
+def test_the_attribute_comes_first_in_at_least_four_of_five() -> None:
     for sentences in (shipped_counter_sentences(), shipped_counter_sentences(500, seed=1)):
         assert 0.8 <= sum(s.attribute_first for s in sentences) / len(sentences) < 1
         assert all(s.attribute_first == (s.attribute_span[1] <= s.target_span[0]) for s in sentences)
 
 
-def test_a_sample_is_balanced_seeded_and_uses_every_template():
+def test_a_sample_is_balanced_seeded_and_uses_every_template() -> None:
     one, same, other = (shipped_counter_sentences(500, seed=seed) for seed in (7, 7, 8))
     assert one == same != other
     assert Counter(s.group for s in one) == {"A": 250, "B": 250}
@@ -197,8 +196,8 @@ def test_a_sample_is_balanced_seeded_and_uses_every_template():
 
 
 @pytest.mark.parametrize("n", [0, -1, 10**6])
-def test_a_size_that_is_not_shipped_is_refused(n):
-    with pytest.raises(BadProbe, match=f"^{n} counter-stereotype .* ships 1 to "):
+def test_a_size_that_is_not_shipped_is_refused(n: int) -> None:
+    with pytest.raises(BadOption, match=f"^{n} counter-stereotype .* ships 1 to "):
         shipped_counter_sentences(n)
 
 
@@ -222,14 +221,16 @@ GENDER = WordTest(
 )
 
 
-def extract(tmp_path, *sentences, test=GENDER, **kwargs):
-    path = tmp_path / "corpus.txt"
+def extract(
+    folder: Path, *sentences: str, test: WordTest = GENDER, n: int = 500, seed: int = 0
+) -> CounterExtraction:
+    path = folder / "corpus.txt"
     path.write_text("\n".join(sentences) + "\n", encoding="utf-8")
-    return extract_counter_sentences(test, path, **kwargs)
+    return extract_counter_sentences(test, path, n, seed)
 
 
-def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
-    found = extract(
+def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path: Path) -> None:
+    extraction = extract(
         tmp_path,
         "Yesterday a woman became a nurse here.",
         "He was an engineer in the army.",
@@ -237,17 +238,17 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
         "The Nurse was the woman's only friend.",
         "The hair salon where the woman works is closed.",
     )
-    for sentence in found:
+    for sentence in extraction:
         check(sentence)
-    assert {s.counter for s in found} == {
+    assert {s.counter for s in extraction} == {
         "Yesterday a man became a nurse here.",
         "She was an engineer in the army.",
         "THE MAN WAS GENTLE TO EVERYONE.",
         "The Nurse was the man's only friend.",
         "The hair salon where the man works is closed.",
     }
-    assert found.read == 5
-    assert found.found == {"A": 4, "B": 1}
+    assert extraction.read == 5
+    assert extraction.usable == {"A": 4, "B": 1}
 
 
 @pytest.mark.parametrize(
@@ -270,64 +271,66 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path):
         ("The woman slept on the sofa.", "no attribute word or no target word"),
     ],
 )
-def test_every_skipped_sentence_has_its_reason(tmp_path, text, reason):
-    found = extract(tmp_path, text, "Yesterday a woman became a nurse here.")
-    assert len(found) == 1
-    assert found.skipped == {reason: 1}
+def test_every_skipped_sentence_has_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+    extraction = extract(tmp_path, text, "Yesterday a woman became a nurse here.")
+    assert len(extraction) == 1
+    assert extraction.skipped == {reason: 1}
 
 
-def test_sentences_with_bytes_that_are_not_utf8_are_counted_and_not_measured(tmp_path):
+def test_sentences_with_bytes_that_are_not_utf8_are_counted_and_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "old.txt"
     path.write_bytes(b"Yesterday a woman became a nurse here.\nIn the caf\xe9 a woman became a nurse.\n")
-    found = extract_counter_sentences(GENDER, path)
-    assert [s.text for s in found] == ["Yesterday a woman became a nurse here."]
-    assert found.skipped == {"not UTF-8 text": 1}
-    assert found.read == 2
+    extraction = extract_counter_sentences(GENDER, path)
+    assert [s.text for s in extraction] == ["Yesterday a woman became a nurse here."]
+    assert extraction.skipped == {"not UTF-8 text": 1}
+    assert extraction.read == 2
 
 
-def test_a_swap_that_would_break_the_article_is_skipped(tmp_path):
+def test_a_swap_that_would_break_the_article_is_skipped(tmp_path: Path) -> None:
     test = WordTest("faith", ("imam",), ("pastor",), ("strict",), ("kind",), pairs=(("imam", "pastor"),))
-    found = extract(tmp_path, "They met an imam who was strict.", "They said the imam was strict.", test=test)
-    assert [s.counter for s in found] == ["They said the pastor was strict."]
-    assert found.skipped == {"the article would not agree": 1}
+    extraction = extract(
+        tmp_path, "They met an imam who was strict.", "They said the imam was strict.", test=test
+    )
+    assert [s.counter for s in extraction] == ["They said the pastor was strict."]
+    assert extraction.skipped == {"the article would not agree": 1}
 
 
-def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path):
+def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path: Path) -> None:
     test = WordTest(
         "both", ("blonde",), ("blond",), ("blonde", "shy"), ("bold",), pairs=(("blonde", "blond"),)
     )
-    found = extract(
+    extraction = extract(
         tmp_path, "Everyone saw the blonde person leave.", "The blond person was bold today.", test=test
     )
-    assert found.skipped == {"one word is attribute and target at once": 1}
+    assert extraction.skipped == {"one word is attribute and target at once": 1}
 
 
-def test_pronouns_do_not_count_where_the_test_is_not_about_gender(tmp_path):
+def test_pronouns_do_not_count_where_the_test_is_not_about_gender(tmp_path: Path) -> None:
     test = WordTest("race", ("black",), ("white",), ("athlete",), ("lawyer",), pairs=(("black", "white"),))
-    found = extract(tmp_path, "She said that the white lawyer knew her.", test=test)
-    assert [s.counter for s in found] == ["She said that the black lawyer knew her."]
+    extraction = extract(tmp_path, "She said that the white lawyer knew her.", test=test)
+    assert [s.counter for s in extraction] == ["She said that the black lawyer knew her."]
 
 
-def test_a_sample_is_seeded_distinct_and_independent_of_the_order(tmp_path):
+def test_a_sample_is_seeded_distinct_and_independent_of_the_order(tmp_path: Path) -> None:
     lines = [f"On day {i} the woman met a nurse." for i in range(200)]
     one = extract(tmp_path, *lines, *lines, n=20, seed=1)
     assert one.sentences == extract(tmp_path, *reversed(lines), n=20, seed=1).sentences
     assert one.sentences != extract(tmp_path, *lines, n=20, seed=2).sentences
     assert len({s.text for s in one}) == len(one) == 20
-    assert one.found == {"A": 400, "B": 0}
+    assert one.usable == {"A": 400, "B": 0}
 
 
-def test_every_sentence_is_drawn_equally_often(tmp_path):
+def test_every_sentence_is_drawn_equally_often(tmp_path: Path) -> None:
     lines = [f"On day {i} the woman met a nurse." for i in range(10)]
     drawn = Counter(s.text for seed in range(400) for s in extract(tmp_path, *lines, n=3, seed=seed))
     assert sum(drawn.values()) == 1200
     assert all(85 <= drawn[line] <= 155 for line in lines)  # 120 expected, sd 9.2
 
 
-def test_bad_requests_are_one_clear_line(tmp_path):
-    with pytest.raises(BadProbe, match=r"^0 sentences were asked for"):
+def test_bad_requests_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match=r"^0 sentences were asked for"):
         extract(tmp_path, "Yesterday a woman became a nurse.", n=0)
-    with pytest.raises(BadProbe, match=r"^Seed -1 came"):
+    with pytest.raises(BadOption, match=r"^Seed -1 came"):
         extract(tmp_path, "Yesterday a woman became a nurse.", seed=-1)
     with pytest.raises(
         BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"
@@ -337,11 +340,11 @@ def test_bad_requests_are_one_clear_line(tmp_path):
         extract(tmp_path, "Any text will do.", test=WordTest("bare", ("she",), ("he",), ("shy",), ("bold",)))
 
 
-def check_extraction(found, test):
+def check_extraction(extraction: CounterExtraction, test: WordTest) -> None:
     pairs = {(a.lower(), b.lower()) for a, b in test.pairs} | {(b.lower(), a.lower()) for a, b in test.pairs}
     attributes = {w.lower() for w in (*test.A, *test.B)}
     targets = {"A": set(test.X), "B": set(test.Y)}
-    for s in found:
+    for s in extraction:
         check(s)
         assert (s.attribute, s.counterpart) in pairs
         assert s.target in targets[s.group]
@@ -351,62 +354,35 @@ def check_extraction(found, test):
         assert [t for t in free if t in attributes] == [s.attribute], s.text
 
 
-@needs_corpus
-def test_the_corpus_gives_sentences_that_pass_an_independent_scan():
+def test_shipped_sentences_as_a_corpus_come_back_as_the_same_stereotypes(tmp_path: Path) -> None:
+    shipped = {s.text: s for s in shipped_counter_sentences()}
     test = load_words("gender")
-    found = extract_counter_sentences(test, SHARED / "corpus")
-    assert len(found) >= 200
-    assert found.found["A"] >= 30
-    assert found.found["B"] >= 30
-    assert found.read == sum(found.found.values()) + sum(found.skipped.values())
-    check_extraction(found, test)
+    extraction = extract(tmp_path, *shipped, test=test, n=len(shipped))
+    check_extraction(extraction, test)
+    assert len(extraction) > 0.7 * len(shipped)
+    assert extraction.read == len(shipped)
+    for sentence in extraction:
+        ours = shipped[sentence.text]
+        assert (sentence.target_span, sentence.attribute_span) == (ours.target_span, ours.attribute_span)
+        assert (sentence.group, sentence.counter) == (ours.group, ours.counter)
 
 
 @needs_corpus
-def test_comments_of_redditbias_give_sentences_too(tmp_path):
+def test_the_corpus_gives_sentences_that_pass_an_independent_scan() -> None:
+    test = load_words("gender")
+    extraction = extract_counter_sentences(test, SHARED / "corpus")
+    assert len(extraction) >= 200
+    assert extraction.usable["A"] >= 30
+    assert extraction.usable["B"] >= 30
+    assert extraction.read == sum(extraction.usable.values()) + sum(extraction.skipped.values())
+    check_extraction(extraction, test)
+
+
+@needs_corpus
+def test_comments_of_redditbias_give_sentences_too(tmp_path: Path) -> None:
     with next((SHARED / "redditbias").glob("*.csv")).open(encoding="utf-8") as handle:
         comments = [row["comment"] for row in csv.DictReader(handle)]
     test = load_words("gender")
-    found = extract(tmp_path, *(" ".join(c.split()) + "." for c in comments), test=test)
-    assert len(found) >= 20
-    check_extraction(found, test)
-
-
-# --- LPBS
-
-
-@pytest.mark.parametrize("kind", ["topic", "person", "trait", "words"])
-def test_at_least_5_templates_with_one_slot_each(kind):
-    templates = lpbs_templates(kind)
-    assert len({t.text for t in templates}) == len(templates) >= 5
-    for template in templates:
-        assert sorted(re.findall(r"\{\w+\}", template.text)) == ["{attribute}", "{target}"]
-        assert not GENDERED & set(tokens(template.text))
-
-
-@pytest.mark.parametrize("mask", ["[MASK]", "<mask>"])
-def test_lpbs_spans_hold_the_mask_and_the_target(mask):
-    sentences = lpbs_sentences(
-        ["salary", "algebra", "poetry", "children", "NASA", "hair_salon", "salary"], mask
-    )
-    assert len(sentences) == len({s.text for s in sentences}) == 6 * len(lpbs_templates())
-    for s in sentences:
-        assert s.text[slice(*s.mask_span)] == mask
-        assert s.text[slice(*s.target_span)] == s.target.replace("_", " ")
-        assert s.text.count(mask) == 1
-
-
-def test_lpbs_targets_read_as_english():
-    texts = {s.text for s in lpbs_sentences(["children", "NASA", "algebra"], "[MASK]")}
-    told = ("the children", "NASA", "algebra")
-    assert {f"Then [MASK] asked about {topic}." for topic in told} <= texts
-    texts = {s.text for s in lpbs_sentences(["engineer", "nurse"], "[MASK]", "person")}
-    assert {"These days [MASK] is an engineer.", "These days [MASK] is a nurse."} <= texts
-    assert "At work [MASK] is very gentle." in {s.text for s in lpbs_sentences(["gentle"], "[MASK]", "trait")}
-
-
-def test_lpbs_refuses_a_missing_mask_and_an_unknown_kind():
-    with pytest.raises(BadProbe, match="No mask token"):
-        lpbs_sentences(["salary"], "")
-    with pytest.raises(BadProbe, match="'verb' is no kind of target; there are topic, person, trait, words"):
-        lpbs_templates("verb")  # type: ignore[arg-type]
+    extraction = extract(tmp_path, *(" ".join(c.split()) + "." for c in comments), test=test)
+    assert len(extraction) >= 20
+    check_extraction(extraction, test)

@@ -151,21 +151,21 @@ def test_a_mistake_in_a_list_names_file_line_and_word(
     tmp_path: Path, old: str, new: str, expected: str
 ) -> None:
     assert old in RELIGION
-    said = complaint(tmp_path, RELIGION.replace(old, new))
-    assert said.startswith("religion.toml")
-    assert expected in said
+    message = complaint(tmp_path, RELIGION.replace(old, new))
+    assert message.startswith("religion.toml")
+    assert expected in message
 
 
 def test_a_typo_in_a_pair_names_its_line_and_suggests_the_word(tmp_path: Path) -> None:
-    said = complaint(tmp_path, RELIGION + 'pairs = [\n  ["imam", "pastor"],\n  ["mosqe", "church"],\n]\n')
-    assert said == 'religion.toml line 11: "mosqe" in pairs is not in A; did you mean "mosque"?'
+    message = complaint(tmp_path, RELIGION + 'pairs = [\n  ["imam", "pastor"],\n  ["mosqe", "church"],\n]\n')
+    assert message == 'religion.toml line 11: "mosqe" in pairs is not in A; did you mean "mosque"?'
 
 
 def test_a_pair_of_three_names_its_line(tmp_path: Path) -> None:
-    said = complaint(
+    message = complaint(
         tmp_path, RELIGION + 'pairs = [\n  ["imam", "pastor"],\n  ["mosque", "church", "temple"]]\n'
     )
-    assert said.startswith("religion.toml line 11: ['mosque', 'church', 'temple'] in pairs is not a pair")
+    assert message.startswith("religion.toml line 11: ['mosque', 'church', 'temple'] in pairs is not a pair")
 
 
 def test_strange_files_are_refused_in_one_line(tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_strange_files_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_tables_in_place_of_lists_are_refused(tmp_path: Path) -> None:
-    said = complaint(tmp_path, '[A]\nwords = ["a"]\n[B]\nwords = ["b"]\n')
-    assert "A is {'words': ['a']}; it must be a list" in said
+    message = complaint(tmp_path, '[A]\nwords = ["a"]\n[B]\nwords = ["b"]\n')
+    assert "A is {'words': ['a']}; it must be a list" in message
 
 
 def test_a_misspelt_shipped_name_suggests_the_right_one() -> None:
@@ -214,6 +214,18 @@ def test_fingerprint_follows_words_and_order_but_not_names(tmp_path: Path) -> No
     assert first != turned.fingerprint()
 
 
+def test_a_folder_in_the_form_of_the_published_gender_lists_loads_as_it_is(tmp_path: Path) -> None:
+    written(tmp_path, "aunt\nqueen\naunt\n", "female.txt")
+    written(tmp_path, "uncle\nking\nuncle\n", "male.txt")
+    written(tmp_path, "sewing\nwelding\nhair_salon\ngarage\n\n", "stereotype.txt")
+    test = load_words(tmp_path)
+    assert test.pairs == (("aunt", "uncle"), ("queen", "king"), ("aunt", "uncle"))
+    assert (test.X, test.Y) == (("sewing", "hair_salon"), ("welding", "garage"))
+    written(tmp_path, "uncle\nking\n", "male.txt")
+    with pytest.raises(BadProbe, match=r"3 words in female\.txt, 2 in male\.txt"):
+        load_words(tmp_path)
+
+
 @needs_data
 def test_the_published_gender_folder_loads_as_it_is() -> None:
     test = load_words(DATA / "word-lists")
@@ -222,12 +234,39 @@ def test_the_published_gender_folder_loads_as_it_is() -> None:
     assert (test.X[0], test.Y[0], test.X[1], test.Y[1]) == ("aerobics", "adventurer", "apparel", "aggressive")
 
 
+def test_a_file_in_the_form_of_the_published_race_attributes_loads_three_pairs_and_roles(
+    tmp_path: Path,
+) -> None:
+    roles = {"black": ["a", "b"], "caucasian": ["c", "d", "e"], "asian": ["f"]}
+    sets = [["black", "caucasian", "asian"]] * 2 + [["black", "white", "asian"], ["africa", "europe", "asia"]]
+    content = {"definite_sets": sets, "analogy_templates": {"role": roles}, "testTerms": ["chair"]}
+    test = load_words(written(tmp_path, json.dumps(content), "race.json"))
+    assert test.pairs == (("black", "caucasian"), ("black", "caucasian"), ("black", "white"))
+    assert (test.X, test.Y) == (("a", "b"), ("c", "d", "e"))
+    assert test.trimmed().Y == ("c", "d")
+
+
 @needs_data
 def test_the_published_race_file_loads_and_trims_to_the_papers_ten_targets() -> None:
     test = load_words(DATA / "word-lists" / "race_attributes_optm.json")
     assert test.pairs == tuple((a.lower(), b.lower()) for a, b in load_words("race").pairs)
     assert (len(test.X), len(test.Y)) == (5, 6)
     assert len(test.trimmed().X + test.trimmed().Y) == 10
+
+
+def seat_file(folder: Path, x: str) -> Path:
+    parts = {"targ1": x, "targ2": "This is art.", "attr1": "This is he.", "attr2": "This is she."}
+    content = {key: {"category": f"C-{key}", "examples": [text]} for key, text in parts.items()}
+    return written(folder, json.dumps(content), "sent-own.jsonl")
+
+
+def test_a_file_in_the_form_of_the_published_seat_tests_loads_with_its_categories(tmp_path: Path) -> None:
+    test = load_seat_test(seat_file(tmp_path, "This is math."))
+    assert (test.A, test.B) == (("This is he.",), ("This is she.",))
+    assert (test.X, test.Y) == (("This is math.",), ("This is art.",))
+    assert test.labels == ("C-attr1", "C-attr2", "C-targ1", "C-targ2")
+    with pytest.raises(BadProbe, match=r'"This is he\." in A is a sentence.*levelhead seat'):
+        load_words(seat_file(tmp_path, "This is math."))
 
 
 @needs_data
@@ -259,8 +298,36 @@ def test_a_json_without_the_needed_parts_is_refused(tmp_path: Path, text: str) -
 
 
 def test_broken_json_names_its_line(tmp_path: Path) -> None:
-    with pytest.raises(BadProbe, match=r"x\.jsonl line 2: not valid JSON"):
+    with pytest.raises(BadProbe, match=r"x\.jsonl line 2: not JSON"):
         load_seat_test(written(tmp_path, '{"targ1":\n nothing}', "x.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, f'{{"targ1": {"9" * 5000}}}', '{"attr1": {"examples": ["\\ud83d"]}}'],
+    ids=["nest", "number", "surrogate"],
+)
+def test_a_json_that_cannot_be_read_or_written_is_one_line(tmp_path: Path, text: str) -> None:
+    for load in (load_seat_test, load_published_race):
+        with pytest.raises(BadProbe, match=r"^x\.json") as caught:
+            load(written(tmp_path, text, "x.json"))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_race_file_with_half_a_character_is_one_line(tmp_path: Path) -> None:
+    roles = {"black": ["\ud83d"], "caucasian": ["b"]}
+    content = {"definite_sets": [["black", "white"]] * 3, "analogy_templates": {"role": roles}}
+    with pytest.raises(BadProbe, match="half a character"):
+        load_published_race(written(tmp_path, json.dumps(content), "x.json"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"X = {'[' * 5000}{']' * 5000}", f"X = {'9' * 5000}", f"name = 0x{'f' * 5000}", f"X = [0x{'f' * 5000}]"],
+    ids=["nest", "number", "hexadecimal name", "hexadecimal word"],
+)
+def test_a_toml_that_cannot_be_read_or_shown_is_one_line(tmp_path: Path, text: str) -> None:
+    assert len(complaint(tmp_path, text)) < 300
 
 
 def test_a_folder_without_the_three_files_is_refused(tmp_path: Path) -> None:
@@ -280,7 +347,7 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     exec(compile(python, "own-words.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
-    assert len(printed) == len(promised) == 7
+    assert len(printed) == len(promised) == 11
     assert printed[:5] == promised[:5]
     attributes, targets = (
         ("muslim", "quran", "christian", "pastor", "bible"),
@@ -288,3 +355,4 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     )
     assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
     assert printed[6] == "{}"
+    assert printed[7:] == promised[7:]

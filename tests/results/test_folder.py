@@ -1,4 +1,4 @@
-"""A run survives being killed, and never mixes with another."""
+"""A run survives being killed, never mixes with another, and reads back what was written, type by type."""
 
 from __future__ import annotations
 
@@ -9,54 +9,88 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from levelhead.edits.head import Head
 from levelhead.errors import BadRun
-from levelhead.measures.measurement import Measurement
-from levelhead.results import folder as runs
-from levelhead.results.folder import Run, file_hash, read_run, text_hash
+from levelhead.files import write_whole
+from levelhead.results import folder as module
+from levelhead.results import layout
+from levelhead.results.folder import FORMAT, Run, file_hash, read_run, text_hash
+from levelhead.results.keys import Key, Layout
+from tests.results.cases import (
+    CASE,
+    FIRST,
+    LATER,
+    NOTES,
+    PARTS,
+    SECOND,
+    SHEET,
+    TABLE,
+    Answer,
+    CaseSettings,
+    LaterSettings,
+    Line,
+)
 
-SETTINGS = {"model": "lh:bert-mini", "seed": 3, "gates": {"layers": [1, 2]}}
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = CaseSettings()
+ONE, TWO = Answer("one", 1.0), Answer("two", 2.0, (Head(7, 5),))
 
 CHILD = """
 import sys, time
-from pathlib import Path
 from levelhead.results.folder import Run
+from tests.results.cases import CASE, NOTES, PARTS, Answer, CaseSettings
 
-with Run.open(sys.argv[1], {"seed": 7}, hashes={"weights": "abc"}) as run:
+with Run.open(sys.argv[1], CASE, CaseSettings(seed=7), hashes={"weights": "abc"}) as run:
     print("ready", flush=True)
     for i in range(60):
         def compute():
             time.sleep(float(sys.argv[2]))
-            return [{"i": i, "part": j, "value": (i + j) / 7, "text": "é" * 2000} for j in range(4)]
-        run.result(f"head {i}", compute)
-    run.artifact("table.txt", lambda path: path.write_text("done"))
+            return [Answer("é" * 2000, (i + j) / 7) for j in range(4)]
+        run.results(PARTS.of(str(i)), compute)
+    run.file(NOTES.of("end"), "done")
 """
 
 
+def opened(folder: Path, settings: CaseSettings = SETTINGS, **options: Any) -> Run[CaseSettings]:
+    return Run.open(folder, CASE, settings, **options)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def refusal(*arguments: Any, **options: Any) -> str:
+def refusal(act: Callable[[], object]) -> str:
     with pytest.raises(BadRun) as caught:
-        Run.open(*arguments, **options).close()
+        act()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def never() -> dict[str, Any]:
+def opening_refusal(folder: Path, settings: CaseSettings = SETTINGS, **options: Any) -> str:
+    return refusal(lambda: opened(folder, settings, **options).close())
+
+
+def never() -> list[Answer]:
     raise AssertionError("computed again")
+
+
+# ---- resuming
 
 
 def test_killed_at_ten_random_moments_a_run_ends_byte_identical_to_an_unbroken_one(tmp_path: Path) -> None:
     def start(name: str, pause: float) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", CHILD, str(tmp_path / name), str(pause)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
     unbroken = start("unbroken", 0)
     unbroken.communicate()
@@ -84,9 +118,9 @@ def test_killed_at_ten_random_moments_a_run_ends_byte_identical_to_an_unbroken_o
 
 def test_a_last_line_cut_at_any_byte_is_dropped_and_written_again(tmp_path: Path) -> None:
     def fill(folder: Path) -> None:
-        with Run.open(folder, SETTINGS) as run:
-            run.result("a", lambda: {"value": 0.1, "name": "naïve"})
-            run.result("b", lambda: [{"value": 1 / 3}, {"value": 2}])
+        with opened(folder) as run:
+            run.result(FIRST, lambda: Answer("naïve", 0.1))
+            run.results(SECOND, lambda: [Answer("a", 1 / 3), Answer("b", 2)])
 
     fill(tmp_path)
     path = tmp_path / "results.jsonl"
@@ -94,68 +128,98 @@ def test_a_last_line_cut_at_any_byte_is_dropped_and_written_again(tmp_path: Path
     first = whole.index(b"\n") + 1
     for cut in range(first, len(whole)):
         path.write_bytes(whole[:cut])
-        assert list(read_run(tmp_path).results) == ["a"]
+        assert list(read_run(tmp_path, [CASE]).results) == ["first"]
         fill(tmp_path)
         assert path.read_bytes() == whole
 
 
 def test_a_stored_result_is_not_computed_again_and_equals_the_fresh_one(tmp_path: Path) -> None:
-    measured = Measurement("SEAT", np.float64(0.1), interval=(0.0, 0.2), n=3)
-
-    def compute() -> dict[str, Any]:
-        return {"m": measured, "x": np.float32(0.5), "heads": np.arange(3), "path": Path("a") / "b"}
-
-    with Run.open(tmp_path, SETTINGS) as run:
-        assert "k" not in run
-        fresh = run.result("k", compute)
-        assert "k" in run
-        fresh[0]["x"] = "spoilt"
-        again = run.result("k", never)
-    with Run.open(tmp_path, SETTINGS) as run:
-        stored = run.result("k", never)
-    expected = {"m": measured.to_json(), "x": 0.5, "heads": [0, 1, 2], "path": "a/b"}
-    assert again == [expected]
-    assert stored == [expected]
+    with opened(tmp_path) as run:
+        assert (FIRST in run, run.stored(FIRST)) == (False, ())
+        fresh = run.results(FIRST, lambda: [ONE, TWO])
+        assert FIRST in run
+        assert run.results(FIRST, never) == fresh == (ONE, TWO)
+    with opened(tmp_path) as run:
+        assert run.results(FIRST, never) == fresh
+        assert run.stored(FIRST) == fresh
+        assert run.data().records(FIRST) == fresh
 
 
-def test_every_float_comes_back_to_the_bit(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).standard_normal(1000) * 10.0 ** np.arange(-500, 500).clip(-300, 300)
-    with Run.open(tmp_path, SETTINGS) as run:
-        run.result("k", lambda: {"values": values})
-    assert np.array_equal(np.array(read_run(tmp_path).rows[0]["values"]), values)
-
-
-def test_rows_carry_their_key_in_the_order_of_computing(tmp_path: Path) -> None:
-    with Run.open(tmp_path, SETTINGS, hashes={"data": "d"}) as run:
-        run.result("z", lambda: [{"n": 1}, {"n": 2}])
-        run.result("a", lambda: {"n": 3})
-        run.result("nothing", list)
-    data = read_run(tmp_path)
-    assert data.rows == [{"key": "z", "n": 1}, {"key": "z", "n": 2}, {"key": "a", "n": 3}]
-    assert list(data.results) == ["z", "a", "nothing"]
-    assert data.settings == SETTINGS
-    assert data.hashes == {"data": "d"}
-    assert {"python", "torch", "transformers", "numpy", "levelhead"} == set(data.versions)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float32("nan"), object(), {1, 2}, "\ud800"])
-def test_what_is_no_finite_plain_data_is_refused_and_nothing_is_written(
-    tmp_path: Path, value: object
-) -> None:
-    with Run.open(tmp_path, SETTINGS) as run:
-        run.result("good", lambda: {"value": 1})
-        before = contents(tmp_path)
-        with pytest.raises(BadRun, match=r"^result 'bad' cannot be stored: [^\n]*$"):
-            run.result("bad", lambda: {"value": value})
-        assert "bad" not in run
-    assert contents(tmp_path) == before
+def test_a_single_result_is_one_record(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        assert run.result(FIRST, lambda: ONE) == ONE
+        assert run.result(FIRST, lambda: TWO) == ONE
 
 
 def test_a_result_that_fails_leaves_nothing_and_can_be_tried_again(tmp_path: Path) -> None:
-    with Run.open(tmp_path, SETTINGS) as run:
+    def fail() -> Answer:
+        raise ZeroDivisionError
+
+    with opened(tmp_path) as run:
         with pytest.raises(ZeroDivisionError):
-            run.result("k", lambda: {"value": 1 / 0})
-        assert run.result("k", lambda: {"value": 1}) == [{"value": 1}]
+            run.result(FIRST, fail)
+        assert run.result(FIRST, lambda: ONE) == ONE
+
+
+# ---- what may be stored
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("x", float("nan")),
+        Answer("x", float("inf")),
+        Answer("x", np.float32(1)),  # type: ignore[arg-type]
+        Answer("x", "1"),  # type: ignore[arg-type]
+        Answer(1, 1.0),  # type: ignore[arg-type]
+        Answer("\ud800", 1.0),
+        Answer("x", 1.0, (Head(-1, 0),)),
+    ],
+    ids=repr,
+)
+def test_what_is_no_record_of_its_key_is_refused_and_nothing_is_written(
+    tmp_path: Path, answer: Answer
+) -> None:
+    with opened(tmp_path) as run:
+        run.result(FIRST, lambda: ONE)
+        before = contents(tmp_path)
+        message = refusal(lambda: run.results(SECOND, lambda: [answer]))
+        assert message.startswith("Result 'second' cannot be stored: ")
+        assert SECOND not in run
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("key", [Key("other", Answer), Key("first", Line)])
+def test_a_key_that_the_study_does_not_have_is_a_mistake_in_the_program(
+    tmp_path: Path, key: Key[Any]
+) -> None:
+    with opened(tmp_path) as run, pytest.raises(TypeError, match="is no result of levelhead case"):
+        run.results(key, list)
+
+
+def test_records_are_read_in_the_order_of_computing_with_their_addresses(tmp_path: Path) -> None:
+    with opened(tmp_path, hashes={"data": "d"}) as run:
+        run.results(PARTS.of("z"), lambda: [ONE, TWO])
+        run.result(FIRST, lambda: ONE)
+        run.results(PARTS.of("a"), list)
+    data = read_run(tmp_path, [CASE])
+    assert list(data.results) == ["part/z", "first", "part/a"]
+    assert data.family(PARTS) == {"z": (ONE, TWO), "a": ()}
+    assert (data.single(FIRST), data.single(SECOND), data.records(SECOND)) == (ONE, None, ())
+    assert (FIRST in data, SECOND in data) == (True, False)
+    assert [data.address(each) for each in data.records(PARTS.of("z"))] == ["part/z#0", "part/z#1"]
+    assert data.address(Answer("one", 1.0)) is None
+    assert (data.settings, data.hashes) == (SETTINGS, {"data": "d"})
+    assert set(data.versions) == {"python", "torch", "transformers", "numpy", "levelhead"}
+
+
+def test_settings_are_readable_json(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    assert stored["settings"] == {"study": "case", "seed": 3, "model": "lh:bert-mini", "ks": [1, 2]}
+
+
+# ---- a full disk
 
 
 def full(*_: object) -> None:
@@ -163,202 +227,247 @@ def full(*_: object) -> None:
 
 
 def test_a_full_disk_takes_back_the_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Run.open(tmp_path, SETTINGS) as run:
-        run.result("a", lambda: {"value": 1})
+    with opened(tmp_path) as run:
+        run.result(FIRST, lambda: ONE)
         before = contents(tmp_path)
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(BadRun, match="No space left"):
-            run.result("b", lambda: {"value": 2})
+        assert "No space left" in refusal(lambda: run.result(SECOND, lambda: TWO))
     assert contents(tmp_path) == before
 
 
-def test_a_full_disk_is_one_line_for_settings_and_for_artifacts(
+def test_a_full_disk_is_one_line_for_settings_and_for_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert "settings.json: No space left on device. Make room" in refusal(tmp_path, SETTINGS)
+        assert "settings.json: No space left on device. Make room" in opening_refusal(tmp_path)
     assert contents(tmp_path) == {}
-    with Run.open(tmp_path, SETTINGS) as run:
+    with opened(tmp_path) as run:
         before = contents(tmp_path)
-        for write in (full, lambda path: path.write_text("half") and full()):
-            with pytest.raises(
-                BadRun, match=r"^Cannot write [^\n]*words\.json: No space left on device\. [^\n]*$"
-            ):
-                run.artifact("words.json", write)
+        monkeypatch.setattr(os, "fsync", full)
+        assert "sheet.json: No space left on device. Make room" in refusal(lambda: run.file(SHEET, ONE))
         assert contents(tmp_path) == before
 
 
-def test_a_place_that_cannot_be_written_is_one_line_that_names_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Run.open(tmp_path, SETTINGS) as run:
-        (tmp_path / "figures").write_text("a file")
-        (tmp_path / "table.csv").mkdir()
-        (tmp_path / "results.jsonl").mkdir()
-        for name in ("figures/heads.svg", "table.csv"):
-            with pytest.raises(BadRun, match=rf"^Cannot write [^\n]*{name}: [^\n]*$"):
-                run.artifact(name, lambda path: path.write_text("whole"))
-        with pytest.raises(BadRun, match=r"^Cannot write [^\n]*results\.jsonl: Is a directory\. [^\n]*$"):
-            run.result("a", lambda: {"value": 1})
-    assert not list(tmp_path.glob(".tmp-*"))
-    assert "Cannot write" in refusal(tmp_path / "figures" / "run", SETTINGS)
-    monkeypatch.chdir(tmp_path)
-    for path in (tmp_path / "figures" / "page.html", tmp_path / "table.csv", Path()):
-        with pytest.raises(BadRun, match=r"^Cannot write"):
-            runs.write_whole(path, lambda work: work.write_text("whole"))
-
-
-# --- settings
+# ---- other settings, other studies, other formats
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "difference"),
     [
-        ({**SETTINGS, "seed": 4}, "seed 3 there, 4 here"),
-        ({**SETTINGS, "gates": {"layers": [1, 5]}}, "gates.layers.1 2 there, 5 here"),
-        ({**SETTINGS, "k": None}, "k absent there, null here"),
-        ({"model": "lh:bert-mini", "seed": 3, "gates": {}}, "gates"),
+        (replace(SETTINGS, seed=4), "seed 3 there, 4 here"),
+        (replace(SETTINGS, model="lh:gpt-mini"), 'model "lh:bert-mini" there, "lh:gpt-mini" here'),
+        (replace(SETTINGS, ks=(1, 5)), "ks.1 2 there, 5 here"),
+        (replace(SETTINGS, ks=(1, 2, 3)), "ks.2 absent there, 3 here"),
+        (replace(SETTINGS, ks=()), "ks.0 1 there, absent here"),
     ],
 )
-def test_other_settings_are_refused_by_name(tmp_path: Path, other: dict[str, Any], told: str) -> None:
-    Run.open(tmp_path, SETTINGS).close()
+def test_other_settings_are_refused_by_name(tmp_path: Path, other: CaseSettings, difference: str) -> None:
+    opened(tmp_path).close()
     before = contents(tmp_path)
-    assert told in refusal(tmp_path, other)
+    assert difference in opening_refusal(tmp_path, other)
     assert contents(tmp_path) == before
 
 
+def test_a_run_from_before_an_option_was_known_is_refused_by_its_name(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    message = refusal(lambda: Run.open(tmp_path, LATER, LaterSettings()))
+    assert "k absent there, null here" in message
+
+
 def test_other_hashes_and_other_versions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Run.open(tmp_path, SETTINGS, hashes={"weights": "a"}).close()
-    assert 'hashes.weights "a" there, "b" here' in refusal(tmp_path, SETTINGS, hashes={"weights": "b"})
-    monkeypatch.setattr(runs, "version", lambda package: "99")
-    assert "versions.levelhead" in refusal(tmp_path, SETTINGS, hashes={"weights": "a"})
-
-
-def test_the_same_settings_may_come_in_another_order_and_as_tuples(tmp_path: Path) -> None:
-    Run.open(tmp_path, SETTINGS).close()
-    Run.open(tmp_path, {"gates": {"layers": (1, 2)}, "seed": 3, "model": "lh:bert-mini"}).close()
+    opened(tmp_path, hashes={"weights": "a"}).close()
+    assert 'hashes.weights "a" there, "b" here' in opening_refusal(tmp_path, hashes={"weights": "b"})
+    monkeypatch.setattr(module, "version", lambda package: "99")
+    assert "versions.levelhead" in opening_refusal(tmp_path, hashes={"weights": "a"})
 
 
 def test_a_run_that_must_not_be_resumed_is_refused_where_one_is(tmp_path: Path) -> None:
-    Run.open(tmp_path / "new", SETTINGS, resume=False).close()
-    assert "already holds a run" in refusal(tmp_path / "new", SETTINGS, resume=False)
+    opened(tmp_path / "new", resume=False).close()
+    assert "already holds a run" in opening_refusal(tmp_path / "new", resume=False)
 
 
-# --- folders
+def test_a_run_of_another_study_is_refused_with_the_command_that_is_meant(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    others: list[Layout[Any]] = [layout.HEADS, layout.AUDIT]
+    message = refusal(lambda: read_run(tmp_path, others))
+    assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in message
+
+
+@pytest.mark.parametrize("number", [1, FORMAT + 1, "new", None])
+def test_a_run_of_another_format_is_refused_with_both_numbers(tmp_path: Path, number: object) -> None:
+    opened(tmp_path).close()
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+    for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
+        assert f"has format {number}; this levelhead reads format {FORMAT}" in refusal(act)
+
+
+def test_a_run_of_levelhead_0_1_which_wrote_no_format_has_format_1(tmp_path: Path) -> None:
+    text = json.dumps({"settings": {"study": "heads"}, "hashes": {}, "versions": {}})
+    (tmp_path / "settings.json").write_text(text)
+    assert "has format 1; this levelhead reads" in refusal(lambda: read_run(tmp_path, layout.LAYOUTS))
+
+
+# ---- folders
 
 
 def test_a_folder_with_other_things_and_a_file_are_refused_untouched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    assert "not a run (it has thesis.txt)" in refusal(tmp_path, SETTINGS)
-    assert "is a file" in refusal(tmp_path / "thesis.txt", SETTINGS)
+    assert "not a run (it has thesis.txt)" in opening_refusal(tmp_path)
+    assert "is a file" in opening_refusal(tmp_path / "thesis.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_run_killed_before_its_settings_were_whole_starts_afresh(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
     (tmp_path / ".tmp-settings.json").write_text('{"settings": {"mod')
-    Run.open(tmp_path, SETTINGS).close()
-    assert read_run(tmp_path).settings == SETTINGS
+    opened(tmp_path).close()
+    assert read_run(tmp_path, [CASE]).settings == SETTINGS
     assert set(contents(tmp_path)) == {"settings.json"}
 
 
 def test_a_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> None:
-    with Run.open(tmp_path, SETTINGS):
-        assert "Another process is writing" in refusal(tmp_path, SETTINGS)
-        assert read_run(tmp_path).rows == []
-    Run.open(tmp_path, SETTINGS).close()
+    with opened(tmp_path):
+        assert "Another process is writing" in opening_refusal(tmp_path)
+        assert read_run(tmp_path, [CASE]).results == {}
+    opened(tmp_path).close()
 
 
 def test_a_refused_opening_gives_the_lock_back(tmp_path: Path) -> None:
-    Run.open(tmp_path, SETTINGS).close()
-    refusal(tmp_path, {"seed": 1})
-    Run.open(tmp_path, SETTINGS).close()
-
-
-@pytest.mark.parametrize(
-    "damage", [b"{half\n", b"[]\n", b'{"key": "a", "rows": []}\n', b'{"key": "c"}\n', b"\x00\x00\n", b"\n"]
-)
-def test_a_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
-    with Run.open(tmp_path, SETTINGS) as run:
-        run.result("a", lambda: {"value": 1})
-    with (tmp_path / "results.jsonl").open("ab") as file:
-        file.write(damage)
-    assert "damaged at line 2" in refusal(tmp_path, SETTINGS)
-    with pytest.raises(BadRun, match="damaged at line 2"):
-        read_run(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": 1, "hashes": {}, "versions": {}}', "{}"])
-def test_damaged_settings_are_told(tmp_path: Path, text: str) -> None:
-    Run.open(tmp_path, SETTINGS).close()
-    (tmp_path / "settings.json").write_text(text)
-    assert "is damaged" in refusal(tmp_path, SETTINGS)
-    with pytest.raises(BadRun, match="is damaged"):
-        read_run(tmp_path)
+    opened(tmp_path).close()
+    opening_refusal(tmp_path, replace(SETTINGS, seed=1))
+    opened(tmp_path).close()
 
 
 def test_reading_where_no_run_is(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(BadRun, match="is not a run folder"):
-            read_run(folder)
+        assert "is not a run folder" in refusal(partial(read_run, folder, [CASE]))
 
 
-# --- artifacts
+# ---- damage
 
 
-def test_an_artifact_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def damaged(folder: Path, line: bytes) -> None:
+    """A run whose second line of results is this one."""
+    with opened(folder) as run:
+        run.result(FIRST, lambda: ONE)
+    with (folder / "results.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{half", b"[]", b'{"key": "first", "rows": []}', b'{"key": "second"}', b"\x00\x00", b"", b"\xff"],
+)
+def test_a_damaged_line_is_named_by_file_and_number(tmp_path: Path, line: bytes) -> None:
+    damaged(tmp_path, line)
+    for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
+        assert "results.jsonl is damaged at line 2 (" in refusal(act)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('{"key": "third", "rows": []}', "'third' is no result of levelhead case"),
+        ('{"key": "second", "rows": [{"text": "x", "heads": []}]}', "value"),
+        ('{"key": "second", "rows": [{"text": "x", "value": NaN, "heads": []}]}', "Out of range"),
+        ('{"key": "second", "rows": [{"text": "x", "value": 1e999, "heads": []}]}', "Out of range"),
+        ('{"key": "second", "rows": [{"text": "x", "value": "1", "heads": []}]}', "value"),
+        ('{"key": "second", "rows": [{"text": "x", "value": true, "heads": []}]}', "value"),
+        ('{"key": "second", "rows": [{"text": "x", "value": 1, "heads": ["0-1"]}]}', "heads.0"),
+        ('{"key": "second", "rows": [{"text": "x", "value": 1, "heads": [], "more": 1}]}', "more"),
+        ('{"key": "second", "rows": [{"text": "\\ud800", "value": 1, "heads": []}]}', ""),
+        ('{"key": "part/a", "rows": [{}]}', "text"),
+        ('{"key": "second", "rows": [1]}', "no mapping"),
+        ('{"key": "second", "rows": ' + "[" * 100_000 + "]" * 100_000 + "}", "Recursion"),
+    ],
+    ids=lambda each: each[:60],
+)
+def test_a_line_that_holds_something_else_is_named_by_file_number_and_fault(
+    tmp_path: Path, line: str, fault: str
+) -> None:
+    damaged(tmp_path, line.encode())
+    message = refusal(lambda: read_run(tmp_path, [CASE]))
+    assert "results.jsonl is damaged at line 2 (" in message
+    assert fault in message
+
+
+def test_a_stored_result_that_was_changed_by_hand_is_not_taken_for_a_fresh_one(tmp_path: Path) -> None:
+    damaged(tmp_path, b'{"key": "second", "rows": [{"text": 1, "value": 1, "heads": []}]}')
+    with opened(tmp_path) as run:
+        assert "damaged at line 2 (" in refusal(lambda: run.results(SECOND, never))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 2}',
+        '{"format": 2, "settings": 1, "hashes": {}, "versions": {}}',
+        '{"format": 2, "settings": {}, "hashes": {"a": 1}, "versions": {}}',
+    ],
+)
+def test_damaged_settings_are_named(tmp_path: Path, text: str) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "settings.json").write_text(text)
+    for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
+        assert "settings.json is damaged (" in refusal(act)
+
+
+@pytest.mark.parametrize("change", [{"seed": "3"}, {"ks": 1}, {"more": 1}, {"seed": None}])
+def test_settings_that_are_none_of_the_study_are_named(tmp_path: Path, change: dict[str, object]) -> None:
+    opened(tmp_path).close()
+    path = tmp_path / "settings.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, "settings": {**stored["settings"], **change}}))
+    message = refusal(lambda: read_run(tmp_path, [CASE]))
+    assert "settings.json is damaged (" in message
+    assert next(iter(change)) in message
+
+
+# ---- files
+
+
+def test_files_of_every_kind_appear_under_their_names(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        notes = run.file(NOTES.of("a/b"), "é")
+        run.file(SHEET, TWO)
+        run.file(TABLE, [Line("=1", None)])
+    assert notes.parent == tmp_path / "notes"
+    assert NOTES.of("a/b").read(tmp_path) == "é"
+    assert SHEET.read(tmp_path) == TWO
+    assert TABLE.read(tmp_path) == [Line("=1", None)]
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     def half(path: Path) -> None:
         path.write_text("half")
         raise RuntimeError("killed")
 
-    with Run.open(tmp_path, SETTINGS) as run:
-        path = run.artifact("figures/heads.svg", lambda work: work.write_text(f"<svg/> as {work.suffix}"))
-        assert path.read_text() == "<svg/> as .svg"
-        with pytest.raises(RuntimeError):
-            run.artifact("figures/heads.svg", half)
-        assert [p.name for p in path.parent.iterdir()] == ["heads.svg"]
-        assert path.read_text() == "<svg/> as .svg"
+    path = write_whole(tmp_path / "figures" / "heads.svg", lambda work: work.write_text(f"as {work.suffix}"))
+    assert path.read_text() == "as .svg"
+    with pytest.raises(RuntimeError):
+        write_whole(path, half)
+    assert [each.name for each in path.parent.iterdir()] == ["heads.svg"]
+    assert path.read_text() == "as .svg"
 
 
-@pytest.mark.parametrize(
-    "name", ["../outside.txt", "/tmp/outside.txt", "results.jsonl", "./settings.json", "", "a/.."]
-)
-def test_an_artifact_stays_in_its_run_and_spares_the_runs_own_files(tmp_path: Path, name: str) -> None:
-    with Run.open(tmp_path / "run", SETTINGS) as run:
-        before = contents(run.folder)
-        with pytest.raises(BadRun, match="no name for a file of the run"):
-            run.artifact(name, lambda path: path.write_text("bad"))
-    assert contents(tmp_path / "run") == before
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-# --- hashes, imports
+# ---- hashes, imports
 
 
 def test_hashes_are_sha256_and_know_where_a_text_ends(tmp_path: Path) -> None:
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
-    assert (
-        file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    )  # FIPS 180's example
+    fips_180 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert file_hash(path) == fips_180
     assert text_hash(["ab", "c"]) != text_hash(["a", "bc"])
     assert text_hash("abc") == text_hash(["abc"])
 
 
-def test_runs_imports_neither_torch_nor_numpy() -> None:
-    source = Path(runs.__file__)
-    code = f"""
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("alone", {str(source)!r})
-module = importlib.util.module_from_spec(spec); sys.modules["alone"] = module
-before = set(sys.modules); spec.loader.exec_module(module)
-print(sorted({{"torch", "transformers", "numpy"}} & (set(sys.modules) - before)))
-"""
+def test_reading_runs_imports_no_torch() -> None:
+    code = "import sys; import levelhead.results.runs; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_settings_are_readable_json(tmp_path: Path) -> None:
-    Run.open(tmp_path, SETTINGS).close()
-    assert json.loads((tmp_path / "settings.json").read_text())["settings"] == SETTINGS
+    assert done.stdout.strip() == "False"

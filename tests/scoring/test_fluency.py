@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levelhead.edits.gates import removed
+from levelhead.edits.gates import all_heads, removed
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change
@@ -16,7 +16,7 @@ FEW = Resampling(resamples=100)
 def test_removing_many_heads_costs_fluency(bert: Model, gpt: Model) -> None:
     sentences = ["The train to the coast leaves at noon.", "She put the keys on the table and went to bed."]
     for model, name in ((bert, "pppl"), (gpt, "perplexity")):
-        many = removed(model, [(layer, head) for layer in range(3) for head in range(model.heads)])
+        many = removed(model, [head for head in all_heads(model) if head.layer < 3])
         base, cut = ask_fluency(model, sentences, [(), many], resampling=FEW)
         assert base.name == name
         assert base.value is not None
@@ -25,16 +25,16 @@ def test_removing_many_heads_costs_fluency(bert: Model, gpt: Model) -> None:
 
 
 def test_an_encoder_without_a_language_head_has_no_fluency() -> None:
-    found = ask_fluency(tiny("bert", "base"), ["A nurse."])[0]
-    assert found.value is None
-    assert "predicts no tokens" in found.reason
+    measured = ask_fluency(tiny("bert", "base"), ["A nurse."])[0]
+    assert measured.value is None
+    assert "predicts no tokens" in measured.reason
 
 
 def test_a_text_that_does_not_fit_is_left_out_and_counted() -> None:
     model = tiny("bert")
-    found = ask_fluency(model, ["The nurse said that she was tired.", "the nurse " * 60], resampling=FEW)[0]
-    assert found.value is not None
-    assert found.unscored["text longer than the model's positions"] == 1
+    measured = ask_fluency(model, ["The nurse said that she was tired.", "the nurse " * 60], resampling=FEW)
+    assert measured[0].value is not None
+    assert measured[0].unscored["text longer than the model's positions"] == 1
 
 
 def test_value_and_change_agree_and_both_say_what_was_not_scored() -> None:
@@ -49,12 +49,21 @@ def test_value_and_change_agree_and_both_say_what_was_not_scored() -> None:
     assert edited.unscored == change.unscored == alone.unscored == {"first token of a text": 2}
 
 
+@pytest.mark.parametrize(("family", "kind"), [("bert", "pppl"), ("gpt2", "perplexity")])
+def test_beside_its_change_every_perplexity_is_called_fluency_and_names_its_kind(
+    family: str, kind: str
+) -> None:
+    ((value, change),) = ask_fluency_and_change(tiny(family), ["A nurse left."], [()], FEW)
+    assert (value.name, change.name) == ("fluency", "fluency change")
+    assert value.settings["kind"] == kind
+
+
 def test_a_causal_text_that_fills_all_positions_loses_its_bos_and_not_the_run(gpt: Model) -> None:
     text = next(
         t
         for n in range(9999)
         if len(gpt.tokenizer(t := "the man" + " left" * n)["input_ids"]) == gpt.max_tokens
     )
-    found = ask_fluency(gpt, [text, "the man"], resampling=FEW)[0]
-    assert found.value is not None
-    assert found.unscored["first token of a text"] == 1
+    measured = ask_fluency(gpt, [text, "the man"], resampling=FEW)[0]
+    assert measured.value is not None
+    assert measured.unscored["first token of a text"] == 1

@@ -11,7 +11,7 @@ import torch
 from levelhead.edits.gates import removed
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
-from levelhead.probes.sentences import Kind, lpbs_sentences, lpbs_templates
+from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
 from tests.tiny import tiny
@@ -20,24 +20,24 @@ FEW = Resampling(resamples=100)
 
 
 def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind) -> float:
-    """The equation of SPEC A10, one sentence after the other."""
-    tokenizer, found = model.tokenizer, []
+    """The bias of one target word as docs/method.md (LPBS) defines it, one sentence after the other."""
+    tokenizer, biases = model.tokenizer, []
     a, b = tokenizer.convert_tokens_to_ids([word.lower() for word in attributes])
     for sentence in lpbs_sentences([target], "[MASK]", kind):
         start, end = sentence.target_span
         pieces = len(tokenizer.tokenize(target))
-        hidden = sentence.text[:start] + " ".join(["[MASK]"] * pieces) + sentence.text[end:]
+        without_target = sentence.text[:start] + " ".join(["[MASK]"] * pieces) + sentence.text[end:]
         later = sentence.mask_span > sentence.target_span
         both = []
-        for text in (sentence.text, hidden):
+        for text in (sentence.text, without_target):
             ids = tokenizer(text, return_tensors="pt")
             masks = (ids["input_ids"][0] == tokenizer.mask_token_id).nonzero()
             with torch.no_grad():
                 out = model.hf(**ids)
             logits = out.prediction_logits if "prediction_logits" in out else out.logits
             both.append(logits[0, int(masks[-1 if later else 0])].log_softmax(-1))
-        found.append(float((both[0] - both[1])[a] - (both[0] - both[1])[b]))
-    return float(np.mean(found))
+        biases.append(float((both[0] - both[1])[a] - (both[0] - both[1])[b]))
+    return float(np.mean(biases))
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,17 @@ def test_lpbs_is_what_the_equation_says(
     small = WordTest(name, (attributes[0],), (attributes[1],), test.X[:2], test.Y[:2])
     bias = [slow_bias(bert, word, attributes, kind) for word in (*small.X, *small.Y)]
     expected = (np.mean(bias[:2]) - np.mean(bias[2:])) / np.std(bias, ddof=1)
-    found = ask_lpbs(bert, small, resampling=FEW)[0]
-    assert found.value == pytest.approx(expected, abs=1e-4)
-    assert found.settings["templates"] == kind
-    assert found.n == 4
+    measured = ask_lpbs(bert, small, resampling=FEW)[0]
+    assert measured.value == pytest.approx(expected, abs=1e-4)
+    assert measured.settings["templates"] == kind
+    assert measured.n == 4
 
 
 def test_another_list_is_asked_about_its_own_words_and_never_about_she_and_he(bert: Model) -> None:
-    found = ask_lpbs(bert, load_words("race"), resampling=FEW)[0]
-    assert found.value is not None
-    assert found.settings["attributes"][0].count("black") == 2  # repeats count as given
-    assert "she" not in str(found.settings["attributes"])
+    measured = ask_lpbs(bert, load_words("race"), resampling=FEW)[0]
+    assert measured.value is not None
+    assert measured.settings["attributes"][0].count("black") == 2  # repeats count as given
+    assert "she" not in str(measured.settings["attributes"])
 
 
 def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
@@ -81,15 +81,16 @@ def test_attributes_of_several_tokens_are_counted_and_a_side_without_any_says_wh
 
 def test_the_three_shipped_tests_are_told_apart() -> None:
     model = tiny("bert")
-    found = ask_lpbs_tests(model, [(), removed(model, [(0, 0)])], FEW)
-    assert [[m.name for m in row] for row in found] == [["lpbs career", "lpbs math", "lpbs science"]] * 2
+    of_variants = ask_lpbs_tests(model, [(), removed(model, [(0, 0)])], FEW)
+    names = [[measured.name for measured in of_variant] for of_variant in of_variants]
+    assert names == [["lpbs career", "lpbs math", "lpbs science"]] * 2
 
 
 def test_lpbs_of_a_causal_model_is_missing_with_its_reason() -> None:
     gpt = tiny("gpt2")
-    found = ask_lpbs(gpt, load_words("math"), [(), removed(gpt, [(0, 0)])])
-    assert [m.value for m in found] == [None, None]
-    assert "masked model" in found[0].reason
+    measurements = ask_lpbs(gpt, load_words("math"), [(), removed(gpt, [(0, 0)])])
+    assert [measured.value for measured in measurements] == [None, None]
+    assert "masked model" in measurements[0].reason
 
 
 @pytest.mark.parametrize("kind", ["topic", "person", "trait", "words"])

@@ -8,26 +8,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.engine.readings import Pooling
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
-from levelhead.scoring.seat import ask_seat, ask_sentence_seat, sentence_seat
+from levelhead.scoring.seat import absolute_seats, ask_seat, ask_sentence_seat, sentence_seat
 from levelhead.scoring.word_table import word_table
 from tests.word_lists import GENDER
 
 SEAT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "seat"
 FEW = Resampling(resamples=100)
+Doubles = NDArray[np.float64]
 
 
-def slow_vector(model: Model, text: str, pooling: str) -> np.ndarray:
-    found = model.tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
-    special = found.pop("special_tokens_mask")[0].bool()
+def slow_vector(model: Model, text: str, pooling: str) -> Doubles:
+    tokens = model.tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
+    special = tokens.pop("special_tokens_mask")[0].bool()
     with torch.no_grad():
-        states = model.base(**found).last_hidden_state[0]
+        states = model.base(**tokens).last_hidden_state[0]
     own = states[~special]
     chosen = {"mean": own.mean(0), "cls": states[0], "last": own[-1]}[pooling].double().numpy()
     return np.asarray(chosen / np.sqrt(sum(x * x for x in chosen)))
@@ -37,7 +40,7 @@ def slow_seat(model: Model, test: SentenceTest, pooling: str) -> float:
     """May et al.'s effect size, one sentence and one cosine after the other."""
     sets = {k: [slow_vector(model, text, pooling) for text in texts] for k, texts in test.groups().items()}
 
-    def s(w: np.ndarray) -> float:
+    def s(w: Doubles) -> float:
         to_a = sum(float(w @ a) for a in sets["A"]) / len(sets["A"])
         return to_a - sum(float(w @ b) for b in sets["B"]) / len(sets["B"])
 
@@ -45,7 +48,7 @@ def slow_seat(model: Model, test: SentenceTest, pooling: str) -> float:
     both = x + y
     mean = sum(both) / len(both)
     spread = (sum((v - mean) ** 2 for v in both) / (len(both) - 1)) ** 0.5
-    return (sum(x) / len(x) - sum(y) / len(y)) / spread
+    return float((sum(x) / len(x) - sum(y) / len(y)) / spread)
 
 
 # ---- sentences
@@ -59,21 +62,21 @@ def slow_seat(model: Model, test: SentenceTest, pooling: str) -> float:
 )
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
 def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
-    bert: Model, file: str, pooling: str
+    bert: Model, file: str, pooling: Pooling
 ) -> None:
     whole = load_seat_test(SEAT_DATA / f"{file}.jsonl")
-    test = replace(whole, **{key: texts[:20] for key, texts in whole.groups().items()})
-    found = ask_sentence_seat(bert, test, pooling=pooling, resampling=FEW)[0]  # type: ignore[arg-type]
-    assert found.value == pytest.approx(slow_seat(bert, test, pooling), abs=1e-4)
-    assert found.settings["pooling"] == pooling
+    test = SentenceTest(file, whole.A[:20], whole.B[:20], whole.X[:20], whole.Y[:20])
+    measured = ask_sentence_seat(bert, test, pooling=pooling, resampling=FEW)[0]
+    assert measured.value == pytest.approx(slow_seat(bert, test, pooling), abs=1e-4)
+    assert measured.settings["pooling"] == pooling
 
 
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
 def test_sentence_seat_reads_a_published_file_whole(gpt: Model) -> None:
-    found = sentence_seat(gpt, SEAT_DATA / "weat7.jsonl", "last", resampling=FEW)
+    measured = sentence_seat(gpt, SEAT_DATA / "weat7.jsonl", "last", resampling=FEW)
     test = load_seat_test(SEAT_DATA / "weat7.jsonl")
-    assert found.value == pytest.approx(slow_seat(gpt, test, "last"), abs=1e-4)
-    assert found.n == sum(len(texts) for texts in test.groups().values())
+    assert measured.value == pytest.approx(slow_seat(gpt, test, "last"), abs=1e-4)
+    assert measured.n == sum(len(texts) for texts in test.groups().values())
 
 
 def test_the_first_token_of_a_causal_model_is_refused(gpt: Model) -> None:
@@ -84,7 +87,7 @@ def test_the_first_token_of_a_causal_model_is_refused(gpt: Model) -> None:
 
 def test_an_unknown_pooling_is_named(bert: Model) -> None:
     test = SentenceTest("t", ("she",), ("he",), ("a nurse", "tea"), ("a boss", "steel"))
-    with pytest.raises(BadProbe, match="mean, cls, last"):
+    with pytest.raises(BadOption, match="mean, cls, last"):
         sentence_seat(bert, test, "max")  # type: ignore[arg-type]
 
 
@@ -100,7 +103,8 @@ def test_word_seat_has_the_same_value_with_and_without_interval_in_every_variant
     assert known[0].value != pytest.approx(known[1].value, abs=1e-3)
     assert all(m.interval is None for m in plain)
     assert known[0].interval is not None
-    assert known[0].interval[0] < known[0].value < known[0].interval[1]  # type: ignore[operator]
+    assert known[0].value is not None
+    assert known[0].interval[0] < known[0].value < known[0].interval[1]
 
 
 def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
@@ -113,24 +117,23 @@ def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
 
 def test_sets_of_unequal_size_repeats_and_words_of_several_pieces_give_a_value(bert: Model) -> None:
     test = replace(GENDER, A=("she", "she", "great-grandmother"), B=("he",), pairs=(), X=GENDER.X[:3])
-    found = ask_seat(bert, test, template_contexts(test, 2), intervals=False)[0]
-    assert found.value is not None
-    assert found.details["n_a"] == 3
-    assert found.details["n_x"] == 3
+    measured = ask_seat(bert, test, template_contexts(test, 2), intervals=False)[0]
+    assert measured.value is not None
+    assert measured.details["n_a"] == 3
+    assert measured.details["n_x"] == 3
 
 
 def test_a_target_set_of_one_word_says_why_there_is_no_value(bert: Model) -> None:
     test = replace(GENDER, X=("nurse",))
     for intervals in (True, False):
-        found = ask_seat(bert, test, template_contexts(test, 1), intervals=intervals)[0]
-        assert found.value is None
-        assert "at least 2" in found.reason
+        measured = ask_seat(bert, test, template_contexts(test, 1), intervals=intervals)[0]
+        assert measured.value is None
+        assert "at least 2" in measured.reason
 
 
-def test_words_without_context_are_counted_and_named() -> None:
-    contexts = [c for c in template_contexts(GENDER, 1) if c.word not in ("nurse", "she")]
-    table = word_table(GENDER, contexts)
-    assert table.missing == ("she", "nurse")
-    assert table.lost == 2
-    with pytest.raises(BadProbe, match="none of the 6 words of Y"):
-        word_table(GENDER, [c for c in contexts if c.group != "Y"])
+def test_absolute_seats_are_the_sizes_of_the_values_that_ask_seat_gives(bert: Model) -> None:
+    contexts = template_contexts(GENDER, 1)
+    variants = [(), removed(bert, [(0, 2), (4, 1)])]
+    values = [measured.value for measured in ask_seat(bert, GENDER, contexts, variants, intervals=False)]
+    sizes = absolute_seats(bert, word_table(GENDER, contexts), variants)
+    assert sizes == [abs(value) for value in values if value is not None]

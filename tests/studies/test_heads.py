@@ -6,30 +6,34 @@ import csv
 import json
 import shutil
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from levelhead.edits.gates import gates, removed
-from levelhead.errors import BadProbe, BadRun, CannotDo, UnknownModel
+from levelhead.edits.gates import all_heads, gates, removed
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, UnknownModel
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.report.figures.heads import write_figures
-from levelhead.results.folder import RunData, read_run
+from levelhead.results import layout
+from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable, fitting, word_table
-from levelhead.studies.heads.counter import counter_attention, counter_sentences
-from levelhead.studies.heads.study import HeadsSettings, head_scores, heads, score_rows
+from levelhead.studies.heads.counter import arc_sheet, counter_attention, counter_sentences
+from levelhead.studies.heads.scores import head_scores, score_records
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.study import heads
 from tests.tiny import tiny
 from tests.word_lists import GENDER, RELIGION, gender_toml, toml
 
-TEXT, COUNTER = attrgetter("text"), attrgetter("counter")
-TINY = {"n_sentences": 12, "resamples": 100, "per_word": 2}
+Doubles = NDArray[np.float64]
+SMALL = HeadsSettings(n_sentences=12, resamples=100, per_word=2)
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +42,15 @@ def table() -> WordTable:
 
 
 @pytest.fixture(scope="module")
-def scores(bert: Model, table: WordTable) -> np.ndarray:
+def scores(bert: Model, table: WordTable) -> Doubles:
     return head_scores(bert, table).scores
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+def run(tmp_path_factory: pytest.TempPathFactory) -> HeadsRun:
     """A whole run on a tiny random model."""
     folder = tmp_path_factory.mktemp("heads")
-    settings = HeadsSettings(gender_toml(folder), sentences="shipped", **TINY)  # type: ignore[arg-type]
+    settings = replace(SMALL, bias=gender_toml(folder), sentences="shipped")
     return heads(tiny("bert"), settings, folder / "run")
 
 
@@ -54,8 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 
 
 def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
-    """|SEAT| with all contexts in one batch and every gate a leaf of one autograd graph; written from the
-    equations."""
+    """The gradient of |SEAT| in every gate, written from the equations: one batch, one autograd graph."""
     contexts = template_contexts(test, n)
     batch = model.tokenizer(
         [c.text for c in contexts], padding=True, return_tensors="pt", return_offsets_mapping=True
@@ -80,7 +83,7 @@ def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
     for i, c in enumerate(contexts):
         inside = (offsets[i, :, 0] < c.end) & (offsets[i, :, 1] > c.start)
         vectors.setdefault(c.word, []).append(states[i][inside].mean(0))
-    static = {word: torch.stack(found).mean(0) for word, found in vectors.items()}
+    static = {word: torch.stack(of_word).mean(0) for word, of_word in vectors.items()}
     cos = torch.nn.functional.cosine_similarity
 
     def s(w: str) -> torch.Tensor:
@@ -94,29 +97,28 @@ def one_graph(model: Model, test: WordTest, n: int) -> torch.Tensor:
     return torch.autograd.grad(value, m)[0]
 
 
-def test_scores_equal_a_naive_single_graph(bert: Model, scores: np.ndarray) -> None:
+def test_scores_equal_a_naive_single_graph(bert: Model, scores: Doubles) -> None:
     naive = one_graph(bert, GENDER, 2).double().numpy()
     assert scores == pytest.approx(naive, rel=1e-3, abs=1e-5 * np.abs(naive).max())
 
 
 def test_finite_differences_agree_for_the_ten_largest_heads(
-    bert: Model, table: WordTable, scores: np.ndarray
+    bert: Model, table: WordTable, scores: Doubles
 ) -> None:
     step = 0.02
-    order = np.argsort(-np.abs(scores), axis=None)[:10]
-    largest = [(int(i) // bert.heads, int(i) % bert.heads) for i in order]
+    largest = sorted(all_heads(bert), key=lambda head: -abs(scores[head]))[:10]
     variants = [gates(bert, {head: 1 + sign * step}) for head in largest for sign in (1, -1)]
-    found = np.array(absolute_seats(bert, table, variants)).reshape(10, 2)
-    slope = (found[:, 0] - found[:, 1]) / (2 * step)
+    seats = np.array(absolute_seats(bert, table, variants)).reshape(10, 2)
+    slope = (seats[:, 0] - seats[:, 1]) / (2 * step)
     b = np.array([scores[head] for head in largest])
     assert (np.sign(slope) == np.sign(b)).all()
     assert slope == pytest.approx(b, rel=0.05)
 
 
 def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
-    bert: Model, table: WordTable, scores: np.ndarray
+    bert: Model, table: WordTable, scores: Doubles
 ) -> None:
-    everyone = [(layer, head) for layer in range(bert.layers) for head in range(bert.heads)]
+    everyone = all_heads(bert)
     top = sorted(everyone, key=lambda head: -scores[head])[:3]
     rng = np.random.default_rng(0)
     triples = [[everyone[i] for i in rng.choice(len(everyone), 3, replace=False)] for _ in range(20)]
@@ -124,15 +126,19 @@ def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
     assert base - cut > base - np.mean(random)
 
 
-def test_score_rows_rank_from_the_most_biased_and_have_no_q_without_a_standard_error() -> None:
+def test_scores_rank_from_the_most_biased_and_have_no_q_without_a_standard_error() -> None:
     model = tiny("bert")
     test = replace(GENDER, A=("she", "her"), B=("he", "him"), pairs=())
-    one = score_rows(head_scores(model, word_table(test, template_contexts(test, 1))))
-    assert all(row["stderr"] is None and row["q"] is None for row in one)
-    two = score_rows(head_scores(model, word_table(test, template_contexts(test, 3))))
-    best = min(two, key=lambda row: row["rank"])
-    assert best["score"] == max(row["score"] for row in two)
-    assert all(0 <= row["p"] <= row["q"] <= 1 for row in two)
+    unsure = score_records(head_scores(model, word_table(test, template_contexts(test, 1))))
+    assert all(score.stderr is None and score.q is None for score in unsure)
+    tested = score_records(head_scores(model, word_table(test, template_contexts(test, 3))))
+    assert [score.head for score in tested] == all_heads(model)
+    best = min(tested, key=lambda score: score.rank)
+    assert best.score == max(score.score for score in tested)
+    for score in tested:
+        assert score.p is not None
+        assert score.q is not None
+        assert 0 <= score.p <= score.q <= 1
 
 
 # ---- counter-stereotypes
@@ -144,10 +150,10 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
     before = bert.hf.config._attn_implementation
     bert.hf.set_attn_implementation("eager")
     try:
-        found = bert.tokenizer(sentence.text, return_tensors="pt", return_offsets_mapping=True)
-        offsets = found.pop("offset_mapping")[0]
+        tokens = bert.tokenizer(sentence.text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = tokens.pop("offset_mapping")[0]
         with torch.no_grad():
-            weights = torch.stack(bert.hf(**found, output_attentions=True).attentions)[:, 0].numpy()
+            weights = torch.stack(bert.hf(**tokens, output_attentions=True).attentions)[:, 0].numpy()
     finally:
         bert.hf.set_attn_implementation(before)
     written = [sentence.text[a:b] for a, b in offsets.tolist()]
@@ -156,24 +162,35 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
     def pieces(span: tuple[int, int]) -> list[int]:
         return [i for i, (a, b) in enumerate(offsets.tolist()) if a < span[1] and b > span[0]]
 
-    for layer in range(bert.layers):
-        for head in range(bert.heads):
-            by_piece = []
-            for target in pieces(sentence.target_span):
-                row = weights[layer, head, target]
-                low, high = row[counted].min(), row[counted].max()
-                by_piece.append(sum((row[i] - low) / (high - low) for i in pieces(sentence.attribute_span)))
-            assert original[0, layer, head] == pytest.approx(np.mean(by_piece), abs=1e-4)
+    for head in all_heads(bert):
+        by_piece = []
+        for target in pieces(sentence.target_span):
+            weight = weights[(*head, target)]
+            low, high = weight[counted].min(), weight[counted].max()
+            by_piece.append(sum((weight[i] - low) / (high - low) for i in pieces(sentence.attribute_span)))
+        assert original[(0, *head)] == pytest.approx(np.mean(by_piece), abs=1e-4)
 
 
-def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: RunData) -> None:
-    whole = {row["group"]: row for row in run.results["counter"]}
-    for group, row in whole.items():
-        sides = [side for side in run.results["counter/sides"] if side["group"] == group]
-        assert [side["side"] for side in sides] == ["A", "B"]
-        assert sum(side["n"] for side in sides) == row["n"]
-        mean = sum(side["n"] * side["value"] for side in sides) / row["n"]
-        assert mean == pytest.approx(row["value"])
+def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: HeadsRun) -> None:
+    assert [test.group for test in run.counter] == ["biased", "regular"]
+    for test in run.counter:
+        sides = [side for side in run.counter_sides if side.group == test.group]
+        assert [side.side for side in sides] == ["A", "B"]
+        n = sum(side.measurement.n for side in sides)
+        assert n == test.measurement.n
+        total = sum(side.measurement.n * (side.measurement.value or 0.0) for side in sides)
+        assert total / n == pytest.approx(test.measurement.value)
+
+
+def test_arcs_to_the_attribute_word_add_up_to_the_attention_of_the_counter_experiment(bert: Model) -> None:
+    sentences = shipped_counter_sentences(2)
+    (arcs, _), (original, _) = arc_sheet(bert, sentences).pairs, counter_attention(bert, sentences)
+    assert (arcs.text, arcs.counter_text) == (sentences[0].text, sentences[0].counter)
+    for head in all_heads(bert):
+        weights = arcs.original.attention[head.layer][head.head]
+        assert weights is not None
+        total = sum(weights[i] or 0.0 for i in arcs.original.attribute)
+        assert total == pytest.approx(original[(0, *head)], abs=1e-4)
 
 
 def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
@@ -181,61 +198,78 @@ def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
     behind = [s for s in everything if not s.attribute_first]
     assert behind
     model = tiny("gpt2")
-    fits = [
-        a and b
-        for a, b in zip(*(fitting(model, [t(s) for s in behind]) for t in (TEXT, COUNTER)), strict=True)
-    ]
-    found = counter_sentences(model, gender, "shipped", len(everything))
-    assert all(s.attribute_first for s in found.sentences)
-    assert found.unscored["attribute word after the target word, unseen by a causal model"] == sum(fits) > 0
+    originals = fitting(model, [s.text for s in behind])
+    counters = fitting(model, [s.counter for s in behind])
+    unseen = sum(a and b for a, b in zip(originals, counters, strict=True))
+    usable = counter_sentences(model, gender, "shipped", len(everything))
+    assert all(s.attribute_first for s in usable.sentences)
+    assert usable.unscored["attribute word after the target word, unseen by a causal model"] == unseen > 0
     assert "attribute word" not in str(counter_sentences(tiny("bert"), GENDER, "shipped", 50).unscored)
 
 
 # ---- the run
 
 
-def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: RunData) -> None:
+def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: HeadsRun) -> None:
     words = json.loads((run.folder / "words.json").read_text())
     assert words["X"] == list(GENDER.X)
     line = json.loads((run.folder / "contexts.jsonl").read_text().splitlines()[0])
     assert line["text"][line["start"] : line["end"]] == line["word"]
     with (run.folder / "head_scores.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["layer", "head", "score", "stderr", "q"]
-    assert (rows[0]["layer"], rows[-1]["layer"], rows[-1]["head"]) == ("1", "3", "4")
-    assert {row["group"] for row in run.results["counter"]} == {"biased", "regular"}
-    assert len(run.results["counter/heads"]) == 12
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["layer", "head", "score", "stderr", "q"]
+    assert (lines[0]["layer"], lines[-1]["layer"], lines[-1]["head"]) == ("1", "3", "4")
+    assert [float(line["score"]) for line in lines] == [score.score for score in run.scores]
+    assert len(run.counter_heads) == 12
     names = {path.name for path in write_figures(run.folder)}
     assert {"distribution.svg", "heatmap.svg", "heatmap-signed.svg", "counter.svg", "example.svg"} <= names
     assert all((run.folder / "figures" / name).read_text().startswith("<svg") for name in names)
 
 
-def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: RunData) -> None:
-    model, row = tiny("bert"), run.results["ablation/1-1 to 3-4"][7]
+def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: HeadsRun) -> None:
+    model, removal = tiny("bert"), run.removals[7]
     table = word_table(GENDER, template_contexts(GENDER, 2))
-    base, cut = absolute_seats(model, table, [(), removed(model, [(row["layer"] - 1, row["head"] - 1)])])
-    assert row["change"] == pytest.approx(cut - base, abs=1e-6)
-    assert run.results["ablation"][0]["name"] == "spearman"
+    base, cut = absolute_seats(model, table, [(), removed(model, [removal.head])])
+    assert removal.head == Head(1, 3)
+    assert removal.change == pytest.approx(cut - base, abs=1e-6)
+    assert list(run.data.family(layout.REMOVALS)) == ["1-1 to 3-4"]
+    assert run.agreement is not None
+    assert run.agreement.n == 12
 
 
-def test_a_killed_run_ends_like_one_that_was_never_killed(run: RunData, tmp_path: Path) -> None:
+def test_the_running_example_is_the_most_biased_head_and_a_regular_one_in_both_versions(
+    run: HeadsRun,
+) -> None:
+    biased, regular = run.example[0].head, run.example[2].head
+    assert biased == run.ranked[0].head
+    assert next(score.biased for score in run.scores if score.head == regular) is False
+    shown = [(each.group, each.version, each.head) for each in run.example]
+    assert shown == [
+        ("biased", "original", biased),
+        ("biased", "counter", biased),
+        ("regular", "original", regular),
+        ("regular", "counter", regular),
+    ]
+
+
+def test_a_killed_run_ends_like_one_that_was_never_killed(run: HeadsRun, tmp_path: Path) -> None:
     killed = tmp_path / "run"
     shutil.copytree(run.folder, killed)
     lines = (killed / "results.jsonl").read_bytes().splitlines(keepends=True)
     (killed / "results.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:20])
     (killed / "head_scores.csv").unlink()
-    settings = HeadsSettings(run.settings["bias"], sentences="shipped", **TINY)  # type: ignore[arg-type]
-    heads(tiny("bert"), settings, killed)
+    heads(tiny("bert"), replace(SMALL, bias=run.settings.bias, sentences="shipped"), killed)
     for name in ("results.jsonl", "head_scores.csv", "contexts.jsonl"):
         assert (killed / name).read_bytes() == (run.folder / name).read_bytes()
 
 
 def test_the_race_list_and_a_religion_list_of_a_user_run(tmp_path: Path) -> None:
     for bias in ("race", toml(tmp_path, RELIGION)):
-        settings = HeadsSettings(bias, experiments=("scores", "counter"), **TINY)  # type: ignore[arg-type]
-        found = heads(tiny("llama"), settings, tmp_path / f"run-{Path(bias).stem}")
-        assert len(found.results["scores"]) == 12
-        assert "--sentences" in found.results["counter"][0]["reason"]
+        settings = replace(SMALL, bias=bias, experiments=("scores", "counter"))
+        run = heads(tiny("llama"), settings, tmp_path / f"run-{Path(bias).stem}")
+        assert len(run.scores) == 12
+        assert "--sentences" in run.counter[0].measurement.reason
+        assert (run.counter_sides, run.counter_heads, run.example) == ((), (), ())
 
 
 def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_path: Path) -> None:
@@ -249,10 +283,11 @@ def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_pat
         "They all thought that the man would stay strong.",
     ]
     corpus.write_text("\n".join(texts), encoding="utf-8")
-    settings = HeadsSettings(gender_toml(tmp_path), str(corpus), ("counter",), **TINY)  # type: ignore[arg-type]
-    found = heads(tiny("bert"), settings, tmp_path / "run")
-    assert found.results["words"][0]["missing"] == ["queen", "nurse"]
-    assert found.results["counter"][0]["settings"]["sentences"] == str(corpus)
+    settings = replace(SMALL, bias=gender_toml(tmp_path), contexts=str(corpus), experiments=("counter",))
+    run = heads(tiny("bert"), settings, tmp_path / "run")
+    assert run.words is not None
+    assert run.words.missing == ("queen", "nurse")
+    assert run.counter[0].measurement.settings["sentences"] == str(corpus)
     corpus.write_text("Nothing of all this can be found in here.\n", encoding="utf-8")
     with pytest.raises(BadProbe, match="no usable sentence"):
         heads(tiny("bert"), settings, tmp_path / "other")
@@ -265,44 +300,46 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
     single = toml(
         tmp_path, RELIGION.replace('["violent", "hostile", "dangerous"]', '["violent"]'), "single.toml"
     )
-    for bias, said in (
+    for bias, complaint in (
         (typo, 'line 4: unknown key "pares"'),
         (overlap, '"violent" is in Y and in X'),
         ("gendr", "gender"),
     ):
-        with pytest.raises(BadProbe, match=said):
+        with pytest.raises(BadProbe, match=complaint):
             heads(model, HeadsSettings(bias), tmp_path / "run")
     with pytest.raises(CannotDo, match="X has 1 and Y has 2 usable entries"):
         heads(model, HeadsSettings(single), tmp_path / "single")
-    with pytest.raises(BadProbe, match="16 templates"):
+    with pytest.raises(BadOption, match="16 templates"):
         heads(model, HeadsSettings(per_word=17), tmp_path / "run")
-    with pytest.raises(BadProbe, match="allowed are scores, ablation, counter, debias"):
+    with pytest.raises(BadOption, match="allowed are scores, ablation, counter, debias"):
         HeadsSettings(experiments=("score",))
+    with pytest.raises(BadOption, match="top=0 came"):
+        HeadsSettings(top=0)
 
 
-def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: RunData, tmp_path: Path) -> None:
+def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: HeadsRun, tmp_path: Path) -> None:
     lines = (run.folder / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
     kept = [json.loads(line) for line in lines]
     assert len(kept) == 12
-    assert {key for row in kept for key in row} == {"text", "counter", "target", "attribute", "group"}
+    assert {key for line in kept for key in line} == {"text", "counter", "target", "attribute", "group"}
     corpus = tmp_path / "mine.txt"
-    settings = HeadsSettings(gender_toml(tmp_path), sentences=str(corpus), **TINY)  # type: ignore[arg-type]
+    settings = replace(SMALL, bias=gender_toml(tmp_path), sentences=str(corpus), experiments=("counter",))
     corpus.write_text(
         "The woman became a nurse last year.\nYesterday the man met an engineer.\n", encoding="utf-8"
     )
-    heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
+    heads(tiny("bert"), settings, tmp_path / "run")
     corpus.write_text(
         "The woman became a nurse last May.\nYesterday the man met an engineer.\n", encoding="utf-8"
     )
     with pytest.raises(BadRun, match="sentences"):
-        heads(tiny("bert"), replace(settings, experiments=("counter",)), tmp_path / "run")
+        heads(tiny("bert"), settings, tmp_path / "run")
 
 
 def test_shipped_sentences_serve_a_list_only_as_far_as_it_has_their_words(tmp_path: Path) -> None:
-    asked = counter_sentences(tiny("bert"), GENDER, "shipped", 30)
-    assert len(asked.sentences) > 2
-    assert {s.attribute for s in asked.sentences} <= {*GENDER.A, *GENDER.B}
-    assert {s.target for s in asked.sentences} <= {*GENDER.X, *GENDER.Y}
+    usable = counter_sentences(tiny("bert"), GENDER, "shipped", 30)
+    assert len(usable.sentences) > 2
+    assert {s.attribute for s in usable.sentences} <= {*GENDER.A, *GENDER.B}
+    assert {s.target for s in usable.sentences} <= {*GENDER.X, *GENDER.Y}
     with pytest.raises(BadProbe, match="No shipped sentence has words of religion"):
         counter_sentences(tiny("bert"), load_words(toml(tmp_path, RELIGION)), "shipped")
 
@@ -310,9 +347,10 @@ def test_shipped_sentences_serve_a_list_only_as_far_as_it_has_their_words(tmp_pa
 def test_words_that_the_tokenizer_cannot_write_are_missing_rather_than_one_vector(tmp_path: Path) -> None:
     text = RELIGION.replace('"hostile"', '"hostile", "Ω", "Ψ"')
     settings = HeadsSettings(toml(tmp_path, text), per_word=1, experiments=("scores",), resamples=100)
-    row = heads(tiny("bert"), settings, tmp_path / "run").results["words"][0]
-    assert row["missing"] == ["Ω", "Ψ"]
-    assert row["skipped"] == {"context of a word that the tokenizer does not know": 2}
+    words = heads(tiny("bert"), settings, tmp_path / "run").words
+    assert words is not None
+    assert words.missing == ("Ω", "Ψ")
+    assert words.skipped == {"context of a word that the tokenizer does not know": 2}
 
 
 def test_short_lists_get_more_templates_than_long_ones() -> None:
@@ -336,10 +374,10 @@ def test_scores_and_counter_run_on_real_models_of_other_families(name: str, tmp_
     except UnknownModel as error:
         pytest.skip(f"{name} is not installed: {error}")
     settings = HeadsSettings(gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100)
-    found = heads(model, settings, tmp_path / "run")
-    scores = np.array([row["score"] for row in found.results["scores"]])
+    run = heads(model, settings, tmp_path / "run")
+    scores = np.array([score.score for score in run.scores])
     assert scores.shape == (model.layers * model.heads,)
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
-    assert found.results["counter"][0]["n"] >= 2
-    assert read_run(tmp_path / "run").settings["model"] == model.name
+    assert run.counter[0].measurement.n >= 2
+    assert open_heads(tmp_path / "run").model == model.name

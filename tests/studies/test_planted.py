@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from levelhead.errors import BadProbe
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption
 from levelhead.models.model import load
 from levelhead.models.sources import fingerprint
-from levelhead.results.folder import RunData
+from levelhead.results import layout
+from levelhead.results.records.planted import PlantedBase, PlantTrial
+from levelhead.results.runs import PlantedRun, open_planted
 from levelhead.scoring.seat import absolute_seats
 from levelhead.studies.heads.counter import counter_attention
-from levelhead.studies.heads.study import head_scores
+from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.planted.planting import Planter
+from levelhead.studies.planted.settings import PlantedSettings
 from levelhead.studies.planted.study import (
     LOCALIZERS,
-    PlantedSettings,
+    WAYS,
     choose,
     plant_and_find,
     precision,
-    questions,
+    prepare,
     ranks,
     summary,
 )
@@ -36,84 +42,122 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PlantedSettings:
 
 
 @pytest.fixture(scope="module")
-def run(settings: PlantedSettings, tmp_path_factory: pytest.TempPathFactory) -> RunData:
+def run(settings: PlantedSettings, tmp_path_factory: pytest.TempPathFactory) -> PlantedRun:
     return plant_and_find(tiny("bert"), settings, tmp_path_factory.mktemp("planted") / "run")
 
 
 def test_ranks_and_precision_by_hand() -> None:
     suspicion = np.array([[0.1, 0.9], [0.5, 0.2]])
-    assert ranks(suspicion, [(0, 1), (1, 0), (0, 0)]) == [1, 2, 4]
-    assert precision(suspicion, [(0, 1), (0, 0)]) == 0.5
-    assert precision(suspicion, [(0, 1), (1, 0)]) == 1.0
+    assert ranks(suspicion, [Head(0, 1), Head(1, 0), Head(0, 0)]) == [1, 2, 4]
+    assert precision(suspicion, [Head(0, 1), Head(0, 0)]) == 0.5
+    assert precision(suspicion, [Head(0, 1), Head(1, 0)]) == 1.0
 
 
 def test_heads_that_look_all_alike_share_the_rank_of_chance() -> None:
-    assert ranks(np.zeros((4, 4)), [(0, 0), (3, 3)]) == [8.5, 8.5]
-    assert precision(np.zeros((4, 4)), [(0, 0), (3, 3)]) == 0.0
+    corners = [Head(0, 0), Head(3, 3)]
+    assert ranks(np.zeros((4, 4)), corners) == [8.5, 8.5]
+    assert precision(np.zeros((4, 4)), corners) == 0.0
 
 
 def test_summary_states_the_level_of_chance() -> None:
-    row = {"kind": "value", "precision": 0.5, "mean_rank": 3.0, "abs_seat": 0.5, "abs_seat_before": 0.2}
-    rows = [{**row, "localizer": name, "way": way} for name in LOCALIZERS for way in ("alone", "compared")]
-    told = summary(rows, PlantedSettings(heads=3, kinds=("value",)), heads=64)
-    assert {r["neutral"] for r in told if r["name"] == "precision"} == {3 / 64}
-    assert {r["neutral"] for r in told if r["name"] == "mean rank"} == {32.5}
-
-
-def test_a_run_has_a_row_for_every_kind_seed_localizer_and_way(run: RunData) -> None:
-    assert [key for key in run.results if key.startswith("planted/")] == [
-        f"planted/{kind}/{seed}" for kind in ("value", "attention") for seed in (0, 1)
+    trials = [
+        PlantTrial(
+            kind="value",
+            seed=seed,
+            heads=(Head(0, 0),),
+            strengths=(0.5,),
+            refused=(),
+            abs_seat_before=0.2,
+            abs_seat=0.5,
+            localizer=name,
+            way=way,
+            precision=float(seed),
+            ranks=(3.0,),
+            mean_rank=3.0,
+        )
+        for seed in (0, 1)
+        for name in LOCALIZERS
+        for way in WAYS
     ]
-    assert all(len(run.results[f"planted/{kind}/0"]) == 6 for kind in ("value", "attention"))
+    records = summary(trials, PlantedSettings(heads=3, kinds=("value",)), heads=64)
+    by_name = {each.measurement.name: each for each in records}
+    assert {each.measurement.neutral for each in records} == {3 / 64, 32.5, None}
+    assert (by_name["precision"].measurement.value, by_name["precision"].measurement.neutral) == (0.5, 3 / 64)
+    assert (by_name["mean rank"].measurement.value, by_name["mean rank"].measurement.neutral) == (3.0, 32.5)
+    seat = by_name["abs seat"]
+    assert (seat.localizer, seat.measurement.value, seat.abs_seat_before) == ("", 0.5, 0.2)
 
 
-def test_attention_cannot_see_a_value_plant_in_the_last_layer(run: RunData) -> None:
-    """The weights of attention come from queries and keys, which a value plant leaves as they are up to its
-    layer."""
-    model = tiny("bert")
-    asked = questions(
-        model, PlantedSettings(run.settings["bias"], sentences="shipped", n_sentences=6, words=6)
+def test_a_run_has_a_trial_for_every_kind_seed_localizer_and_way(run: PlantedRun) -> None:
+    labels = [f"{kind}/{seed}" for kind in ("value", "attention") for seed in (0, 1)]
+    assert list(run.data.family(layout.PLANT_TRIALS)) == labels
+    searches = [(trial.kind, trial.seed, trial.localizer, trial.way) for trial in run.trials]
+    assert len(set(searches)) == len(searches) == 4 * len(LOCALIZERS) * len(WAYS)
+    for trial in run.trials:
+        assert len(trial.heads) == len(trial.strengths) == len(trial.ranks) == 2
+        assert trial.mean_rank == pytest.approx(np.mean(trial.ranks))
+
+
+def test_the_base_of_a_run_holds_what_every_localizer_suspects_before(run: PlantedRun) -> None:
+    assert run.base is not None
+    assert run.base.abs_seat == pytest.approx(abs(run.base.seat))
+    assert {name: np.shape(scores) for name, scores in run.base.suspicion.items()} == dict.fromkeys(
+        LOCALIZERS, (3, 4)
     )
-    copy = Planter(model, asked.fitting).planted({(model.layers - 1, 0): 2.0})
-    for one, other in zip(*(counter_attention(m, asked.sentences) for m in (model, copy)), strict=True):
+
+
+def test_attention_cannot_see_a_value_plant_in_the_last_layer(settings: PlantedSettings) -> None:
+    """Attention weights come from queries and keys, which a value plant leaves alone in its own layer."""
+    model = tiny("bert")
+    questions = prepare(model, settings)
+    copy = Planter(model, questions.fitting).planted({Head(model.layers - 1, 0): 2.0})
+    for one, other in zip(*(counter_attention(m, questions.sentences) for m in (model, copy)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedSettings) -> None:
     model = tiny("bert")
     before = fingerprint(model.hf)
-    asked = questions(model, settings)
-    base = {"seat": 0.5, "abs_seat": absolute_seats(model, asked.table, [()])[0]}
-    planter = Planter(model, asked.fitting)
-    strengths, _ = choose(planter, asked, settings, 0, base)
+    questions = prepare(model, settings)
+    base = PlantedBase(seat=0.5, abs_seat=absolute_seats(model, questions.table, [()])[0], suspicion={})
+    planter = Planter(model, questions.fitting)
+    strengths, _ = choose(planter, questions, settings, 0, base)
     for head, strength in strengths.items():
-        alone = absolute_seats(planter.planted({head: strength}), asked.table, [()])[0]
-        assert alone >= base["abs_seat"] + settings.rise
+        alone = absolute_seats(planter.planted({head: strength}), questions.table, [()])[0]
+        assert alone >= base.abs_seat + settings.rise
     assert fingerprint(model.hf) == before
 
 
 def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
-    settings: PlantedSettings, run: RunData
+    settings: PlantedSettings, run: PlantedRun, tmp_path: Path
 ) -> None:
-    again = plant_and_find(tiny("bert"), settings, run.folder)
-    assert again.results == run.results
+    lines = (run.folder / "results.jsonl").read_bytes().splitlines(keepends=True)
+    plant_and_find(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "other")
+    first = (tmp_path / "other" / "results.jsonl").read_bytes().splitlines(keepends=True)
+    assert first[:2] == lines[:2]
+    killed = tmp_path / "killed"
+    shutil.copytree(run.folder, killed)
+    (killed / "results.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    plant_and_find(tiny("bert"), settings, killed)
+    assert (killed / "results.jsonl").read_bytes() == b"".join(lines)
+    assert open_planted(killed).summary == run.summary
 
 
 def test_wrong_settings_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(BadProbe, match="allowed are value, attention"):
-        PlantedSettings(kinds=("values",))
-    with pytest.raises(BadProbe, match="at least 1"):
+    with pytest.raises(BadOption, match="allowed are value, attention"):
+        PlantedSettings(kinds=("values",))  # type: ignore[arg-type]  # a mistake on purpose
+    with pytest.raises(BadOption, match="at least 1"):
         PlantedSettings(heads=0)
-    with pytest.raises(BadProbe, match="Plant into fewer"):
+    with pytest.raises(BadOption, match="Plant into fewer"):
         plant_and_find(tiny("bert"), PlantedSettings(heads=12), tmp_path / "run")
 
 
 @pytest.mark.slow
 def test_gradient_finds_heads_that_were_planted_into_bert_mini() -> None:
     model = load("lh:bert-mini")
-    asked = questions(model, PlantedSettings(n_sentences=2))
-    heads = [(2, 0), (3, 3), (4, 4)]
-    copy = Planter(model, asked.fitting).planted(dict.fromkeys(heads, 0.5))
-    before, after = (head_scores(each, asked.table) for each in (model, copy))
+    questions = prepare(model, PlantedSettings(n_sentences=2))
+    heads = [Head(2, 0), Head(3, 3), Head(4, 4)]
+    copy = Planter(model, questions.fitting).planted(dict.fromkeys(heads, 0.5))
+    before, after = (head_scores(each, questions.table) for each in (model, copy))
     assert after.objective > before.objective + 0.1
     assert np.mean(ranks(after.scores - before.scores, heads)) < 5

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, app, print_json, print_table
+
+if TYPE_CHECKING:
+    from levelhead.results.records.comparison import ModelPair
+    from levelhead.results.runs import HeadComparisonRun
 
 
 @app.command("compare-heads")
@@ -26,40 +30,44 @@ def compare_heads(
     from levelhead.studies.heads.comparison import compare_heads as compare
 
     run = compare(runs, out, top)
-    told = {"run": str(run.folder), **{key: run.results[key] for key in ("models", "pairs", "flips")}}
-    told["figures"] = [str(path) for path in write_figures(out)]
-    print_json(told) if json else _print(told)
+    figures = [str(path) for path in write_figures(out)]
+    if json:
+        tables = {"models": run.models, "pairs": run.pairs, "flips": run.flips}
+        print_json({"run": str(run.folder), **tables, "figures": figures})
+    else:
+        _print(run)
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(run: HeadComparisonRun) -> None:
     columns = ("model", "heads", "SEAT", "biased", "anti-biased", "most biased", "most anti-biased")
-    rows = [
+    lines = [
         (
-            m["model"],
-            m["layers"] * m["heads"],
-            m["value"],
-            m["biased"],
-            m["anti_biased"],
-            m["most_biased"],
-            m["most_anti_biased"],
+            model.model,
+            model.layers * model.heads,
+            model.seat.value,
+            model.biased,
+            model.anti_biased,
+            model.most_biased,
+            model.most_anti_biased,
         )
-        for m in told["models"]
+        for model in run.models
     ]
-    print_table("Models side by side", columns, rows)
-    for pair in told["pairs"]:
-        print(f"{pair['model']} against {pair['base']}: {_in_words(pair)}")
-        if not pair["same_contexts"]:
+    print_table("Models side by side", columns, lines)
+    for pair in run.pairs:
+        print(f"{pair.model} against {pair.base}: {_in_words(pair)}")
+        if not pair.same_contexts:
             print("The two runs read other contexts of the same words: a part of the difference is theirs.")
-    print(f"Results and figures: {told['run']}")
+    print(f"Results and figures: {run.folder}")
 
 
-def _in_words(pair: dict[str, Any]) -> str:
-    if pair["flips"] is None:
-        return str(pair["reason"])
-    rho = pair["spearman"]["value"]
-    said = "no rank correlation" if rho is None else f"rank correlation of the heads {rho:.2f}"
-    followed = f"{pair['followed_flips']} of the {len(pair['followed'])} most anti-biased"
+def _in_words(pair: ModelPair) -> str:
+    both = pair.agreement
+    if both is None:
+        return pair.reason
+    rho = both.spearman.value
+    ranks = "no rank correlation" if rho is None else f"rank correlation of the heads {rho:.2f}"
+    followed = f"{both.followed_flips} of the {len(both.followed)} most anti-biased"
     return (
-        f"{said}; {pair['flips']} of {pair['anti_biased_in_base']} anti-biased heads became biased "
-        f"({pair['certain_flips']} with q < 0.05 in both; {followed}), {pair['flips_back']} went the other way"
+        f"{ranks}; {both.flips} of {both.anti_biased_in_base} anti-biased heads became biased "
+        f"({both.certain_flips} with q < 0.05 in both; {followed}), {both.flips_back} went the other way"
     )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
+
+if TYPE_CHECKING:
+    from levelhead.engine.readings import Pooling
+    from levelhead.measures.measurement import Measurement
+    from levelhead.probes.lpbs import Kind
+    from levelhead.results.records.heads import CounterTest
+    from levelhead.results.runs import HeadsRun
 
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
@@ -46,6 +54,9 @@ def heads(
     top: Annotated[
         int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
     ] = 3,
+    null: Annotated[
+        int, typer.Option(min=0, help="Twins without meaning to hold numbers against; 0: none.")
+    ] = 19,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -55,138 +66,144 @@ def heads(
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.models.model import load
     from levelhead.report.figures.heads import write_figures
-    from levelhead.studies.heads.study import HeadsSettings
+    from levelhead.report.headline import counter_sides
+    from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
-    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, top=top, trim=trim, seed=seed)
+    settings = HeadsSettings(
+        bias, contexts, chosen, per_word, sentences, top=top, trim=trim, null=null, seed=seed
+    )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
-    told = _told(run)
-    told["figures"] = [str(path) for path in write_figures(out)]
-    print_json(told) if json else _print_heads(told)
+    figures, warning = write_figures(out), counter_sides(run).strip()
+    if json:
+        print_json(_json(run, warning) | {"figures": [str(path) for path in figures]})
+    else:
+        _print_heads(run, warning)
 
 
-def _told(run: Any) -> dict[str, Any]:
-    """What a reader wants to know of a run."""
-    from levelhead.report.headline import counter_sides
-
-    ranked = sorted(run.results["scores"], key=lambda row: row["rank"])
-    known: dict[str, Any] = {
+def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
+    """What a program wants to know of a run; experiments that were not asked for are left out."""
+    everything = {
         "run": str(run.folder),
-        "model": run.settings["model"],
-        "words": run.results["words"][0],
-        "seat": run.results["seat"][0],
-        "heads": len(ranked),
-        "biased": sum(row["score"] > 0 for row in ranked),
-        "most_biased": ranked[:_SHOWN],
-        "most_anti_biased": ranked[: -_SHOWN - 1 : -1],
+        "model": run.model,
+        "words": run.words,
+        "seat": run.seat,
+        "heads": len(run.scores),
+        "biased": sum(score.biased for score in run.scores),
+        "most_biased": run.ranked[:_SHOWN],
+        "most_anti_biased": run.ranked[: -_SHOWN - 1 : -1],
+        "agreement": run.agreement,
+        "counter": run.counter,
+        "counter_sides": warning,
+        "strategies": run.strategies,
+        "random_strategies": run.random_strategies,
+        "verdict": run.verdict,
+        "top_sweep": run.top_sweep,
+        "learned": run.learned,
+        "learned_gates": run.learned_gates,
+        "tradeoffs": run.tradeoffs,
     }
-    for key in ("ablation", "counter"):
-        if key in run.results:
-            known[key] = run.results[key]
-    known["counter_sides"] = counter_sides(run).strip()
-    debias = {key: rows for key, rows in run.results.items() if key.startswith("debias/")}
-    return known | ({"debias": debias} if debias else {})
+    return {name: value for name, value in everything.items() if value not in (None, ())}
 
 
-def _print_heads(told: dict[str, Any]) -> None:
-    words, seat = told["words"], told["seat"]
-    print(f"{told['model']}, {words['test']}: {words['words']} words in {words['contexts']} contexts")
-    if words["missing"]:
-        shown = ", ".join(words["missing"][:10]) + (" ..." if len(words["missing"]) > 10 else "")
-        print(f"{len(words['missing'])} words have no context and do not count: {shown}")
-    print(f"SEAT {_valued(seat)}, p {seat['details']['p_value']:.2g} (0: no association, ±2 the most)")
-    print(f"{told['biased']} of {told['heads']} heads add to it (b > 0)")
-    rows = [
-        (f"{r['layer']}-{r['head']}", r["score"], r["stderr"], r["q"])
-        for r in (*told["most_biased"], *reversed(told["most_anti_biased"]))
-    ]
+def _print_heads(run: HeadsRun, warning: str) -> None:
+    words, seat = run.words, run.seat
+    if words is not None:
+        print(f"{run.model}, {words.test}: {words.words} words in {words.contexts} contexts")
+        if words.missing:
+            shown = ", ".join(words.missing[:10]) + (" ..." if len(words.missing) > 10 else "")
+            print(f"{len(words.missing)} words have no context and do not count: {shown}")
+    if seat is not None:
+        p = seat.measurement.details["p_value"]
+        print(f"SEAT {_valued(seat.measurement)}, p {p:.2g} (0: no association, ±2 the most)")
+    print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads add to it (b > 0)")
+    ends = dict.fromkeys((*run.ranked[:_SHOWN], *run.ranked[-_SHOWN:]))
+    lines = [(score.head, score.score, score.stderr, score.q) for score in ends]
     note = "b: how |SEAT| grows with the head's gate. Below 0 the head works against the bias."
-    print_table("Most biased and most anti-biased heads", ("head", "b", "stderr", "q"), rows, note)
-    for row in told.get("ablation", []):
-        print(f"Ablation: {_agreement(row)}")
-    for row in told.get("counter", []):
-        print(f"Counter-stereotypes, {row['group']} heads: {counter_in_words(row)}")
-    if told["counter_sides"]:
-        print(f"  {told['counter_sides']}")
-    print_debias(told.get("debias", {}))
-    print(f"Results and figures: {told['run']}")
+    print_table("Most biased and most anti-biased heads", ("head", "b", "stderr", "q"), lines, note)
+    if run.agreement is not None:
+        print(f"Ablation: {_agreement(run.agreement)}")
+    for test in run.counter:
+        print(f"Counter-stereotypes, {test.group} heads: {counter_in_words(test)}")
+    if warning:
+        print(f"  {warning}")
+    print_debias(run)
+    print(f"Results and figures: {run.folder}")
 
 
-def print_debias(debias: dict[str, Any]) -> None:
-    """What removing heads bought and cost (Table 1), more and more of them (Table 3), the claim, and learned
-    gates."""
-    _print_strategies(
-        "What removing heads buys and costs",
-        [*debias.get("debias/table", []), *debias.get("debias/random", [])],
-    )
-    _print_strategies("Removing more and more of the most biased heads", debias.get("debias/sweep", []))
-    for row in debias.get("debias/verdict", []):
-        holds = {True: "holds", False: "does not hold", None: "could not be tested"}[row["holds"]]
-        print(
-            f"That {row['claim']} {holds} here ({row['random_lower']} of {row['seeds']} random draws do better)."
-        )
-    for row in debias.get("debias/tradeoff", []):
-        rival = (
-            f"; {row['rival']}: {row['rival_abs_seat']:.3f} at {row['rival_ratio']:.3f}"
-            if "rival" in row
-            else ""
-        )
-        print(
-            f"Gates {row['strategy']}: |SEAT| {row['abs_seat']:.3f} at {row['ratio']:.3f} x the perplexity{rival}"
-        )
+def print_debias(run: HeadsRun) -> None:
+    """What removing heads bought and cost (Table 1), more and more of them (Table 3), and learned gates."""
+    tried = [(each.strategy, each.measurement) for each in run.strategies]
+    tried += [(each.strategy, each.measurement) for each in run.random_strategies]
+    _print_strategies("What removing heads buys and costs", tried)
+    swept = [(each.strategy, each.measurement) for each in run.top_sweep]
+    _print_strategies("Removing more and more of the most biased heads", swept)
+    if (verdict := run.verdict) is not None:
+        holds = {True: "holds", False: "does not hold", None: "could not be tested"}[verdict.holds]
+        better = f"{verdict.random_lower} of {verdict.seeds} random draws do better"
+        print(f"That {verdict.claim} {holds} here ({better}).")
+    for trade in run.tradeoffs:
+        reached = f"|SEAT| {trade.abs_seat:.3f} at {trade.ratio:.3f} x the perplexity"
+        rival = trade.rival
+        beside = "" if rival is None else f"; {rival.strategy}: {rival.abs_seat:.3f} at {rival.ratio:.3f}"
+        print(f"Gates {trade.strategy}: {reached}{beside}")
 
 
-def _print_strategies(title: str, rows: list[dict[str, Any]]) -> None:
-    """A row a strategy, a column a measure; what no strategy has is said once, with its reason."""
-    found = {(row["strategy"], row["measure"]): row for row in rows}
-    known = list(dict.fromkeys(row["measure"] for row in rows if row["value"] is not None))
+def _print_strategies(title: str, measured: Sequence[tuple[str, Measurement]]) -> None:
+    """A line a strategy, a column a measure; what no strategy has is named once, with its reason."""
+    cells = {(strategy, each.name): each for strategy, each in measured}
+    known = list(dict.fromkeys(each.name for _, each in measured if each.value is not None))
     if known:
-        cells = [
-            [name, *(_shown(found.get((name, measure))) for measure in known)]
-            for name in dict.fromkeys(strategy for strategy, _ in found)
+        lines = [
+            [strategy, *(_shown(cells.get((strategy, name))) for name in known)]
+            for strategy in dict.fromkeys(strategy for strategy, _ in measured)
         ]
-        print_table(title, ["strategy", *known], cells)
-    why = {row["measure"]: row["reason"] for row in rows if row["measure"] not in known}
-    for reason in dict.fromkeys(why.values()):
-        print(f"Not measured: {', '.join(m for m, own in why.items() if own == reason)} ({reason})")
+        print_table(title, ["strategy", *known], lines)
+    missing = {each.name: each.reason for _, each in measured if each.name not in known}
+    for reason in dict.fromkeys(missing.values()):
+        print(f"Not measured: {', '.join(name for name, own in missing.items() if own == reason)} ({reason})")
 
 
-def _shown(row: dict[str, Any] | None) -> str:
-    return "" if row is None else _valued(row) if row["value"] is not None else "not measured"
+def _shown(measured: Measurement | None) -> str:
+    if measured is None:
+        return ""
+    return "not measured" if measured.value is None else _valued(measured)
 
 
-def _valued(row: dict[str, Any]) -> str:
-    between = "" if row["interval"] is None else f" [{row['interval'][0]:.3f}, {row['interval'][1]:.3f}]"
-    return f"{row['value']:.3f}{between}"
+def _valued(measured: Measurement) -> str:
+    interval = measured.interval
+    return f"{measured.value:.3f}" + ("" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]")
 
 
-def _agreement(row: dict[str, Any]) -> str:
-    if row["value"] is None:
-        return f"not measured ({row['reason']})"
-    verdict = (
-        "the scores rank heads as removal does" if row["value"] >= 0.7 else "the scores agree only in part"
-    )
-    if row["value"] < 0.3:
+def _agreement(rho: Measurement) -> str:
+    if rho.value is None:
+        return f"not measured ({rho.reason})"
+    if rho.value >= 0.7:
+        verdict = "the scores rank heads as removal does"
+    elif rho.value >= 0.3:
+        verdict = "the scores agree only in part"
+    else:
         verdict = "the scores do not tell what removal does: trust the removals"
-    return f"Spearman's rho {_valued(row)} between b and the drop of |SEAT| on removal; {verdict}"
+    return f"Spearman's rho {_valued(rho)} between b and the drop of |SEAT| on removal; {verdict}"
 
 
-def counter_in_words(row: dict[str, Any]) -> str:
+def counter_in_words(test: CounterTest) -> str:
     """A t-test of the counter-stereotype experiment as a sentence that claims no more than it shows."""
-    if row["value"] is None:
-        return f"not measured ({row['reason']})"
-    t, p = row["details"]["t"], row["details"]["p_value"]
-    if t is None:
-        return f"attention does not differ at all (N = {row['n']})"
-    fewer = p < 0.05
-    said = "attention falls when the stereotype is turned" if fewer else "no sign that attention falls"
-    if row["group"] == "biased" and not fewer:
-        said += "; the paper's claim does not hold here"
-    if row["group"] == "regular" and fewer:
-        said += ", although these heads have b <= 0"
-    return f"{said} (t {t:.2f}, one-tailed p {p:.3g}, N = {row['n']})"
+    measured = test.measurement
+    if measured.value is None:
+        return f"not measured ({measured.reason})"
+    t, p = measured.details["t"], measured.details["p_value"]
+    if t is None or p is None:
+        return f"attention does not differ at all (N = {measured.n})"
+    falls = p < 0.05
+    claim = "attention falls when the stereotype is turned" if falls else "no sign that attention falls"
+    if test.group == "biased" and not falls:
+        claim += "; the paper's claim does not hold here"
+    if test.group == "regular" and falls:
+        claim += ", although these heads have b <= 0"
+    return f"{claim} (t {t:.2f}, one-tailed p {p:.3g}, N = {measured.n})"
 
 
 @app.command()
@@ -209,14 +226,16 @@ def seat(
     from levelhead.scoring.seat import sentence_seat
 
     model = load(name, **loading)
-    found = sentence_seat(model, test, pooling, resampling=Resampling(seed=seed))  # type: ignore[arg-type]
+    measured = sentence_seat(model, test, cast("Pooling", pooling), resampling=Resampling(seed=seed))
     if json:
-        print_json({**provenance(model, {str(test): file_hash(test)}), **found.to_json()})
-        return
-    p = found.details.get("p_value")
-    print(
-        f"{model.name}, {test.stem}: {found}" + ("" if p is None else f", p {p:.2g}") + f", pooling {pooling}"
-    )
+        print_json({**provenance(model, {str(test): file_hash(test)}), **measured.to_json()})
+    else:
+        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling}")
+
+
+def _with_p(measured: Measurement) -> str:
+    p = measured.details.get("p_value")
+    return "" if p is None else f", p {p:.2g}"
 
 
 @app.command()
@@ -238,28 +257,32 @@ def lpbs(
     *,
     loading: Loading,
 ) -> None:
-    """Log-probability bias scores of a masked model: do the words of X raise A over B more than those of
-    Y?"""
+    """Log-probability bias scores of a masked model: do the words of X raise A over B more than Y's do?"""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.words import load_words
     from levelhead.scoring.lpbs import ask_lpbs
 
     model = load(name, **loading)
-    asked = [load_words(part.strip()) for part in tests.split(",") if part.strip()]
-    options: Any = {"kind": templates, "resampling": Resampling(seed=seed)}
-    found = [(test, ask_lpbs(model, test, **options)[0]) for test in asked]
+    kind, resampling = cast("Kind | None", templates), Resampling(seed=seed)
+    measurements = [
+        (test, ask_lpbs(model, test, kind=kind, resampling=resampling)[0])
+        for test in [load_words(part.strip()) for part in tests.split(",") if part.strip()]
+    ]
     if json:
-        about = [provenance(model, {test.name: test.fingerprint()}) for test, _ in found]
         print_json(
-            [{**told, "test": t.name, **m.to_json()} for told, (t, m) in zip(about, found, strict=True)]
+            [
+                {
+                    **provenance(model, {test.name: test.fingerprint()}),
+                    "test": test.name,
+                    **measured.to_json(),
+                }
+                for test, measured in measurements
+            ]
         )
         return
-    for test, measured in found:
-        p = measured.details.get("p_value")
-        print(
-            f"{test.labels[2]} against {test.labels[3]}: {measured}" + ("" if p is None else f", p {p:.2g}")
-        )
+    for test, measured in measurements:
+        print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
 
 
 @app.command()
@@ -285,9 +308,9 @@ def fluency(
 
     sentences = None if text is None else list(islice(corpus_sentences(text), limit))
     model = load(name, **loading)
-    found = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
+    measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
     if json:
         data = {text or "shipped": text_hash(sentences or fluency_sentences())}
-        print_json({**provenance(model, data), **found.to_json(), "limit": limit})
-        return
-    print(f"{model.name}: {found}")
+        print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
+    else:
+        print(f"{model.name}: {measured}")

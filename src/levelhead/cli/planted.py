@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+
+if TYPE_CHECKING:
+    from levelhead.measures.measurement import Measurement
+    from levelhead.results.runs import PlantedRun
+    from levelhead.studies.planted.planting import Kind
 
 
 @app.command()
@@ -33,37 +38,43 @@ def planted(
 ) -> None:
     """Plant a bias into known heads of a copy of the model, and see which localizer finds them."""
     from levelhead.models.model import load
-    from levelhead.studies.planted.study import PlantedSettings, plant_and_find
+    from levelhead.studies.planted.settings import PlantedSettings
+    from levelhead.studies.planted.study import plant_and_find
 
-    chosen = tuple(part.strip() for part in kinds.split(",") if part.strip())
+    chosen = cast("tuple[Kind, ...]", tuple(part.strip() for part in kinds.split(",") if part.strip()))
     settings = PlantedSettings(bias, heads, seeds, chosen, rise, sentences=sentences, seed=seed)
     model = load(name, **loading)
     run = plant_and_find(model, settings, out)
-    told = {"run": str(run.folder), "settings": run.settings, "summary": run.results["summary"]}
-    print_json(told) if json else _print(told)
+    if json:
+        print_json({"run": str(run.folder), "settings": run.settings, "summary": run.summary})
+    else:
+        _print(run)
 
 
-def _print(told: dict[str, Any]) -> None:
-    asked, rows = told["settings"], told["summary"]
-    k, total = asked["heads"], asked["heads_in_all"]
-    found = {(r["kind"], r.get("localizer"), r.get("way"), r["name"]): r for r in rows}
-    for kind in asked["kinds"]:
-        seat = found[kind, None, None, "abs seat"]
-        cells = sorted({(r["localizer"], r["way"]) for r in rows if r["kind"] == kind and "localizer" in r})
-        shown = [
-            (*cell, _pm(found[(kind, *cell, "precision")]), _pm(found[(kind, *cell, "mean rank")]))
-            for cell in cells
+def _print(run: PlantedRun) -> None:
+    from levelhead.studies.planted.study import ABS_SEAT, MEAN_RANK, PRECISION
+
+    settings = run.settings
+    k, total = settings.heads, settings.heads_in_all
+    for kind in settings.kinds:
+        of_kind = [each for each in run.summary if each.kind == kind]
+        cells = {(each.localizer, each.way, each.measurement.name): each.measurement for each in of_kind}
+        searches = sorted({(each.localizer, each.way) for each in of_kind if each.localizer})
+        lines = [
+            (*search, _pm(cells[(*search, PRECISION)]), _pm(cells[(*search, MEAN_RANK)]))
+            for search in searches
         ]
+        before = next(each.abs_seat_before for each in of_kind if each.abs_seat_before is not None)
         print_table(
-            f"{asked['model']}: {kind} plant in {k} of {total} heads, {asked['seeds']} seeds",
+            f"{run.model}: {kind} plant in {k} of {total} heads, {settings.seeds} seeds",
             ("localizer", "ranks by", f"precision@{k}", "mean rank"),
-            shown,
+            lines,
             f"By chance {k / total:.3f} and {(total + 1) / 2:.1f}; mean ± sd over seeds. "
-            f"|SEAT| {seat['abs_seat_before']:.3f} before, {_pm(seat)} after.",
+            f"|SEAT| {before:.3f} before, {_pm(cells['', '', ABS_SEAT])} after.",
         )
-    print(f"Results: {told['run']}")
+    print(f"Results: {run.folder}")
 
 
-def _pm(row: dict[str, Any]) -> str:
-    sd = row["details"]["sd"]
-    return f"{row['value']:.3f}" + ("" if sd is None else f" ± {sd:.3f}")
+def _pm(measured: Measurement) -> str:
+    sd = measured.details["sd"]
+    return f"{measured.value:.3f}" + ("" if sd is None else f" ± {sd:.3f}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, app, print_json, print_table
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.report.compare import Comparison
@@ -32,7 +32,7 @@ def report(
     from levelhead.report.page import write_report
 
     if output is not None and len(runs) > 1:
-        raise BadProbe(
+        raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
     written = [write_report(run, output) for run in runs]
@@ -56,37 +56,38 @@ def compare(
     from levelhead.report.compare import comparison_html
     from levelhead.report.page import write_page
 
-    found = put_side_by_side(runs)
+    comparison = put_side_by_side(runs)
     if output is not None:
-        write_page(output, comparison_html(found))
+        write_page(output, comparison_html(comparison))
     if json:
-        print_json(found.to_json())
+        print_json(comparison.to_json())
         return
-    columns = ("measure", found.sides[0].label, "against", "value", "difference", "")
-    print_table(
-        "Side by side", columns, _differences(found), "Differences from the first, with 95 % intervals."
-    )
-    for side, heads in zip(found.sides[1:], found.heads, strict=True):
-        if heads is not None and heads["rank correlation"]["value"] is not None:
-            rho = heads["rank correlation"]["value"]
-            moved = f"{heads['became biased']} of {heads['heads']} heads became biased, {heads['left biased']} ceased to be"
-            print(f"{side.label}: head scores agree with rho {rho:.3f}; {moved}")
+    columns = ("measure", comparison.runs[0], "against", "value", "difference", "")
+    note = "Differences from the first, with 95 % intervals."
+    print_table("Side by side", columns, _differences(comparison), note)
+    for label, heads in zip(comparison.others, comparison.heads, strict=True):
+        if heads is not None and heads.rank_correlation.value is not None:
+            print(
+                f"{label}: head scores agree with rho {heads.rank_correlation.value:.3f}; "
+                f"{heads.became_biased} of {heads.heads} heads became biased, "
+                f"{heads.left_biased} ceased to be"
+            )
     if output is not None:
         print(f"Page: {output}")
 
 
-def _differences(found: Comparison) -> Iterator[tuple[object, ...]]:
+def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
     """One line a measure and run: both values, the difference with its interval, and whether it is paired."""
-    for name, values in found.rows.items():
-        first = None if values[0] is None else values[0]["value"]
-        for side, row, difference in zip(found.sides[1:], values[1:], found.differences[name], strict=True):
-            value = None if row is None else row["value"]
+    for name, compared in comparison.measures.items():
+        first, *others = (None if each is None else each.value for each in compared.values)
+        for label, value, difference in zip(comparison.others, others, compared.differences, strict=True):
             if difference is None:
-                yield name, first, side.label, value, None, None
+                yield name, first, label, value, None, None
                 continue
-            low, high = difference.interval or (None, None)
-            told = f"{difference.value:+.3f}" + ("" if low is None else f" [{low:+.3f}, {high:+.3f}]")
-            yield name, first, side.label, value, told, "paired" if difference.paired else "unpaired"
+            text = f"{difference.value:+.3f}"
+            if difference.interval is not None:
+                text += f" [{difference.interval[0]:+.3f}, {difference.interval[1]:+.3f}]"
+            yield name, first, label, value, text, "paired" if difference.paired else "unpaired"
 
 
 @app.command()
@@ -124,11 +125,16 @@ def check(
     if junit is not None:
         write_page(junit, checking.junit(judged, contents))
     if json:
-        verdict = ("holds", "exceeds", "not measured")[code]
-        told = {"run": str(run), "model": contents.model, "variant": plan.variant, "bound": plan.bound}
-        print_json(
-            {**told, "verdict": verdict, "exit": code, "thresholds": [each.to_json() for each in judged]}
+        checked = checking.Checked(
+            run=str(run),
+            model=contents.model,
+            variant=plan.variant,
+            bound=plan.bound,
+            verdict=checking.OUTCOMES[code],
+            exit=code,
+            thresholds=tuple(judged),
         )
+        print_json(checked.to_json())
     else:
         for each in judged:
             print(each)

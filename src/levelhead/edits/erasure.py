@@ -1,6 +1,7 @@
-"""Two other ways to take a group difference out of the vectors at a site: LEACE and INLP (SPEC B9).
+"""Two other ways to take a group difference out of the vectors at a site: LEACE and INLP.
 
 Both are fitted on states with a label (which form of the pair they came from) rather than on differences.
+Reference: docs/method.md, gender subspace.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from torch import Tensor
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.edits.subspace import describe
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 
 Doubles = npt.NDArray[np.float64]
-_RIDGE = (
-    1e-3  # of the mean variance: keeps the classifier defined where there are fewer states than coordinates
-)
+_RIDGE = 1e-3  # of the mean variance: the classifier stays defined with fewer states than coordinates
 
 
 @dataclass(frozen=True, eq=False)
 class AffineErasure:
-    """h' = h − L R (h − μ)
+    """What is left of a state when its linear trace of a label is taken out.
+
+        h' = h − L R (h − μ)
 
     left L [hidden, rank], right R [rank, hidden], center μ [hidden]; at query, key and value sites one of
     each for every head, in front. L R is a projection, not an orthogonal one: LEACE's is the smallest change,
@@ -47,8 +48,7 @@ class AffineErasure:
 
 
 def leace(site: Site, first: npt.ArrayLike, second: npt.ArrayLike) -> AffineErasure:
-    """LEACE fitted on the states of two groups, each [vector, hidden] or [vector, head, dim] (every head by
-    itself)."""
+    """LEACE fitted on the states of two groups: [vector, hidden], or [vector, head, dim] for head by head."""
     try:
         from concept_erasure import LeaceEraser
     except ImportError as error:
@@ -73,11 +73,11 @@ def inlp(site: Site, first: npt.ArrayLike, second: npt.ArrayLike, rounds: int = 
     """
     states, labels = _labeled(site, first, second)
     if not 1 <= rounds < states.shape[2]:
-        raise BadProbe(
+        raise BadOption(
             f"{rounds} rounds of INLP on {states.shape[2]} coordinates; give 1 to {states.shape[2] - 1}."
         )
-    found = np.stack([_nullspace(states[:, head], labels, rounds) for head in range(states.shape[1])])
-    basis = torch.from_numpy(found if np.ndim(first) == 3 else found[0]).float()
+    bases = np.stack([_nullspace(states[:, head], labels, rounds) for head in range(states.shape[1])])
+    basis = torch.from_numpy(bases if np.ndim(first) == 3 else bases[0]).float()
     return Projection(site, basis, torch.ones(basis.shape[:-1]))
 
 
@@ -91,7 +91,7 @@ def _nullspace(states: Doubles, labels: npt.NDArray[np.bool_], rounds: int) -> D
         direction -= basis.T @ (basis @ direction)  # rounding must not bring back what was removed
         size = float(np.linalg.norm(direction))
         if size < 1e-12:
-            raise BadProbe(
+            raise BadOption(
                 f"After {len(basis)} rounds of INLP nothing tells the groups apart; ask for fewer rounds."
             )
         basis = np.vstack([basis, direction / size])
@@ -106,8 +106,8 @@ def _labeled(
     one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.ndim not in (2, 3) or one.shape[1:] != two.shape[1:] or not len(one) or not len(two):
         raise BadProbe(
-            f"States of shapes {one.shape} and {two.shape} came at {describe(site)}; give [vector, hidden] of both "
-            "groups, at least one vector of each."
+            f"States of shapes {one.shape} and {two.shape} came at {describe(site)}; give [vector, hidden] "
+            "of both groups, at least one vector of each."
         )
     states = np.concatenate([one, two])
     return states if one.ndim == 3 else states[:, None], np.arange(len(states)) < len(one)

@@ -1,37 +1,17 @@
-"""Head gates: one scalar for each head, multiplied with its output before W^O (docs/method.md, head gate)."""
+"""Head gates: one scalar for each head, multiplied with its output before W^O (docs/method.md, Head gate)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
-
-_WRITTEN = re.compile(r"\s*([1-9][0-9]{0,5})\s*-\s*([1-9][0-9]{0,5})\s*")
-
-
-class Head(NamedTuple):
-    """One attention head. It indexes arrays from 0 and is written from 1: Head(7, 5) prints as 8-6."""
-
-    layer: int
-    head: int
-
-    def __str__(self) -> str:
-        return f"{self.layer + 1}-{self.head + 1}"
-
-    @classmethod
-    def parse(cls, text: str) -> Head:
-        """The head that is written so: "8-6" is Head(7, 5)."""
-        written = _WRITTEN.fullmatch(text)
-        if written is None:
-            raise BadProbe(f"{text[:40]!r} is no head. Write layer-head, both counted from 1, such as 8-6.")
-        return cls(int(written[1]) - 1, int(written[2]) - 1)
+from levelhead.errors import BadOption
 
 
 class HasHeads(Protocol):
@@ -62,14 +42,14 @@ def gates(
     model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]
 ) -> tuple[HeadGates, ...]:
     """Edits that set some gates and leave the others at 1, one edit for each layer concerned."""
-    wanted: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
-    for layer, head in wanted:
+    by_head: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
+    for layer, head in by_head:
         if not (0 <= layer < model.layers and 0 <= head < model.heads):
             last = Head(model.layers - 1, model.heads - 1)
-            raise BadProbe(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
-    layers = sorted({layer for layer, _ in wanted})
+            raise BadOption(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
+    layers = sorted({layer for layer, _ in by_head})
     return tuple(
-        HeadGates(layer, tuple(float(wanted.get((layer, head), 1.0)) for head in range(model.heads)))
+        HeadGates(layer, tuple(float(by_head.get((layer, head), 1.0)) for head in range(model.heads)))
         for layer in layers
     )
 

@@ -1,4 +1,4 @@
-"""Projections: a subspace taken out of the vectors at a site, wholly or in part (SPEC B6, eq. 5)."""
+"""A subspace taken out of the vectors at a site, wholly or in part (docs/method.md, Projection)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """h' = h - sum_i w_i <h, g_i> g_i
+    """What is left of a vector when its component in a subspace is taken out, wholly or in part.
+
+        h' = h − Σ_i w_i <h, g_i> g_i
 
     basis g: orthonormal rows, [dimension, hidden]; at a query, key or value site one basis for each head,
     [head, dimension, dim]. weights w: [dimension] or [head, dimension]; 1 is a hard projection, v_i a soft
@@ -25,9 +27,9 @@ class Projection:
 
     def __post_init__(self) -> None:
         if self.basis.shape[:-1] != self.weights.shape:
-            raise BadProbe(
-                f"A basis of shape {tuple(self.basis.shape)} needs weights of shape {tuple(self.basis.shape[:-1])}, "
-                f"got {tuple(self.weights.shape)}."
+            raise BadOption(
+                f"A basis of shape {tuple(self.basis.shape)} needs weights of shape "
+                f"{tuple(self.basis.shape[:-1])}, got {tuple(self.weights.shape)}."
             )
 
     def __call__(self, h: Tensor) -> Tensor:

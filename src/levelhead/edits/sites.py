@@ -18,9 +18,9 @@ class Site:
 
     block   a block's output, every token            [batch, token, hidden]
     cls     a block's output, the first token only   [batch, 1, hidden]
-    pooled  what the classifier's last linear reads  [batch, hidden]            (layer does not matter; 0 by custom)
+    pooled  what the classifier's last linear reads  [batch, hidden]; the layer is 0 by custom
     heads   the heads' outputs before W^O            [batch, token, head, dim]
-    query, key, value   after their projections      [batch, token, head, dim]  (key and value: grouped heads)
+    query, key, value   after their projections      [batch, token, head, dim]; key and value: grouped heads
     """
 
     layer: int

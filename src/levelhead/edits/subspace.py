@@ -1,5 +1,7 @@
-"""The directions along which a group difference lies at a site, and projections that take them out (SPEC B5,
-B6)."""
+"""The directions along which a group difference lies at a site, and projections that take them out.
+
+Reference: docs/method.md, gender subspace and projection.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from torch import Tensor
 
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
 KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
@@ -34,9 +36,8 @@ class Subspace:
     explained: Tensor
     pairs: int  # pairs of inputs that contributed
     vectors: int  # difference vectors: one a pair at cls and pooled sites, one an aligned token elsewhere
-    skipped: Mapping[str, int] = field(
-        default_factory=dict
-    )  # reason -> pairs or words that could not be aligned
+    # reason -> pairs or words that could not be aligned
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> int:
@@ -56,14 +57,14 @@ def fit_subspace(
 
     The sign of a direction does not matter to a projection; its largest coordinate is made positive.
     """
-    found = np.asarray(differences, dtype=np.float64)
-    count = len(found) if pairs is None else pairs
-    if found.ndim not in (2, 3) or not len(found) or not np.isfinite(found).all():
+    vectors = np.asarray(differences, dtype=np.float64)
+    count = len(vectors) if pairs is None else pairs
+    if vectors.ndim not in (2, 3) or not len(vectors) or not np.isfinite(vectors).all():
         raise BadProbe(
-            f"A subspace cannot be fitted on differences of shape {found.shape}"
+            f"A subspace cannot be fitted on differences of shape {vectors.shape}"
             f"{_because(skipped)}. Give at least one pair of inputs that differ, with finite states."
         )
-    groups = found[:, None] if found.ndim == 2 else found
+    groups = vectors[:, None] if vectors.ndim == 2 else vectors
     fits = [_principal(groups[:, head], min(KEPT, count)) for head in range(groups.shape[1])]
     kept = min(len(directions) for directions, _ in fits)
     if kept == 0:
@@ -72,20 +73,19 @@ def fit_subspace(
         )
     basis = torch.from_numpy(np.stack([directions[:kept] for directions, _ in fits])).float()
     explained = torch.from_numpy(np.stack([shares[:kept] for _, shares in fits])).float()
-    if found.ndim == 2:
+    if vectors.ndim == 2:
         basis, explained = basis[0], explained[0]
-    return Subspace(site, basis, explained, count, len(found), dict(skipped or {}))
+    return Subspace(site, basis, explained, count, len(vectors), dict(skipped or {}))
 
 
 def projection(subspace: Subspace, dimensions: int = 1, soft: bool = False) -> Projection:
-    """The projection onto what is left without the first directions: hard (weights 1) or soft (weights
-    v_i)."""
+    """The edit that takes the first directions out: wholly (hard, weights 1), or by v_i each (soft)."""
     if not 1 <= dimensions <= subspace.dimensions:
         few = f"{subspace.pairs} pairs" if subspace.pairs < KEPT else f"{subspace.vectors} difference vectors"
-        raise BadProbe(
-            f"{dimensions} dimensions were asked of a subspace at {describe(subspace.site)} that was fitted on {few} "
-            f"and has {subspace.dimensions}. Ask for 1 to {subspace.dimensions}, or give more pairs (at most {KEPT} "
-            "dimensions are kept)."
+        raise BadOption(
+            f"{dimensions} dimensions were asked of a subspace at {describe(subspace.site)} that was fitted "
+            f"on {few} and has {subspace.dimensions}. Ask for 1 to {subspace.dimensions}, or give more pairs "
+            f"(at most {KEPT} dimensions are kept)."
         )
     basis = subspace.basis[..., :dimensions, :].contiguous()
     weights = subspace.explained[..., :dimensions] if soft else torch.ones(basis.shape[:-1])
@@ -106,8 +106,7 @@ def describe(site: Site) -> str:
 
 
 def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
-    """Directions [dimension, dim] and their shares of the variance; directions without variance are left
-    out."""
+    """Directions [dimension, dim] and their shares of the variance; those without variance are left out."""
     _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
     total = float((sizes**2).sum())
     if total == 0:

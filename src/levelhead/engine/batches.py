@@ -1,4 +1,4 @@
-"""Rows asked once, in batches of similar length that fit a token budget."""
+"""Distinct token rows, in batches of similar length that fit a token budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelhead.models.encoding import Ints, Row
+from levelhead.models.encoding import Ints, TokenRow
 from levelhead.models.model import Model
 
 CPU_TOKENS, GPU_TOKENS = 2048, 65536  # rows x longest row; larger batches were not faster on either
@@ -25,14 +25,13 @@ class Tokens:
 
 @dataclass
 class RowPool:
-    """Distinct rows: the same text asked by two readings, or twice by one, is one row (merge=False: one row
-    an ask)."""
+    """Token rows of all readings; texts that the model cannot tell apart are one row, unless merge=False."""
 
     merge: bool = True
     rows: list[Tokens] = field(default_factory=list)
     _index: dict[bytes, int] = field(default_factory=dict)
 
-    def add(self, row: Row) -> int:
+    def add(self, row: TokenRow) -> int:
         """The number of this row; equal rows share one."""
         number = self._index.setdefault(row.key, len(self.rows)) if self.merge else len(self.rows)
         if number == len(self.rows):
@@ -46,11 +45,11 @@ def token_budget(model: Model) -> int:
 
 
 def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iterator[list[int]]:
-    """Row numbers sorted by length and cut so that count x longest stays within the budget (at least one
-    row).
+    """Row numbers sorted by length and cut so that count x longest stays within the budget.
 
-    A batch that is large enough to be fast, a quarter of the budget, takes no longer rows: nothing in it is
-    padded for them. equal: never pad, that is, put only rows of one length into a batch.
+    A row that is longer than the budget is a batch of its own. A batch that is large enough to be fast, a
+    quarter of the budget, takes no longer rows: nothing in it is padded for them. equal: never pad, that is,
+    put only rows of one length into a batch.
     """
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), i))
     enough = 0 if equal else budget // 4
@@ -58,9 +57,8 @@ def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iter
     longest = 0
     for number in order:
         length = len(rows[number].ids)
-        if batch and (
-            (len(batch) + 1) * length > budget or (length > longest and len(batch) * longest >= enough)
-        ):
+        is_full = (len(batch) + 1) * length > budget
+        if batch and (is_full or (length > longest and len(batch) * longest >= enough)):
             yield batch
             batch = []
         batch.append(number)
@@ -70,7 +68,7 @@ def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iter
 
 
 def inputs(model: Model, rows: Sequence[Tokens]) -> dict[str, Tensor]:
-    """Padded on the right, with an attention mask, on the model's device."""
+    """The model's arguments for some rows: padded on the right, with an attention mask, on its device."""
     width = max(len(row.ids) for row in rows)
     pad = model.tokenizer.pad_token_id
     ids = np.full((len(rows), width), 0 if pad is None else pad, np.int64)

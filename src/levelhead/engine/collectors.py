@@ -1,5 +1,4 @@
-"""How answers are put together: a collector gathers what one reading asked, batch by batch, in the caller's
-order."""
+"""How answers are put together: a collector gathers one reading's answers, batch by batch, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.sites import Site
-from levelhead.models.encoding import Ints, Row
+from levelhead.models.encoding import Ints, TokenRow
 
 T = TypeVar("T")
 Floats = NDArray[np.float32]
@@ -37,21 +36,20 @@ class Collector(ABC, Generic[T]):
         self.site: Site | None = None
 
     def ask(self, row: int, position: int) -> None:
-        """Want the answer at one token of one row."""
+        """Note that the answer at one token of one row is wanted."""
         self.rows.append(row)
         self.positions.append(position)
 
     @abstractmethod
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        """Values of these asks under this variant."""
+        """Keep the values of these asks under this variant."""
 
     @abstractmethod
     def answer(self) -> T:
-        """Everything taken, in the caller's order."""
+        """Everything that was taken, in the caller's order."""
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        """<cotangent of the answer, what these asks add to it> for each ask, differentiable in values:
-        [ask]"""
+        """<cotangent of the answer, what an ask adds to it> of each ask, differentiable in values: [ask]."""
         raise NotImplementedError(
             f"{type(self).__name__} has no gradients; use StaticVectors or TokenLogProbs."
         )
@@ -168,9 +166,8 @@ class TokenCollector(PlainCollector):
         super().take(variant, asks, self._chosen(values))
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        return (self._chosen(values) * cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)).sum(
-            -1
-        )
+        own = cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)
+        return (self._chosen(values) * own).sum(-1)
 
     def _chosen(self, values: Tensor) -> Tensor:
         return values[:, self._tokens.to(values.device)] - values.logsumexp(-1, keepdim=True)
@@ -195,11 +192,10 @@ class TopKCollector(Collector[TopK]):
 
 @dataclass(frozen=True)
 class TokenScores:
-    """Log-likelihood of each scored token. values[variant][text] is an array; positions and parts say which
-    tokens."""
+    """Log-likelihood of each scored token: values[variant][text] is an array, in the order of positions."""
 
     values: list[list[Floats]]
-    rows: list[Row]
+    rows: list[TokenRow]
     positions: list[Ints]  # of each text: the scored tokens
     unscored: int  # real tokens without a score: the first of a causal text that has nothing before it
 
@@ -210,12 +206,12 @@ class LikelihoodCollector(Collector[TokenScores]):
     def __init__(self, variants: int) -> None:
         super().__init__()
         self._variants = variants
-        self._texts: list[tuple[Row, Ints]] = []
+        self._texts: list[tuple[TokenRow, Ints]] = []
         self._tokens: list[int] = []
         self._unscored = 0
         self._values: Floats | None = None
 
-    def text(self, row: Row, scored: Ints, unscored: int) -> None:
+    def text(self, row: TokenRow, scored: Ints, unscored: int) -> None:
         self._texts.append((row, scored))
         self._unscored += unscored
 
@@ -232,8 +228,7 @@ class LikelihoodCollector(Collector[TokenScores]):
 
     def answer(self) -> TokenScores:
         ends = np.cumsum([len(scored) for _, scored in self._texts])
-        flat = np.zeros((self._variants, int(ends[-1]) if len(ends) else 0), np.float32)
-        flat = flat if self._values is None else self._values
+        flat = np.zeros((self._variants, 0), np.float32) if self._values is None else self._values
         values = [list(np.split(flat[v], ends[:-1])) for v in range(self._variants)]
         return TokenScores(values, [r for r, _ in self._texts], [s for _, s in self._texts], self._unscored)
 
@@ -308,9 +303,8 @@ class AttentionCollector(Collector[list[list[AttentionRow]]]):
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         array = values.float().cpu().numpy()
         for ask, weights in zip(asks, array, strict=True):
-            self._values[variant][int(ask)] = weights[
-                :, :, : len(self._texts[self._owner[ask]].tokens)
-            ].copy()
+            length = len(self._texts[self._owner[ask]].tokens)  # without the padding
+            self._values[variant][int(ask)] = weights[:, :, :length].copy()
 
     def answer(self) -> list[list[AttentionRow]]:
         return [[self._row(values, text) for text in self._texts] for values in self._values]

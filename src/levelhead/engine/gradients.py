@@ -1,16 +1,19 @@
-"""Exact gradients of all head gates, over any number of texts, in constant memory (SPEC A4).
+"""Exact gradients of all head gates, over any number of texts, in constant memory.
 
 An objective J of a reading's answer y = sum over texts of y_c depends on the gates m only through y. So
+
     dJ/dm = sum_c <dJ/dy, dy_c/dm>
-One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and a second pass pushes it into
-the gates batch by batch. Each text has gates of its own there, which gives its contribution without further
-cost: standard errors come from their spread within each stratum (a word's texts), with the cotangent held
-fixed. A stratum of one text is not certain: its variance is pooled from the others (_Sums).
+
+(docs/method.md, Head scores). One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and
+a second pass pushes it into the gates batch by batch. Each text has gates of its own there, which gives its
+contribution without further cost: standard errors come from their spread within each stratum (a word's
+texts), with the cotangent held fixed. A stratum of one text is not certain: its variance is pooled from the
+others (_Sums).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.gates import HeadGates
+from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
 from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
 
@@ -56,8 +60,7 @@ def gate_gradients(
     """How an objective of a reading's answer changes with each head's gate.
 
     reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
-    at: the gates [layer, head] at which the derivative is taken, 1 by default; 0 is as good as any other
-    value.
+    at: the gates [layer, head] at which the derivative is taken; 1 by default.
     """
     point = _point(model, at)
     variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
@@ -70,68 +73,49 @@ def gate_gradients(
     pool = RowPool(merge=False)
     collector = reading.prepare(model, pool, 1)
     sums = _Sums(model, collector, cotangent)
-    by_row = _asks_of_rows(collector, len(pool.rows))
+    by_row = asks_by_row(collector, len(pool.rows))
+    budget = batch_tokens or token_budget(model)
     with steps(label, len(pool.rows)) as advance:
-        for numbers in batches(
-            pool.rows, batch_tokens or token_budget(model), equal=model.family.padding_leaks
-        ):
-            sums.add(
-                _contributions(model, pool, numbers, (collector, by_row, cotangent), point), numbers, by_row
-            )
+        for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
+            asks = asks_of_batch(collector, by_row, numbers, model.device)
+            batch = inputs(model, [pool.rows[n] for n in numbers])
+            sums.add(_contributions(model, batch, asks, cotangent, point), [by_row[n][0] for n in numbers])
             advance(len(numbers))
     return sums.result(float(value.detach()))
 
 
 def _point(model: Model, at: Doubles | None) -> Tensor:
-    """The gates at which to differentiate: [layer, head]"""
+    """The gates at which to differentiate: [layer, head]."""
     shape = (model.layers, model.heads)
     values = np.ones(shape) if at is None else np.asarray(at, np.float64)
     if values.shape != shape or not np.isfinite(values).all():
-        raise BadProbe(
+        raise BadOption(
             f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}."
         )
     return torch.from_numpy(values).float().to(model.device)
 
 
-def _asks_of_rows(collector: Collector[Any], rows: int) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in range(rows)]
-    for ask, row in enumerate(collector.rows):
-        found[row].append(ask)
-    return found
-
-
 def _contributions(
-    model: Model,
-    pool: RowPool,
-    numbers: list[int],
-    asked: tuple[Collector[Any], list[list[int]], Tensor],
-    point: Tensor,
+    model: Model, batch: dict[str, Tensor], asks: Asks, cotangent: Tensor, point: Tensor
 ) -> Tensor:
-    """What each row of a batch adds to dJ/dm: [row, layer, head]"""
-    collector, by_row, cotangent = asked
-    asks = np.asarray([ask for n in numbers for ask in by_row[n]], np.int64)
-    row = torch.tensor([i for i, n in enumerate(numbers) for _ in by_row[n]], device=model.device)
-    position = torch.tensor([collector.positions[a] for a in asks], device=model.device)
-    gates = [gate.repeat(len(numbers), 1).requires_grad_() for gate in point]
+    """What each row of a batch adds to dJ/dm: [row, layer, head]."""
+    gates = [gate.repeat(len(batch["input_ids"]), 1).requires_grad_() for gate in point]
+    collector, trunk = asks.collector, Trunk(model)
     with torch.enable_grad():
-        values = _gated(model, inputs(model, [pool.rows[n] for n in numbers]), gates, row, position)
-        trunk = Trunk(model)
-        values = trunk.final(values) if collector.stage == "final" else trunk.logits(values)
-        total = collector.pull(cotangent.to(model.device), asks, values.float()).sum()
+        vectors = _gated(model, batch, gates, asks)
+        values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
+        total = collector.pull(cotangent.to(model.device), asks.numbers, values.float()).sum()
     return torch.stack(torch.autograd.grad(total, gates), dim=1)
 
 
-def _gated(
-    model: Model, batch: dict[str, Tensor], gates: list[Tensor], row: Tensor, position: Tensor
-) -> Tensor:
-    """Rows that leave the last block, as a function of one gate for each text, layer and head: [ask,
-    hidden]"""
+def _gated(model: Model, batch: dict[str, Tensor], gates: list[Tensor], asks: Asks) -> Tensor:
+    """What leaves the last block, as a function of one gate for each text, layer and head: [ask, hidden]."""
     trunk = Trunk(model)
     with torch.no_grad():
         plan = trunk.plan(batch)
     hidden = plan.hidden
     shape = (hidden.shape[0], hidden.shape[1])
-    flat = (row * shape[1] + position).unique()
+    flat = (asks.row * shape[1] + asks.position).unique()
     for layer, gate in enumerate(gates):
         handle = model.output_projection(layer).register_forward_pre_hook(on_heads(model, _multiply(gate)))
         try:
@@ -142,7 +126,7 @@ def _gated(
                 hidden = trunk.block(plan, layer, hidden)
         finally:
             handle.remove()
-    return hidden[row, position]
+    return asks.pick(hidden)
 
 
 def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
@@ -150,13 +134,13 @@ def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class _Sums:
-    """Sums and squares of contributions within each stratum; their size does not depend on the number of
-    texts.
+    """Sums and squares of contributions within each stratum; their size does not grow with the texts.
 
     Stratum w adds the mean over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c =
     z_c / n_w.
 
-        stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²,   σ² = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
+        stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²
+        σ²      = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
 
     One text has no spread of its own: it gets that of the other strata, pooled, in proportion to its squared
     cotangent.
@@ -172,14 +156,16 @@ class _Sums:
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
 
-    def add(self, contributions: Tensor, numbers: list[int], by_row: list[list[int]]) -> None:
-        stratum = torch.tensor([self._collector.stratum(by_row[n][0]) for n in numbers])
+    def add(self, contributions: Tensor, asks: Sequence[int]) -> None:
+        """Contributions of some texts [text, layer, head], and an ask of each, which names its stratum."""
+        stratum = torch.tensor([self._collector.stratum(ask) for ask in asks])
         values = contributions.double().cpu()
-        self._count.index_add_(0, stratum, torch.ones(len(numbers), dtype=torch.float64))
+        self._count.index_add_(0, stratum, torch.ones(len(asks), dtype=torch.float64))
         self._sum.index_add_(0, stratum, values)
         self._square.index_add_(0, stratum, values.square())
 
     def result(self, objective: float) -> GateGradients:
+        """The gradients, and their standard errors, of everything that was added."""
         n = self._count[:, None, None]
         spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
         variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)

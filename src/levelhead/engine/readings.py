@@ -18,8 +18,8 @@ from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
 from levelhead.engine.batches import RowPool
 from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
-from levelhead.errors import BadProbe, CannotDo
-from levelhead.models.encoding import Ints, Row, Span, Text, encode, mask_id
+from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.models.encoding import Ints, Span, Text, TokenRow, encode, mask_id
 from levelhead.models.model import Model
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Reading(ABC, Generic[T]):
 
     @abstractmethod
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[T]:
-        """Put the rows into the pool and say what is asked of them."""
+        """Put the rows into the pool and tell a collector which of their tokens to read."""
 
 
 # ---- pooled vectors and judgments
@@ -38,14 +38,16 @@ class Reading(ABC, Generic[T]):
 
 @dataclass(frozen=True)
 class Pooled(Reading[Floats]):
-    """Logits of the next-sentence head or classifier: [variant, text, label]; vectors=True: what that head
-    reads."""
+    """Logits of the next-sentence head or classifier, [variant, text, label].
+
+    vectors=True: the pooled vectors that it reads instead, [variant, text, hidden].
+    """
 
     texts: Sequence[Text]
     vectors: bool = False
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
-        if not self.vectors and model.reader is None:
+        if not self.vectors and model.judge is None:
             raise CannotDo(f"{model.name} has neither a next-sentence head nor a classifier.")
         kind = collect.PooledCollector if self.vectors else collect.JudgedCollector
         collector = kind(len(self.texts), variants)
@@ -101,7 +103,7 @@ class StaticVectors(Reading[Doubles]):
         return collector
 
 
-def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterator[tuple[Row, Ints]]:
+def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterator[tuple[TokenRow, Ints]]:
     """Each text's row and the positions of its word's pieces."""
     if len(texts) != len(spans):
         raise BadProbe(
@@ -133,7 +135,7 @@ class SentenceVectors(Reading[Floats]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         if self.pooling not in get_args(Pooling):
-            raise BadProbe(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
+            raise BadOption(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
         collector = collect.WordCollector(len(self.texts), variants)
         for item, row in enumerate(encode(model, self.texts)):
             own = np.flatnonzero(row.part != -1)
@@ -156,7 +158,7 @@ class Predictions(Reading[TopK]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
         vocabulary = int(model.config.vocab_size)
         if not 1 <= self.k <= vocabulary:
-            raise BadProbe(
+            raise BadOption(
                 f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}."
             )
         collector = collect.TopKCollector((variants, len(self.texts), self.k))
@@ -166,8 +168,7 @@ class Predictions(Reading[TopK]):
 
 @dataclass(frozen=True)
 class TokenLogProbs(Reading[Floats]):
-    """Log-probabilities of given tokens at the blank (masked) or after the text (causal): [variant, text,
-    token]"""
+    """Log-probabilities of given tokens, [variant, text, token], at the blank or after a causal text."""
 
     texts: Sequence[Text]
     tokens: Sequence[int]
@@ -183,39 +184,39 @@ def _ask_blanks(model: Model, texts: Sequence[Text], pool: RowPool, collector: C
         collector.ask(pool.add(row), position)
 
 
-def blanks(model: Model, texts: Sequence[Text]) -> list[tuple[Row, int]]:
+def blanks(model: Model, texts: Sequence[Text]) -> list[tuple[TokenRow, int]]:
     """Each text's row and where to look: at its own mask token, or at the end of a causal model's text."""
     if "causal" in model.abilities:
         ends = [_without_closing(model, row) for row in encode(model, texts)]
         return [(row, len(row.ids) - 1) for row in ends]
     model.require("mlm", "fill-in-the-blank")
     mask = mask_id(model)
-    found = []
-    shown = [Text(text.first, text.second) for text in texts]
-    for text, plain, row in zip(texts, encode(model, shown), encode(model, texts), strict=True):
+    looks = []
+    unmasked = [Text(text.first, text.second) for text in texts]
+    for text, plain, row in zip(texts, encode(model, unmasked), encode(model, texts), strict=True):
         places = np.flatnonzero(plain.ids == mask)
         if len(places) != 1:
             raise BadProbe(
-                f"Expected one {model.tokenizer.mask_token} in {text.first!r}, found {len(places)}. Write exactly one."
+                f"Expected one {model.tokenizer.mask_token} in {text.first!r}, found {len(places)}. "
+                "Write exactly one."
             )
-        found.append((row, int(places[0])))
-    return found
+        looks.append((row, int(places[0])))
+    return looks
 
 
-def _without_closing(model: Model, row: Row) -> Row:
+def _without_closing(model: Model, row: TokenRow) -> TokenRow:
     """A text to be continued must not end with an end-of-text token that the tokenizer has added."""
     keep = len(row.ids)
     while keep > 1 and row.part[keep - 1] == -1:
         keep -= 1
-    return Row(
+    return TokenRow(
         row.ids[:keep], None if row.types is None else row.types[:keep], row.offsets[:keep], row.part[:keep]
     )
 
 
 @dataclass(frozen=True)
 class TokenLikelihoods(Reading[TokenScores]):
-    """log p of every real token: masked one at a time (masked models), or given those before it (causal
-    models)."""
+    """log p of every real token: masked one at a time, or in causal models given those before it."""
 
     texts: Sequence[Text]
 
@@ -240,19 +241,13 @@ class TokenLikelihoods(Reading[TokenScores]):
         return collector
 
 
-def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
-    """The row (a causal one begins with BOS if the model was trained with one) and the positions of its real
-    tokens."""
+def _real_tokens(model: Model, row: TokenRow, causal: bool) -> tuple[TokenRow, Ints]:
+    """The row and the positions of its real tokens; BOS is put before a causal row if it was in training."""
     bos = model.tokenizer.bos_token_id
-    if (
-        causal
-        and bos is not None
-        and row.part[0] != -1
-        and _trained_with_bos(model)
-        and (model.max_tokens is None or len(row.ids) < model.max_tokens)
-    ):
+    has_room = model.max_tokens is None or len(row.ids) < model.max_tokens
+    if causal and bos is not None and row.part[0] != -1 and _trained_with_bos(model) and has_room:
         first = np.zeros((1, 2), np.int32)
-        row = Row(
+        row = TokenRow(
             np.concatenate([[bos], row.ids]).astype(np.int32),
             None,
             np.concatenate([first, row.offsets]),
@@ -262,7 +257,7 @@ def _real_tokens(model: Model, row: Row, causal: bool) -> tuple[Row, Ints]:
 
 
 def _trained_with_bos(model: Model) -> bool:
-    """GPT-2 style models have one token for both ends: it stands before every document in training."""
+    """Whether a document began with BOS in training, as in GPT-2, which has one token for both ends."""
     return bool(model.tokenizer.bos_token_id == model.tokenizer.eos_token_id == model.config.bos_token_id)
 
 
@@ -271,8 +266,10 @@ def _trained_with_bos(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class States(Reading[list[list[Floats]]]):
-    """The tensor at a site for every token of each text, answer[variant][text] = [token, ...]; pooled, cls: 1
-    token."""
+    """The tensor at a site for every token of each text: answer[variant][text] is [token, ...].
+
+    Pooled and cls sites have one token a text.
+    """
 
     texts: Sequence[Text]
     site: Site
@@ -293,8 +290,7 @@ class States(Reading[list[list[Floats]]]):
 
 @dataclass(frozen=True)
 class Attention(Reading[list[list[AttentionRow]]]):
-    """Attention from a target word to all tokens, with the places of the attribute word:
-    answer[variant][text]."""
+    """Attention from a target word to all tokens, and where the attribute word is: answer[variant][text]."""
 
     texts: Sequence[Text]
     targets: Sequence[Span]
@@ -303,15 +299,15 @@ class Attention(Reading[list[list[AttentionRow]]]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[AttentionRow]]]:
         collector = collect.AttentionCollector(variants)
         targets = words(model, self.texts, self.targets)
-        asked = zip(targets, words(model, self.texts, self.attributes), self.texts, strict=True)
-        for (row, target), (_, attribute), text in asked:
+        attributes = words(model, self.texts, self.attributes)
+        for (row, target), (_, attribute), text in zip(targets, attributes, self.texts, strict=True):
             written = tuple(_written(text, row, i) for i in range(len(row.ids)))
             counted = np.asarray([any(c.isalnum() for c in word) for word in written]) & (row.part != -1)
             collector.text(pool.add(row), target, attribute, counted, written)
         return collector
 
 
-def _written(text: Text, row: Row, position: int) -> str:
+def _written(text: Text, row: TokenRow, position: int) -> str:
     if row.part[position] == -1:
         return ""
     sentence = text.first if row.part[position] == 0 else str(text.second)

@@ -1,24 +1,23 @@
 """Readings x variants -> arrays. The only place that runs a forward pass without gradients.
 
 Variants are walked as a tree: every block runs once for each distinct history of edits before it, so variants
-share every layer that they have in common. At the last block only the rows that somebody reads are computed.
+share every layer that they have in common. At the last block only tokens that somebody reads are computed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
+from levelhead.engine.batches import RowPool, Tokens, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
 from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
@@ -28,7 +27,7 @@ from levelhead.models.hooks import attached, on_heads, split_qkv
 from levelhead.models.model import Model
 
 T = TypeVar("T")
-Ints = NDArray[np.int64]
+Seen = tuple[int, Tensor]  # id of the asks that wanted it, and what they saw: [ask, ...]
 _LOGIT_FLOATS = 1 << 24  # vocabulary logits held at once
 
 
@@ -55,12 +54,15 @@ def read(
         model.check_site(edit.site)
     pool = RowPool()
     collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
+    by_row = [asks_by_row(collector, len(pool.rows)) for collector in collectors]
     budget = batch_tokens or token_budget(model)
-    asked = [_asks_by_row(collector, len(pool.rows)) for collector in collectors]
     with torch.inference_mode(), _eager_if(model, collectors), steps(label, len(pool.rows)) as advance:
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
-            batch = _Batch(model, pool, numbers, list(zip(collectors, asked, strict=True)))
-            batch.run(variants)
+            asks = [
+                asks_of_batch(collector, own, numbers, model.device)
+                for collector, own in zip(collectors, by_row, strict=True)
+            ]
+            _Batch(model, [pool.rows[n] for n in numbers], asks).run(variants)
             advance(len(numbers))
     return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
 
@@ -72,15 +74,9 @@ def read_one(
     return read(model, [reading], variants, label=label)[reading]
 
 
-def _asks_by_row(collector: Collector[Any], rows: int) -> list[Ints]:
-    order = np.argsort(np.asarray(collector.rows, np.int64), kind="stable")
-    counts = np.bincount(np.asarray(collector.rows, np.int64), minlength=rows)
-    return list(np.split(order, np.cumsum(counts)[:-1])) if rows else []
-
-
 @contextmanager
 def _eager_if(model: Model, collectors: Sequence[Collector[Any]]) -> Iterator[None]:
-    """Attention weights exist only under eager attention; the model's own choice comes back afterwards."""
+    """Use eager attention, the only one that gives its weights, where they are read; then the model's own."""
     before = model.hf.config._attn_implementation
     if before == "eager" or not any(c.stage == "attention" for c in collectors):
         yield
@@ -92,51 +88,26 @@ def _eager_if(model: Model, collectors: Sequence[Collector[Any]]) -> Iterator[No
         model.hf.set_attn_implementation(before)
 
 
-@dataclass
-class _Asked:
-    """One collector's asks within a batch."""
-
-    collector: Collector[Any]
-    asks: Ints
-    row: Tensor  # [ask]: which row of the batch
-    position: Tensor  # [ask]
-
-    def pick(self, h: Tensor) -> Tensor:
-        """[batch, token, ...] -> [ask, ...]"""
-        return h[self.row, self.position]
-
-
 class _Batch:
     """All asks of some rows, answered for all variants."""
 
-    def __init__(
-        self, model: Model, pool: RowPool, numbers: list[int], asked: list[tuple[Collector[Any], list[Ints]]]
-    ) -> None:
+    def __init__(self, model: Model, rows: Sequence[Tokens], asks: Sequence[Asks]) -> None:
         self.model, self.trunk = model, Trunk(model)
-        rows = [pool.rows[n] for n in numbers]
         self.inputs = inputs(model, rows)
         self.shape = (len(rows), int(self.inputs["input_ids"].shape[1]))
-        self.asked = [self._here(collector, by_row, numbers) for collector, by_row in asked]
-        self.asked = [a for a in self.asked if len(a.asks)]
-        self.ends = [a for a in self.asked if a.collector.stage in ("final", "logits", "pooled", "judged")]
-        self.states = [a for a in self.asked if a.collector.stage == "state"]
-        self.attention = [a for a in self.asked if a.collector.stage == "attention"]
+        self.asks = [some for some in asks if len(some.numbers)]
+        self.ends = self._at("final", "logits", "pooled", "judged")
+        self.states = self._at("state")
+        self.attention = self._at("attention")
 
-    def _here(self, collector: Collector[Any], by_row: list[Ints], numbers: list[int]) -> _Asked:
-        parts = [by_row[n] for n in numbers]
-        asks = np.concatenate(parts)
-        row = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
-        position = np.asarray([collector.positions[a] for a in asks], np.int64)
-        device = self.model.device
-        return _Asked(
-            collector, asks, torch.from_numpy(row).to(device), torch.from_numpy(position).to(device)
-        )
+    def _at(self, *stages: str) -> list[Asks]:
+        return [asks for asks in self.asks if asks.collector.stage in stages]
 
     # ---- the walk
 
     def run(self, variants: Sequence[Variant]) -> None:
         """Answer everything. Stage 2l runs block l with its inner edits, stage 2l+1 edits its output."""
-        if not self.asked:
+        if not self.asks:
             return
         self.variants = variants
         plan = self.trunk.plan(self.inputs)
@@ -145,16 +116,14 @@ class _Batch:
 
     @property
     def _stop(self) -> int:
-        if self.ends:
-            return (
-                2 * self.model.layers - 1
-            )  # the last block's output edits are applied to the rows that are read
+        if self.ends:  # the last block's output edits are applied to the vectors that are read, in _give
+            return 2 * self.model.layers - 1
         layers = [a.collector.site.layer for a in self.states if a.collector.site is not None]
         return 2 * (self.model.layers if self.attention else max(layers) + 1)
 
     def _walk(
-        self, plan: Plan, stage: int, hidden: Tensor, members: list[int], trace: tuple[Any, ...]
-    ) -> Iterator[tuple[list[int], Tensor, tuple[Any, ...]]]:
+        self, plan: Plan, stage: int, hidden: Tensor, members: list[int], trace: tuple[Seen, ...]
+    ) -> Iterator[tuple[list[int], Tensor, tuple[Seen, ...]]]:
         while stage < self._stop:
             groups = self._split(members, stage // 2, AFTER if stage % 2 else INSIDE)
             if len(groups) > 1:
@@ -178,13 +147,13 @@ class _Batch:
 
     def _step(
         self, plan: Plan, stage: int, hidden: Tensor, edits: tuple[Edit, ...]
-    ) -> tuple[Tensor, tuple[Any, ...]]:
+    ) -> tuple[Tensor, tuple[Seen, ...]]:
         layer = stage // 2
         if stage % 2:
             for edit in edits:
                 hidden = _after(edit, hidden)
             return hidden, self._seen_after(layer, hidden)
-        seen: list[Any] = []
+        seen: list[Seen] = []
         with ExitStack() as stack:
             stack.enter_context(attached(self.model, edits))
             stack.enter_context(self._capturing(layer, seen))
@@ -192,10 +161,10 @@ class _Batch:
             out = self.trunk.block(plan, layer, hidden, weights=bool(self.attention))
         return out, tuple(seen)
 
-    def _narrowed(self, layer: int) -> Any:
+    def _narrowed(self, layer: int) -> AbstractContextManager[None]:
         if layer < self.model.layers - 1 or not self.ends or self.states or self.attention:
             return nullcontext()
-        flat = torch.cat([a.row * self.shape[1] + a.position for a in self.ends]).unique()
+        flat = torch.cat([asks.row * self.shape[1] + asks.position for asks in self.ends]).unique()
         if 2 * len(flat) > self.shape[0] * self.shape[1]:
             return nullcontext()
         return only_rows(self.model, layer, flat, self.shape)
@@ -203,40 +172,32 @@ class _Batch:
     # ---- what is seen on the way
 
     @contextmanager
-    def _capturing(self, layer: int, seen: list[Any]) -> Iterator[None]:
-        block = self.model.blocks[layer]
+    def _capturing(self, layer: int, seen: list[Seen]) -> Iterator[None]:
+        attention = self.model.blocks[layer].get_submodule(self.model.family.attention)
         with ExitStack() as stack:
             if self.attention:
-                hook = self._on_attention(seen)
-                stack.callback(
-                    block.get_submodule(self.model.family.attention).register_forward_hook(hook).remove
-                )
-            for asked in self.states:
-                site = cast(Site, asked.collector.site)
+                stack.callback(attention.register_forward_hook(self._on_attention(seen)).remove)
+            for asks in self.states:
+                site = cast(Site, asks.collector.site)
                 if site.layer == layer and site.part in INSIDE:
-                    stack.callback(self._hook_state(asked, site, seen).remove)
+                    stack.callback(self._hook_state(asks, site, seen).remove)
             yield
 
-    def _on_attention(self, seen: list[Any]) -> Any:
+    def _on_attention(self, seen: list[Seen]) -> Callable[[nn.Module, Any, Any], None]:
         def hook(_: nn.Module, args: Any, out: Any) -> None:
-            found = [
-                x
-                for x in out[1:]
-                if isinstance(x, Tensor) and x.dim() == 4 and x.shape[1] == self.model.heads
-            ]
-            if not found:
+            tensors = (x for x in out[1:] if isinstance(x, Tensor) and x.dim() == 4)
+            weights = next((x for x in tensors if x.shape[1] == self.model.heads), None)
+            if weights is None:
                 raise CannotDo(
                     f"{self.model.name} does not return its attention weights, even under eager attention."
                 )
-            seen.extend(
-                (id(asked), found[0].transpose(1, 2)[asked.row, asked.position]) for asked in self.attention
-            )
+            seen.extend((id(asks), asks.pick(weights.transpose(1, 2))) for asks in self.attention)
 
         return hook
 
-    def _hook_state(self, asked: _Asked, site: Site, seen: list[Any]) -> Any:
+    def _hook_state(self, asks: Asks, site: Site, seen: list[Seen]) -> RemovableHandle:
         def heads(h: Tensor) -> Tensor:
-            seen.append((id(asked), asked.pick(h)))
+            seen.append((id(asks), asks.pick(h)))
             return h
 
         if site.part == "heads":
@@ -246,89 +207,87 @@ class _Batch:
         which = ("query", "key", "value").index(site.part)
 
         def qkv(_: nn.Module, args: Any, out: Tensor) -> None:
-            seen.append((id(asked), asked.pick(split_qkv(self.model, out, which)[which])))
+            seen.append((id(asks), asks.pick(split_qkv(self.model, out, which)[which])))
 
         return self.model.qkv_module(site.layer, site.part).register_forward_hook(qkv)
 
-    def _seen_after(self, layer: int, hidden: Tensor) -> tuple[Any, ...]:
-        here = [a for a in self.states if a.collector.site in (Site(layer, "block"), Site(layer, "cls"))]
-        return tuple((id(a), a.pick(hidden)) for a in here)
+    def _seen_after(self, layer: int, hidden: Tensor) -> tuple[Seen, ...]:
+        sites = (Site(layer, "block"), Site(layer, "cls"))
+        return tuple((id(asks), asks.pick(hidden)) for asks in self.states if asks.collector.site in sites)
 
     # ---- handing over
 
-    def _give(self, members: list[int], hidden: Tensor, trace: tuple[Any, ...]) -> None:
-        for asked in (*self.states, *self.attention):
-            found = [value for owner, value in trace if owner == id(asked)]
-            if asked.collector.stage == "state" and not found:
-                site = cast(
-                    Site, asked.collector.site
-                )  # the last block's output, which no stage has edited yet
-                self._give_last_state(asked, members, hidden, site)
+    def _give(self, members: list[int], hidden: Tensor, trace: tuple[Seen, ...]) -> None:
+        for asks in (*self.states, *self.attention):
+            values = [value for owner, value in trace if owner == id(asks)]
+            if asks.collector.stage == "state" and not values:
+                self._give_last_state(asks, members, hidden)
                 continue
-            value = torch.stack(found, dim=1) if asked.collector.stage == "attention" else found[0]
+            value = torch.stack(values, dim=1) if asks.collector.stage == "attention" else values[0]
             for member in members:
-                asked.collector.take(member, asked.asks, value)
+                asks.collector.take(member, asks.numbers, value)
         groups = self._split(members, self.model.layers - 1, AFTER)
-        for asked in self.ends:
-            rows = torch.cat([_edited_rows(edits, asked.pick(hidden), asked.position) for edits, _ in groups])
-            self._give_end(asked, rows, [some for _, some in groups])
+        for asks in self.ends:
+            vectors = [_edited_vectors(edits, asks.pick(hidden), asks.position) for edits, _ in groups]
+            self._give_end(asks, torch.cat(vectors), [some for _, some in groups])
 
-    def _give_last_state(self, asked: _Asked, members: list[int], hidden: Tensor, site: Site) -> None:
-        for edits, some in self._split(members, site.layer, AFTER):
-            rows = _edited_rows(edits, asked.pick(hidden), asked.position)
+    def _give_last_state(self, asks: Asks, members: list[int], hidden: Tensor) -> None:
+        """Hand over the last block's output, which no stage has edited yet."""
+        for edits, some in self._split(members, cast(Site, asks.collector.site).layer, AFTER):
+            vectors = _edited_vectors(edits, asks.pick(hidden), asks.position)
             for member in some:
-                asked.collector.take(member, asked.asks, rows)
+                asks.collector.take(member, asks.numbers, vectors)
 
-    def _give_end(self, asked: _Asked, rows: Tensor, groups: list[list[int]]) -> None:
-        """rows: the asks' rows of each group, one group after the other; what follows runs once for all of
-        them."""
-        stage, size = asked.collector.stage, len(asked.asks)
+    def _give_end(self, asks: Asks, vectors: Tensor, groups: list[list[int]]) -> None:
+        """vectors: the asks' vectors of each group, one group after the other; the rest runs once for all."""
+        stage, size = asks.collector.stage, len(asks.numbers)
         if stage == "logits":
-            for group, own in zip(groups, rows.split(size), strict=True):
-                self._give_logits(asked, own, group)
+            for group, own in zip(groups, vectors.split(size), strict=True):
+                self._give_logits(asks, own, group)
         elif stage == "final":
-            for group, values in zip(groups, self.trunk.final(rows).split(size), strict=True):
+            for group, values in zip(groups, self.trunk.final(vectors).split(size), strict=True):
                 for member in group:
-                    asked.collector.take(member, asked.asks, values)
+                    asks.collector.take(member, asks.numbers, values)
         else:
-            self._give_pooled(asked, self.trunk.pooled(rows).split(size), groups)
+            self._give_pooled(asks, self.trunk.pooled(vectors).split(size), groups)
 
-    def _give_logits(self, asked: _Asked, rows: Tensor, members: list[int]) -> None:
+    def _give_logits(self, asks: Asks, vectors: Tensor, members: list[int]) -> None:
         size = max(1, _LOGIT_FLOATS // int(self.model.config.vocab_size))
-        for start in range(0, len(rows), size):
-            logits = self.trunk.logits(rows[start : start + size])
+        for start in range(0, len(vectors), size):
+            logits = self.trunk.logits(vectors[start : start + size])
             for member in members:
-                asked.collector.take(member, asked.asks[start : start + size], logits)
+                asks.collector.take(member, asks.numbers[start : start + size], logits)
 
-    def _give_pooled(self, asked: _Asked, pooled: Sequence[Tensor], groups: list[list[int]]) -> None:
-        judged: list[tuple[list[int], Tensor]] = []
+    def _give_pooled(self, asks: Asks, pooled: Sequence[Tensor], groups: list[list[int]]) -> None:
+        edited: list[tuple[list[int], Tensor]] = []
         for own, group in zip(pooled, groups, strict=True):
             for edits, some in self._split(group, 0, ("pooled",)):
-                vector = own
+                vectors = own
                 for edit in edits:
-                    vector = edit(vector)
-                judged.append((some, vector))
-        vectors = torch.cat([vector for _, vector in judged])
-        values = (vectors if asked.collector.stage == "pooled" else self.trunk.judge(vectors)).cpu()
-        for (some, _), value in zip(judged, values.split(len(asked.asks)), strict=True):
+                    vectors = edit(vectors)
+                edited.append((some, vectors))
+        together = torch.cat([vectors for _, vectors in edited])
+        values = (together if asks.collector.stage == "pooled" else self.trunk.judged(together)).cpu()
+        for (some, _), value in zip(edited, values.split(len(asks.numbers)), strict=True):
             for member in some:
-                asked.collector.take(member, asked.asks, value)
+                asks.collector.take(member, asks.numbers, value)
 
 
 def _after(edit: Edit, hidden: Tensor) -> Tensor:
+    """A block's output under an edit: [batch, token, hidden]."""
     if edit.site.part == "block":
         return edit(hidden)
     return torch.cat([edit(hidden[:, :1]), hidden[:, 1:]], dim=1)
 
 
-def _edited_rows(edits: Sequence[Edit], rows: Tensor, position: Tensor) -> Tensor:
+def _edited_vectors(edits: Sequence[Edit], vectors: Tensor, position: Tensor) -> Tensor:
+    """Vectors that were picked out of a block's output, under its edits: [ask, hidden].
+
+    A cls edit concerns those at position 0.
+    """
     for edit in edits:
-        rows = _after_rows(edit, rows, position)
-    return rows
-
-
-def _after_rows(edit: Edit, rows: Tensor, position: Tensor) -> Tensor:
-    """The same for rows that were picked out already: a cls edit concerns those at position 0."""
-    if edit.site.part == "block" or not bool(position.any()):
-        return edit(rows)
-    return torch.where((position == 0)[:, None], edit(rows), rows)
+        if edit.site.part == "block" or not bool(position.any()):
+            vectors = edit(vectors)
+        else:
+            vectors = torch.where((position == 0)[:, None], edit(vectors), vectors)
+    return vectors

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 
-Answer = Callable[[Tensor, tuple[Any, ...], dict[str, Any]], Tensor]
+Answer = Callable[[Tensor, tuple[Any, ...], dict[str, object]], Tensor]
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Plan:
     """What each block is called with for one batch."""
 
     hidden: Tensor  # [batch, token, hidden]: the first block's input
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[tuple[Any, ...], dict[str, object]]] = field(default_factory=list)
 
 
 class Trunk:
@@ -42,7 +42,7 @@ class Trunk:
         """Embeddings and the arguments of every block, without running one."""
         plan: Plan | None = None
 
-        def record(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        def record(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, object]) -> Tensor:
             nonlocal plan
             plan = plan or Plan(hidden)
             plan.calls.append((args, kwargs))
@@ -57,8 +57,7 @@ class Trunk:
         return plan
 
     def block(self, plan: Plan, layer: int, hidden: Tensor, *, weights: bool = False) -> Tensor:
-        """A block's output for this input; `weights` asks old-style attention code to return its weights
-        too."""
+        """A block's output for this input; weights=True: old-style attention code returns its weights too."""
         args, kwargs = plan.calls[layer]
         if weights and "output_attentions" in kwargs:
             kwargs = {**kwargs, "output_attentions": True}
@@ -69,61 +68,60 @@ class Trunk:
             self.model.running_layer = None
         return cast(Tensor, out[0] if isinstance(out, tuple) else out)
 
-    def final(self, rows: Tensor) -> Tensor:
-        """last_hidden_state of rows that left the last block: [row, hidden] -> [row, hidden]."""
-        return cast(Tensor, self._finish(self.model.base, rows).last_hidden_state)[:, 0]
+    def final(self, vectors: Tensor) -> Tensor:
+        """last_hidden_state of vectors that left the last block: [ask, hidden] -> [ask, hidden]."""
+        return cast(Tensor, self._finish(self.model.base, vectors).last_hidden_state)[:, 0]
 
-    def logits(self, rows: Tensor) -> Tensor:
-        """The vocabulary head on these rows only: [row, hidden] -> [row, token]."""
-        out = self._finish(self.model.hf, rows)
-        found = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
-        return cast(Tensor, found)[:, 0].float()
+    def logits(self, vectors: Tensor) -> Tensor:
+        """The vocabulary head on these vectors only: [ask, hidden] -> [ask, token]."""
+        out = self._finish(self.model.hf, vectors)
+        logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
+        return cast(Tensor, logits)[:, 0].float()
 
-    def pooled(self, rows: Tensor) -> Tensor:
-        """The vector that the classifier's last linear reads: [row, hidden] -> [row, pooled]."""
-        if self.model.reader is None or "nsp" in self.model.abilities:
-            found = self._finish(self.model.base, rows).pooler_output
-            if found is None:
+    def pooled(self, vectors: Tensor) -> Tensor:
+        """The vector that the classifier's last linear reads: [ask, hidden] -> [ask, pooled]."""
+        if self.model.judge is None or "nsp" in self.model.abilities:
+            pooled = self._finish(self.model.base, vectors).pooler_output
+            if pooled is None:
                 raise CannotDo(
                     f"{self.model.name} has no pooled vector; read the first token of the last layer instead."
                 )
-            return cast(Tensor, found)
+            return cast(Tensor, pooled)
         seen: list[Tensor] = []
-        handle = self.model.reader.register_forward_pre_hook(
+        handle = self.model.judge.register_forward_pre_hook(
             lambda _, args: seen.append(args[0]), prepend=True
         )
         try:
-            self._finish(self.model.hf, rows)
+            self._finish(self.model.hf, vectors)
         finally:
             handle.remove()
         return seen[0].flatten(0, -2)
 
-    def judge(self, pooled: Tensor) -> Tensor:
-        """Logits of the next-sentence head or the classifier."""
-        if self.model.reader is None:
+    def judged(self, pooled: Tensor) -> Tensor:
+        """Logits of the next-sentence head or the classifier: [ask, pooled] -> [ask, label]."""
+        if self.model.judge is None:
             raise CannotDo(f"{self.model.name} has neither a next-sentence head nor a classifier.")
-        return cast(Tensor, self.model.reader(pooled)).float()
+        return cast(Tensor, self.model.judge(pooled)).float()
 
-    def _finish(self, module: nn.Module, rows: Tensor) -> Any:
+    def _finish(self, module: nn.Module, vectors: Tensor) -> Any:
         calls = 0
 
-        def answer(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        def answer(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, object]) -> Tensor:
             nonlocal calls
             calls += 1
-            return rows[:, None] if calls == self.model.layers else hidden
+            return vectors[:, None] if calls == self.model.layers else hidden
 
         token = 1 if self.model.hf.config.get_text_config().pad_token_id == 0 else 0
-        ids = torch.full((len(rows), 1), token, dtype=torch.long, device=rows.device)
+        ids = torch.full((len(vectors), 1), token, dtype=torch.long, device=vectors.device)
         with _stand_ins(self.model, answer):
             return module(input_ids=ids, **self._extra)
 
 
-def first_token_reader(model: Model) -> nn.Module | None:
-    """The linear layer that reads the first token of the last block directly (pooler or classifier), if there
-    is one.
+def first_token_linear(model: Model) -> nn.Module | None:
+    """The one linear layer (pooler or classifier) that reads the first token of the last block directly.
 
-    Found by looking: the only linear layer outside the blocks whose input is that vector, bit for bit. A
-    model without a head gives its states away as they are, so nothing is folded there.
+    It is recognized by its input: the only linear layer outside the blocks that is given that vector, bit for
+    bit. None where there is none; a model without a head gives its states away as they are.
     """
     if model.hf is model.base:
         return None
@@ -145,8 +143,8 @@ def first_token_reader(model: Model) -> nn.Module | None:
         for handle in handles:
             handle.remove()
     first = last[-1][:, 0]
-    found = [m for m, x in seen if x.shape == first.shape and torch.equal(x, first)]
-    return found[0] if len(found) == 1 else None
+    fed = [m for m, x in seen if x.shape == first.shape and torch.equal(x, first)]
+    return fed[0] if len(fed) == 1 else None
 
 
 class _StandIn(nn.Module):
@@ -177,8 +175,7 @@ def _stand_ins(model: Model, answer: Answer) -> Iterator[None]:
 
 @contextmanager
 def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) -> Iterator[None]:
-    """Inside, row-by-row modules of a block work on the given rows only; the others' outputs are not
-    meaningful.
+    """Let the row-by-row modules of a block work on some rows only; what comes out at the others is void.
 
     flat: indices into batch x token. Queries, W^O and feed-forward are most of a block; keys and values stay
     whole.

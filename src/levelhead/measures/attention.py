@@ -1,5 +1,5 @@
-"""The counter-stereotype experiment: does a head look less at the attribute word when the stereotype is
-turned?"""
+"""Does a head look less at the attribute word when the stereotype is turned? (docs/method.md,
+Counter-stereotypes)"""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def attention_to_attribute(
     seen = np.broadcast_to(seen, a.shape[2:])
     low = np.where(seen, a, np.inf).min(axis=3, initial=np.inf)
     high = np.where(seen, a, -np.inf).max(axis=3, initial=-np.inf)
-    found = seen & columns
-    total = np.where(found, a, 0.0).sum(axis=3) - np.where(found.any(axis=1), low, 0.0) * found.sum(axis=1)
-    scored = (high > low) & found.any(axis=1)
+    read = seen & columns
+    total = np.where(read, a, 0.0).sum(axis=3) - np.where(read.any(axis=1), low, 0.0) * read.sum(axis=1)
+    scored = (high > low) & read.any(axis=1)
     score = np.where(scored, total, 0.0) / np.where(scored, high - low, 1.0)
     pieces = scored.sum(axis=2)
     return np.asarray(

@@ -1,8 +1,11 @@
-"""Several claims on one page: how small must a p-value be to speak for one of them?"""
+"""Several claims on one page: how small each p must be so that hardly any page claims too much
+(docs/method.md, Statistics).
+
+Holm's correction bounds the chance of any false claim. Benjamini and Hochberg's q-values, which bound the
+share of false ones among many discoveries, are in measures/statistics.py.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,25 +15,20 @@ from levelhead.measures.statistics import FloatArray
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Holm's adjusted p-values, any shape: at most 5 % of pages without anything have one below 0.05.
+    """Holm's adjusted p-values, any shape: a claim holds on a page of m claims if its own is below 0.05.
 
-        p'_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j))     p sorted upward, m tests; NaN (no test) stays NaN
+        p'_(i) = min(1, max_{j ≤ i} (m − j + 1) p_(j))     p sorted upward, j from 1, m tests
 
-    Valid under any dependence of the tests, which share one model here. Reference: Holm 1979.
+    The chance that any of the claims is false is then at most 5 %, however the tests depend on each other.
+    NaN (no test) stays NaN and is not one of the m. Reference: Holm 1979.
     """
-    p = np.asarray(p_values, np.float64)
+    p = np.asarray(p_values, dtype=np.float64)
     flat = p.ravel()
     tested = np.flatnonzero(~np.isnan(flat))
-    if tested.size and not ((flat[tested] >= 0) & (flat[tested] <= 1)).all():
-        raise BadProbe("A p-value outside 0..1 came. Give probabilities, or NaN where nothing was tested.")
+    if tested.size and not (flat[tested].min() >= 0 and flat[tested].max() <= 1):
+        raise BadProbe("A p-value outside 0..1 came to Holm's correction. Give p-values, NaN where none is.")
     order = tested[np.argsort(flat[tested], kind="stable")]
+    scaled = flat[order] * np.arange(order.size, 0, -1)
     adjusted = np.full(flat.size, np.nan)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(flat[order] * np.arange(order.size, 0, -1)))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
     return adjusted.reshape(p.shape)
-
-
-def corrected(claims: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Holm over the claims of a page by name; a claim that was not tested (None) is none of them."""
-    known = {name: p for name, p in claims.items() if p is not None}
-    adjusted = dict(zip(known, holm(list(known.values())).tolist(), strict=True))
-    return {name: adjusted.get(name) for name in claims}

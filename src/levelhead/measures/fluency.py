@@ -1,4 +1,4 @@
-"""Fluency: how well a model still predicts ordinary text."""
+"""How well a model still predicts ordinary text (docs/method.md, Fluency)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, bootstrap
 
-Texts = Sequence[
-    npt.ArrayLike
-]  # log-likelihoods of the tokens of each text, NaN where a token could not be scored
+Texts = Sequence[npt.ArrayLike]  # log-likelihoods of each text's tokens, NaN where one could not be scored
 
 
 def pseudo_perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
@@ -39,12 +37,12 @@ def perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
 
 
 def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT) -> Measurement:
-    """What an edit cost: the ratio of two perplexities on the same texts, 1 when nothing changed, above 1
-    when worse.
+    """What an edit cost: the ratio of two perplexities on the same texts.
 
         ratio = exp( −(1/N) Σ_t (log p_after(w_t) − log p_before(w_t)) )     the same texts drawn for both
 
-    Much sharper than two separate intervals, because hard texts are hard for both.
+    1 when nothing changed, above 1 when the edited model is worse. The interval is much sharper than two
+    separate ones, because hard texts are hard for both models.
     """
     pairs = [(_text(a), _text(b)) for a, b in zip(after, before, strict=False)]
     if len(after) != len(before) or any(a.shape != b.shape for a, b in pairs):
@@ -55,12 +53,12 @@ def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT
 
 
 def _perplexity(name: str, texts: Texts, resampling: Resampling, neutral: float | None = None) -> Measurement:
-    rows = [_text(text) for text in texts]
-    if neutral is None and any((row > 0).any() for row in rows):
+    likelihoods = [_text(text) for text in texts]
+    if neutral is None and any((text > 0).any() for text in likelihoods):
         raise BadProbe(f"{name} got a log-likelihood above 0. Give natural logarithms of probabilities.")
-    lost = int(sum(np.isnan(row).sum() for row in rows))
-    sums = np.array([np.nansum(row) for row in rows], dtype=np.float64)
-    sizes = np.array([np.sum(~np.isnan(row)) for row in rows], dtype=np.float64)
+    lost = int(sum(np.isnan(text).sum() for text in likelihoods))
+    sums = np.array([np.nansum(text) for text in likelihoods], dtype=np.float64)
+    sizes = np.array([np.sum(~np.isnan(text)) for text in likelihoods], dtype=np.float64)
     sums, sizes = sums[sizes > 0], sizes[sizes > 0]
     n = int(sizes.sum())
     known: dict[str, Any] = {"n": n, "neutral": neutral}
@@ -80,7 +78,9 @@ def _interval(sums: FloatArray, sizes: FloatArray, resampling: Resampling) -> In
 
 
 def _text(values: npt.ArrayLike) -> FloatArray:
-    row = np.asarray(values, dtype=np.float64)
-    if row.ndim != 1:
-        raise BadProbe(f"A text's log-likelihoods have shape {row.shape}. Give one number for each token.")
-    return row
+    likelihoods = np.asarray(values, dtype=np.float64)
+    if likelihoods.ndim != 1:
+        raise BadProbe(
+            f"A text's log-likelihoods have shape {likelihoods.shape}. Give one number for each token."
+        )
+    return likelihoods

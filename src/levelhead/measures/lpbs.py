@@ -9,17 +9,19 @@ import numpy.typing as npt
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat import effect_measurement, why_no_effect
-from levelhead.measures.seat_intervals import METHOD, effect_interval
+from levelhead.measures.seat.effect import effect_measurement, why_no_effect
+from levelhead.measures.seat.intervals import METHOD, effect_interval
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 
 
 def association(log_p: npt.ArrayLike, log_prior: npt.ArrayLike) -> FloatArray:
     """How much the target word raises the log-probability of an attribute word, cell by cell.
 
-        association(t, a) = log p([MASK] = a | sentence with t) − log p([MASK] = a | same sentence, t masked too)
+        association(t, a) = log p([MASK] = a | sentence with t)
+                          − log p([MASK] = a | same sentence, t masked too)
 
-    The prior takes out that some attribute words are frequent everywhere. Reference: Kurita et al. 2019.
+    The prior takes out that some attribute words are frequent everywhere. Reference: Kurita et al. 2019
+    (docs/method.md, LPBS).
     """
     with_target, without = np.asarray(log_p, dtype=np.float64), np.asarray(log_prior, dtype=np.float64)
     if with_target.shape != without.shape:

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Null:
+    """What a model without meaning would show: the distribution that a value is held against.
+
+        p_value = (1 + #{draws at least as extreme as the value}) / (1 + draws)
+
+    A claim rests on p_value and on an interval beyond floor, not on the neutral value alone (docs/method.md,
+    Statistics).
+    """
+
+    method: str  # how it was drawn, and which side counts as extreme
+    draws: int  # draws other than the observed value itself
+    floor: float  # mean of the draws: the value that noise alone has
+    spread: float  # standard deviation of the draws
+    p_value: float
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or not self.spread >= 0 or not 0 < self.p_value <= 1:
+            raise ValueError(f"{self}: a null needs a draw, a spread of 0 or more, and 0 < p_value <= 1")
 
 
 @dataclass(frozen=True)
@@ -23,11 +44,13 @@ class Measurement:
     details: Mapping[str, float | None] = field(default_factory=dict)  # p_value, t, q, ...
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, pooling, share, ...
     reason: str = ""  # why value is None
+    null: Null | None = None  # what a model without meaning would show, where that is known
 
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
             raise ValueError(
-                f"{self.name}: a measurement has either a value or a reason, got {self.value!r}, {self.reason!r}"
+                f"{self.name}: a measurement has either a value or a reason, "
+                f"got {self.value!r}, {self.reason!r}"
             )
 
     @classmethod
@@ -35,7 +58,15 @@ class Measurement:
         """A measurement that could not be taken, with its reason."""
         return cls(name, None, reason=reason, **known)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def excess(self) -> float | None:
+        """The value less its noise floor; None without a value or without a null.
+
+        excess = value − floor
+        """
+        return None if self.value is None or self.null is None else self.value - self.null.floor
+
+    def to_json(self) -> dict[str, object]:
         """Plain data for a JSON line; keys always present so that readers need no guesses."""
         return {
             "name": self.name,
@@ -47,10 +78,91 @@ class Measurement:
             "details": dict(self.details),
             "settings": dict(self.settings),
             "reason": self.reason,
+            "null": None if self.null is None else asdict(self.null),
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Measurement:
+        """The measurement that to_json wrote; a ValueError names the first field that is absent or of the
+        wrong type.
+
+        Keys that to_json does not write are ignored: a line of a run folder has labels beside the number.
+        """
+        return cls(
+            name=_text(data, "name"),
+            value=_number_or_none("value", _field(data, "value")),
+            interval=_interval(data),
+            n=_whole("n", _field(data, "n")),
+            unscored={key: _whole(f"unscored[{key!r}]", n) for key, n in _mapping(data, "unscored").items()},
+            neutral=_number_or_none("neutral", _field(data, "neutral")),
+            details={
+                key: _number_or_none(f"details[{key!r}]", value)
+                for key, value in _mapping(data, "details").items()
+            },
+            settings=_mapping(data, "settings"),
+            reason=_text(data, "reason"),
+            null=_null(data),
+        )
 
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.name}: not measured ({self.reason})"
         interval = "" if self.interval is None else f" [{self.interval[0]:.3f}, {self.interval[1]:.3f}]"
         return f"{self.name} {self.value:.3f}{interval} n={self.n}"
+
+
+def _field(data: Mapping[str, object], name: str) -> Any:
+    if name not in data:
+        raise ValueError(f"A measurement needs the field {name!r}; there are {', '.join(data) or 'none'}.")
+    return data[name]
+
+
+def _wrong(name: str, value: object, allowed: str) -> ValueError:
+    return ValueError(f"Field {name} of a measurement is {value!r}; allowed is {allowed}.")
+
+
+def _text(data: Mapping[str, object], name: str) -> str:
+    value = _field(data, name)
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong(name, value, "a number")
+    return float(value)
+
+
+def _number_or_none(name: str, value: object) -> float | None:
+    return None if value is None else _number(name, value)
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(name, value, "a whole number")
+    return value
+
+
+def _interval(data: Mapping[str, object]) -> tuple[float, float] | None:
+    value = _field(data, "interval")
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise _wrong("interval", value, "null or a list of two numbers")
+    return _number("interval", value[0]), _number("interval", value[1])
+
+
+def _null(data: Mapping[str, object]) -> Null | None:
+    if _field(data, "null") is None:
+        return None
+    null = _mapping(data, "null")
+    parts = {name: _number(f"null.{name}", _field(null, name)) for name in ("floor", "spread", "p_value")}
+    return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts)
+
+
+def _mapping(data: Mapping[str, object], name: str) -> dict[str, object]:
+    value = _field(data, name)
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise _wrong(name, value, "an object with texts as keys")
+    return dict(value)

@@ -4,8 +4,7 @@ A null distribution holds the values of K meaningless models: twins of the model
 same measure of words drawn at random. If words mean nothing, the model and its K twins are exchangeable, so
 every order of the K + 1 values is equally likely. With c the mean of all K + 1 of them,
 
-    p = (1 + #{k : |null_k − c| ≥ |value − c|}) / (1 + K)            exact for every K; never below 1 / (1 +
-    K)
+    p = (1 + #{k : |null_k − c| ≥ |value − c|}) / (1 + K)       exact for every K; never below 1 / (1 + K)
 
 Two-sided about the center, not about 0: a tokenizer that cuts the words of A and X into more pieces than
 those of B and Y gives every model a value above 0, and it is the distance from there that only meaning
@@ -28,12 +27,12 @@ from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import SETS, WordSets
+from levelhead.measures.measurement import Null
 from levelhead.measures.statistics import FloatArray
 
 _CELLS = 2_000_000  # numbers held at once
-_NEGLIGIBLE = (
-    0.25  # of the spread: a floor as small as that moves no p-value across 0.05 that was not near it
-)
+_MANY = 199  # draws from which on an exact p can be small enough to survive a correction
+_NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 that was not near it
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +89,16 @@ class NullDistribution:
             return 1.0 if value == self.floor else 0.0
         t = self.excess(value) / (self.spread * math.sqrt(1 + 1 / len(self)))
         return float(2 * stats.t.sf(abs(t), len(self) - 1))
+
+    def judged(self, value: float, method: str) -> Null:
+        """What a measurement carries of this null.
+
+        The exact p where draws are many (199 or more), else Student's, which assumes that they are normal.
+        """
+        exact = len(self) >= _MANY
+        p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)
+        how = "exact" if exact else "Student's t, normal null"
+        return Null(f"{method}; p two-sided, {how}", len(self), self.floor, self.spread, p)
 
     def upper_quantile(self, level: float = 0.95) -> float:
         """The least value that a meaningless model exceeds with probability 1 − level at most, counted with

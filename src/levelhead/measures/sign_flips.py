@@ -1,226 +1,114 @@
-"""Sign flips: is a set of signed preferences more than noise around 0?
+"""Sign flips: what a statistic would be if nothing but chance had chosen the sign of each cluster.
 
-A triple pair's bias s (or any preference for the stereotype over the anti-stereotype) is as likely to be −s
-as s in a model without this bias: exchanging the two labels flips its sign and changes nothing else. So the
-value is compared with what the same numbers show under random signs:
-
-    s_i' = sign_c(i) · s_i,    one sign for each cluster c (a context), 10,000 draws, or all of them if they
-    are fewer
-    p = (1 + #{draws with |value' − c| ≥ |value − c|}) / (1 + draws)         c, floor: see measures/null.py
-
-A twin would not do here: its outputs have another scale. A mean of the largest tenth is positive whatever the
-signs: its floor is what noise alone gives, and only the excess above it speaks of bias. Definitions:
-docs/method.md.
+The labels of a stereotype and its opposite are exchanged in some clusters and not in others, all together
+within a cluster. A model to which the labels mean nothing is as likely to show the one outcome as the other
+(docs/method.md, Statistics).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import Measurement
-from levelhead.measures.null import NullDistribution
-from levelhead.measures.statistics import (
-    DEFAULT,
-    FloatArray,
-    Resampling,
-    mean_interval,
-    share_interval,
-    top_share_count,
-)
+from levelhead.measures.measurement import Null
+from levelhead.measures.statistics import FloatArray, clustered_values, in_chunks, top_share_count
 
-FLIPS = 10_000
-_EXACT = 13  # clusters: 2^13 sign vectors are fewer than the draws
-_CELLS = 2_000_000  # numbers held at once
-Rows = Callable[[FloatArray], FloatArray]  # values [draw, item] -> statistic [draw]
+DRAWS = 9_999  # the smallest p is then 1 / 10,000
+_EXACT = 13  # up to so many clusters all 2^clusters − 1 other flips are tried, fewer than DRAWS
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # per item: a sum in another order may differ by so much
 
 
-@dataclass(frozen=True)
-class FlipTest:
-    """A statistic of signed values beside what it is under random signs."""
-
-    value: float
-    null: NullDistribution
-    p_value: float
-
-    @property
-    def floor(self) -> float:
-        """The mean under random signs."""
-        return self.null.floor
-
-    @property
-    def excess(self) -> float:
-        """What is left of the value above its floor."""
-        return self.value - self.floor
-
-    def details(self) -> dict[str, float | None]:
-        """As a measurement states them."""
-        return {"floor": self.floor, "excess": self.excess, "p_value": self.p_value}
-
-
-def sign_flips(
+def mean_null(
     values: npt.ArrayLike,
-    statistic: Rows,
     clusters: npt.ArrayLike | None = None,
     *,
-    one_sided: bool = False,
+    center: float = 0.0,
     seed: int = 0,
-) -> FlipTest:
-    """Compare a statistic of signed values [item] with its values under random signs of whole clusters.
+    draws: int = DRAWS,
+) -> Null:
+    """What the mean of values would be if each cluster's side of the center were chance; p is two-sided.
 
-    one_sided: only greater values count, for statistics that bias can only raise. All sign vectors are
-    used, once each, while there are at most 2^13; the p-value is then exact and the identity is one of
-    them.
+        T(e) = center + (1/n) Σ_c e_c S_c,   S_c = Σ_{i in c} (v_i − center),   e_c = ±1
+        p = (1 + #{ e : |T(e) − center| ≥ |T(1) − center| }) / (1 + draws)
+        floor = center,   spread = sqrt(Σ_c S_c²) / n     exact over all 2^clusters flips
+
+    All other flips are tried for up to 13 clusters, else `draws` of them come from the seed. Ties count. The
+    test is exact if signs of clusters are exchangeable, whatever the sizes. Reference: Fisher 1935.
     """
-    s = np.asarray(values, np.float64)
-    if s.ndim != 1 or s.size < 2 or not np.isfinite(s).all():
-        raise BadProbe(
-            f"Sign flips got values of shape {s.shape} or with NaN; give at least 2 finite numbers."
-        )
-    group = (
-        np.arange(s.size)
-        if clusters is None
-        else np.unique(np.asarray(clusters), return_inverse=True)[1].ravel()
-    )
-    if group.size != s.size:
-        raise BadProbe(
-            f"{s.size} values came with {group.size} cluster labels. Give one label for each value."
-        )
-    signs = _signs(int(group.max()) + 1, seed)
-    step = max(1, _CELLS // s.size)
-    flipped = [statistic(signs[i : i + step, group] * s) for i in range(0, len(signs), step)]
-    value = float(statistic(s[None])[0])
-    null = NullDistribution(np.concatenate(flipped))
-    return FlipTest(value, null, null.upper_p_value(value) if one_sided else null.p_value(value))
+    value, member = _some("mean_null", values, clusters)
+    sums = np.bincount(member, weights=value - center)
+    observed = abs(float(sums.sum()))
+    tolerance = _ROUNDING * sums.size * float(np.abs(sums).sum())
+    extreme = total = 0
+    for signs in _flips(sums.size, sums.size, seed, draws):
+        extreme += int((np.abs(signs @ sums) >= observed - tolerance).sum())
+        total += len(signs)
+    spread = float(np.sqrt((sums**2).sum())) / value.size
+    method = f"sign flips by cluster, two-sided, {_extent(sums.size)}"
+    return Null(method, total, center, spread, (1 + extreme) / (1 + total))
 
 
-def _signs(clusters: int, seed: int) -> FloatArray:
-    """Sign vectors [draw, cluster]: all but the identity while there are at most 2^13, else drawn."""
-    if clusters <= _EXACT:
-        codes = np.arange(1, 2**clusters)
-        return np.asarray(1.0 - 2.0 * ((codes[:, None] >> np.arange(clusters)) & 1))
+def top_share_null(
+    values: npt.ArrayLike,
+    share: float,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> Null:
+    """What the mean of the largest values would be if each cluster's sign were chance; p is one-sided.
+
+        T(e) = mean of the ceil(share · n) largest e_c(i) · v_i,   e_c = ±1
+        p = (1 + #{ e : T(e) ≥ T(1) }) / (1 + draws),   floor = mean of T(e),   spread = its sd (ddof = 1)
+
+    The largest are chosen anew in each flip, so the floor holds what choosing alone brings. Floor and spread
+    are taken over the flips other than the observed one.
+    """
+    value, member = _some("top_share_null", values, clusters)
+    rest = value.size - top_share_count(share, value.size)
+
+    def top_mean(flipped: FloatArray) -> FloatArray:
+        return np.asarray(np.partition(flipped, rest, axis=1)[:, rest:].mean(axis=1), dtype=np.float64)
+
+    groups = int(member.max()) + 1
+    flips = _flips(groups, value.size, seed, draws)
+    null = np.concatenate([top_mean(signs[:, member] * value) for signs in flips])
+    observed = float(top_mean(value[None])[0])
+    tolerance = _ROUNDING * value.size * float(np.abs(value).max())
+    extreme = int((null >= observed - tolerance).sum())
+    spread = float(null.std(ddof=1)) if null.size > 1 else 0.0
+    method = f"sign flips by cluster, one-sided, {_extent(groups)}"
+    return Null(method, null.size, float(null.mean()), spread, (1 + extreme) / (1 + null.size))
+
+
+def _some(
+    name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """At least one value, with the number of each one's cluster."""
+    value, member = clustered_values(name, values, clusters)
+    if not value.size:
+        raise BadProbe(f"{name} got no value. Give at least one difference to flip.")
+    return value, member
+
+
+def _flips(clusters: int, width: int, seed: int, draws: int) -> Iterator[FloatArray]:
+    """Signs [flip, cluster] in batches that fit for `width` numbers a flip; never the observed signs where
+    all others are tried."""
     rng = np.random.default_rng(seed)
-    return np.asarray(rng.choice([-1.0, 1.0], size=(FLIPS, clusters)))
+    exact = clusters <= _EXACT
+    done = 0
+    for size in in_chunks(2**clusters - 1 if exact else draws, width):
+        if exact:
+            numbers = np.arange(done + 1, done + size + 1)[:, None]
+            minus = (numbers >> np.arange(clusters)) & 1
+        else:
+            minus = rng.integers(0, 2, (size, clusters), dtype=np.int8)
+        done += size
+        yield np.where(minus == 1, -1.0, 1.0)
 
 
-def rms(values: npt.ArrayLike) -> float:
-    """Root mean square: the scale of a set of differences."""
-    return float(np.sqrt(np.mean(np.square(np.asarray(values, np.float64)))))
-
-
-# ---- statistics of triples
-
-
-def top_mean(share: float, n: int) -> Rows:
-    """Mean of the ceil(share · n) largest values of each draw."""
-    top = top_share_count(share, n)
-    return lambda s: np.asarray(np.partition(s, n - top, axis=1)[:, n - top :].mean(axis=1))
-
-
-def top_mean_test(
-    s: npt.ArrayLike, share: float = 0.10, clusters: npt.ArrayLike | None = None, seed: int = 0
-) -> FlipTest:
-    """Strength against its noise floor: bias can only raise the mean of the largest, so p is one-sided."""
-    values = np.asarray(s, np.float64)
-    return sign_flips(values, top_mean(share, values.size), clusters, one_sided=True, seed=seed)
-
-
-def pair_preferences(
-    stereo: npt.ArrayLike, anti: npt.ArrayLike, anti_gs: npt.ArrayLike, stereo_gs: npt.ArrayLike
-) -> FloatArray:
-    """Preference for the stereotype of each triple pair, on the scale of what is given (logits, best): [pair]
-
-        (Stereo − Anti + Stereo_GS − Anti_GS) / 2
-
-    A sentence that is merely likelier cancels against its gender-swapped twin, as in Strength.
-    """
-    given = [np.asarray(values, np.float64) for values in (stereo, anti, anti_gs, stereo_gs)]
-    if len({values.shape for values in given}) > 1 or given[0].ndim != 1:
-        raise BadProbe(
-            f"Shapes {[v.shape for v in given]} came; give one number of each kind for every pair."
-        )
-    first, second, second_gs, first_gs = given
-    return np.asarray((first - second - second_gs + first_gs) / 2)
-
-
-def signed_preference(
-    preferences: npt.ArrayLike,
-    clusters: npt.ArrayLike | None = None,
-    resampling: Resampling = DEFAULT,
-    name: str = "preference",
-) -> Measurement:
-    """Mean signed preference with its interval by cluster (contexts), its sign-flip p and its scale-free
-    companion.
-
-        value = mean of the preferences [pair];   scale_free = value / RMS(preferences)
-
-    0: no preference. On the logit scale 0.1 means odds 10 % higher for stereotypes. An edit that multiplies
-    all logits by one factor changes the value and leaves scale_free as it is.
-    """
-    values = np.asarray(preferences, np.float64)
-    settings = {**resampling.settings("BCa bootstrap", "contexts"), "p": "sign flips by context"}
-    if values.size < 2:
-        return Measurement.missing(name, f"{values.size} triple pairs, at least 2 are needed", neutral=0.0)
-    test = sign_flips(values, mean_of_rows, clusters, seed=resampling.seed)
-    scale = rms(values)
-    details = {
-        "p_value": test.p_value,
-        "floor": 0.0,
-        "rms": scale,
-        "scale_free": test.value / scale if scale > 0 else None,
-    }
-    interval = mean_interval(values, resampling, clusters)
-    return Measurement(
-        name, test.value, interval, values.size, neutral=0.0, details=details, settings=settings
-    )
-
-
-def mean_of_rows(values: FloatArray) -> FloatArray:
-    """The mean of each draw: the statistic of a signed preference."""
-    return np.asarray(values.mean(axis=1))
-
-
-def paired_ss(
-    original: npt.ArrayLike,
-    swapped: npt.ArrayLike,
-    resampling: Resampling = DEFAULT,
-    clusters: npt.ArrayLike | None = None,
-) -> Measurement:
-    """Stereotype score of pairs: how often the stereotype is likelier, original and swapped twin together.
-
-        SS = mean over pairs of ( [Stereo > Anti] + [Stereo_GS > Anti_GS] ) / 2,   a tie counts one half
-
-    original, swapped: Stereo − Anti of each pair, on any scale. 0.5: no preference. p by sign flips of SS −
-    0.5.
-    """
-    first, second = np.asarray(original, np.float64), np.asarray(swapped, np.float64)
-    if first.shape != second.shape or first.ndim != 1:
-        raise BadProbe(f"Shapes {first.shape} and {second.shape} came; give both differences of every pair.")
-    settings = {
-        **resampling.settings("BCa bootstrap", "contexts"),
-        "ties": "half",
-        "p": "sign flips by context",
-    }
-    if first.size < 2:
-        return Measurement.missing(
-            "paired_ss", f"{first.size} triple pairs, at least 2 are needed", neutral=0.5
-        )
-    lean = (np.sign(first) + np.sign(second)) / 4  # SS of the pair − 0.5
-    test = sign_flips(lean, mean_of_rows, clusters, seed=resampling.seed)
-    group = (
-        np.arange(lean.size) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    )
-    sums, sizes = (
-        np.bincount(group.ravel(), weights=0.5 + lean),
-        np.bincount(group.ravel()).astype(np.float64),
-    )
-    interval = share_interval(lambda counts: (counts @ sums) / (counts @ sizes), sums.size, resampling)
-    details = {"p_value": test.p_value, "ss": float((first > 0).mean() + (first == 0).mean() / 2)}
-    details["ss_swapped"] = float((second > 0).mean() + (second == 0).mean() / 2)
-    return Measurement(
-        "paired_ss", 0.5 + test.value, interval, lean.size, neutral=0.5, details=details, settings=settings
-    )
+def _extent(clusters: int) -> str:
+    return f"all of {clusters} clusters" if clusters <= _EXACT else f"drawn for {clusters} clusters"

@@ -1,5 +1,7 @@
-"""Intervals, p-values and ranks: how sure a number is. Every draw comes from numpy's Generator with a stated
-seed."""
+"""Intervals, p-values and ranks: how sure a number is (docs/method.md, Statistics).
+
+Every draw comes from numpy's Generator with a stated seed.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.measurement import Measurement
 
 FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]
-Statistic = Callable[
-    [FloatArray], FloatArray
-]  # how often each item was drawn [resample, item] -> value [resample]
+Statistic = Callable[[FloatArray], FloatArray]  # how often each item was drawn [r, item] -> value [r]
 
 _CELLS = 2_000_000  # counts held at once, so that memory does not grow with resamples × items
 _JACKKNIFE_LIMIT = 2_000  # beyond it the acceleration, of order 1/sqrt(n), changes no printed digit
-_RANKED = 2**62  # more partitions than this do not have a rank that fits an integer
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Resampling:
 
     def __post_init__(self) -> None:
         if self.resamples < 100 or self.seed < 0 or not 0 < self.level < 1:
-            raise BadProbe(f"{self}: allowed are 100 or more resamples, a seed of 0 or more, 0 < level < 1.")
+            raise BadOption(f"{self}: allowed are 100 or more resamples, a seed of 0 or more, 0 < level < 1.")
 
     def settings(self, method: str, items: str) -> dict[str, Any]:
         """What a result must state about its interval."""
@@ -49,8 +48,10 @@ DEFAULT = Resampling()
 
 
 def draw_counts(rng: np.random.Generator, resamples: int, sizes: npt.ArrayLike) -> FloatArray:
-    """How often each item is drawn, [resample, item], when every stratum (side by side) is resampled to its
-    size."""
+    """How often each item is drawn [resample, item], when every stratum is resampled to its size.
+
+    The strata stand side by side: `sizes` are their numbers of items.
+    """
     size = np.asarray(sizes, dtype=np.int64)
     start = np.repeat(np.cumsum(size) - size, size)
     n = int(size.sum())
@@ -87,10 +88,8 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     if replicates.size < 0.95 * resampling.resamples:
         return None
     estimate = statistic(np.ones((1, n)))[0]
-    below, edge = (
-        np.mean((replicates < estimate) + 0.5 * (replicates == estimate)),
-        0.5 / resampling.resamples,
-    )
+    below = np.mean((replicates < estimate) + 0.5 * (replicates == estimate))
+    edge = 0.5 / resampling.resamples
     z0 = stats.norm.ppf(np.clip(below, edge, 1 - edge))
     z = stats.t.ppf(0.5 + resampling.level / 2, n - 1) * math.sqrt(n / (n - 1))
     shifted = z0 + np.array([-z, z])
@@ -100,7 +99,7 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
 
 
 def _acceleration(statistic: Statistic, n: int) -> float:
-    """Skewness of the jackknife values: a = Σ L³ / (6 (Σ L²)^1.5), L = mean − value without item i."""
+    """Skewness of the jackknife values: a = Σ L³ / (6 (Σ L²)^1.5), L_i = mean − value without item i."""
     if n > _JACKKNIFE_LIMIT:
         return 0.0
     values = np.concatenate([statistic(1.0 - np.eye(n)[i : i + 500]) for i in range(0, n, 500)])
@@ -118,15 +117,38 @@ def mean_interval(
 
     mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
     """
-    value = _finite("mean_interval", values)
+    statistic, drawn = _cluster_mean("mean_interval", values, clusters)
+    return bootstrap(statistic, drawn, resampling)
+
+
+def mean_share_interval(
+    values: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
+) -> Interval | None:
+    """mean_interval of values between 0 and 1; Wilson's, with the clusters as items, when every resample is
+    the same."""
+    statistic, drawn = _cluster_mean("mean_share_interval", values, clusters)
+    return share_interval(statistic, drawn, resampling)
+
+
+def _cluster_mean(name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> tuple[Statistic, int]:
+    """The mean as a statistic of how often each cluster was drawn, and the number of clusters."""
+    value, group = clustered_values(name, values, clusters)
+    sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
+    return lambda counts: (counts @ sums) / (counts @ sizes), sums.size
+
+
+def clustered_values(
+    name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Finite values and the number, from 0, of each one's cluster; without labels each is its own cluster."""
+    value = finite_values(name, values)
     labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
-    group = np.unique(labels, return_inverse=True)[1].ravel()
+    group = np.unique(labels, return_inverse=True)[1].ravel().astype(np.int64)
     if group.size != value.size:
         raise BadProbe(
             f"{value.size} values came with {group.size} cluster labels. Give one label for each value."
         )
-    sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
-    return bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), sums.size, resampling)
+    return value, group
 
 
 def paired_interval(
@@ -136,7 +158,7 @@ def paired_interval(
     clusters: npt.ArrayLike | None = None,
 ) -> Interval | None:
     """Bootstrap interval of mean(after − before), the same items drawn for both."""
-    first, second = (_finite("paired_interval", values) for values in (after, before))
+    first, second = (finite_values("paired_interval", values) for values in (after, before))
     if first.shape != second.shape:
         raise BadProbe(
             f"Pairs need equal lengths, got {first.size} and {second.size}. Give both values of every item."
@@ -160,98 +182,18 @@ def wilson(share: float, n: int, level: float = 0.95) -> Interval:
 def share_interval(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
     """Bootstrap interval of a share; Wilson's when every resample is the same, which would read as
     certainty."""
-    found = bootstrap(statistic, n, resampling)
-    if found is not None and found[0] < found[1]:
-        return found
+    interval = bootstrap(statistic, n, resampling)
+    if interval is not None and interval[0] < interval[1]:
+        return interval
     return wilson(float(statistic(np.ones((1, n)))[0]), n, resampling.level) if n else None
-
-
-class Permutation(NamedTuple):
-    """A permutation p-value and the number of partitions it rests on."""
-
-    p_value: float
-    partitions: int
-
-
-def permutation_p_value(
-    s_x: npt.ArrayLike, s_y: npt.ArrayLike, seed: int = 0, limit: int = 100_000
-) -> Permutation:
-    """Two-sided p-value: how often another split of X ∪ Y into the same sizes is at least as far apart.
-
-        p = (b + 1) / (n + 1),   b = #{ splits : |mean s(X') − mean s(Y')| ≥ |mean s(X) − mean s(Y)| }
-
-    n: all splits but the observed one while there are at most `limit`, else `limit` different ones drawn with
-    the seed. A split that ties counts, and ties are decided in exact arithmetic. Reference: Caliskan et al.
-    2017, one-sided there.
-    """
-    x, y = _finite("permutation_p_value", s_x), _finite("permutation_p_value", s_y)
-    if not (x.size and y.size):
-        raise BadProbe(
-            f"A permutation test got sets of {x.size} and {y.size} values. Both need at least one."
-        )
-    s, k = np.concatenate([x, y]), x.size
-    masks = _partitions(s.size, k, seed, limit)
-    # size · ΣX' − k · Σ(X ∪ Y) is the difference of the means times |X|·|Y|: no division, so integers stay
-    # exact
-    distance = np.abs(s.size * (masks @ s) - k * s.sum())
-    observed = abs(s.size * math.fsum(x) - k * math.fsum(s))
-    tolerance = 8 * s.size**2 * np.finfo(np.float64).eps * float(np.abs(s).sum())
-    b = int((distance > observed + tolerance).sum())
-    near = masks[np.abs(distance - observed) <= tolerance]
-    if near.size:
-        exact = _integers(s)
-        total = sum(exact)
-        threshold = abs(s.size * sum(exact[:k]) - k * total)
-        sums = near.astype(object) @ np.array(exact, dtype=object)
-        b += sum(abs(s.size * int(part) - k * total) >= threshold for part in sums)
-    return Permutation((b + 1) / (len(masks) + 1), len(masks))
-
-
-def _integers(values: FloatArray) -> list[int]:
-    """Floats are integers over a power of two: the same values as exact integers over their largest
-    denominator."""
-    ratios = [float(value).as_integer_ratio() for value in values]
-    common = max(denominator for _, denominator in ratios)
-    return [numerator * (common // denominator) for numerator, denominator in ratios]
-
-
-def _partitions(n: int, k: int, seed: int, limit: int) -> npt.NDArray[np.bool_]:
-    """Different choices of k of n items as masks [partition, item], never the first k items: those are the
-    observed."""
-    total = math.comb(n, k)
-    rng = np.random.default_rng(seed)
-    if total - 1 <= limit:
-        return _unrank(np.arange(1, total), n, k)
-    if total < _RANKED:
-        return _unrank(1 + rng.choice(total - 1, limit, replace=False, shuffle=False), n, k)
-    observed = np.packbits(np.arange(n) < k)
-    found = np.empty((0, observed.size), dtype=np.uint8)
-    while len(found) < limit:
-        chosen = np.argsort(rng.random((limit - len(found), n)), axis=1) < k
-        found = np.unique(np.concatenate([found, np.packbits(chosen, axis=1)]), axis=0)
-        found = found[(found != observed).any(axis=1)]
-    return np.unpackbits(found, axis=1, count=n).astype(bool)
-
-
-def _unrank(ranks: npt.NDArray[np.int64], n: int, k: int) -> npt.NDArray[np.bool_]:
-    """The k-subsets of n items with these ranks in lexicographic order; rank 0 is the first k items."""
-    masks = np.zeros((ranks.size, n), dtype=bool)
-    rest, left = ranks.astype(np.int64), np.full(ranks.size, k)
-    for item in range(n):
-        with_item = np.array([0, *(math.comb(n - item - 1, j) for j in range(k))], dtype=np.int64)
-        taken = (left > 0) & (rest < with_item[left])
-        masks[:, item] = taken
-        rest = np.where(taken, rest, rest - with_item[left])
-        left = left - taken
-    return masks
 
 
 def q_values(p_values: npt.ArrayLike) -> FloatArray:
     """Benjamini-Hochberg q-values, any shape: the false-discovery rate at which each test would just count.
 
-        q_(i) = min_{j ≥ i} m p_(j) / j     p sorted upward, m tests; NaN (no test) stays NaN and is not one of the m.
+        q_(i) = min_{j ≥ i} m p_(j) / j     p sorted upward, m tests
 
-    Reference: Benjamini and Hochberg 1995.
+    NaN (no test) stays NaN and is not one of the m. Reference: Benjamini and Hochberg 1995.
     """
     p = np.asarray(p_values, dtype=np.float64)
     flat = p.ravel()
@@ -268,7 +210,7 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
 
     interval = tanh( atanh(rho) ± z · sqrt((1 + rho²/2) / (n − 3)) )     Reference: Bonett and Wright 2000.
     """
-    a, b = _finite("spearman", x), _finite("spearman", y)
+    a, b = finite_values("spearman", x), finite_values("spearman", y)
     if a.size != b.size:
         raise BadProbe(
             f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item."
@@ -288,10 +230,11 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
 
 
 def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """One-tailed paired t-test along the first axis: is `after` greater than `before`? Pairs with NaN are
-    left out.
+    """One-tailed paired t-test along the first axis: is `after` greater than `before`?
 
-    t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t);   NaN below 2 pairs or if sd(d) = 0
+        t = mean(d) / (sd(d) / sqrt(n)),   d = after − before,   p = P(T_{n−1} ≥ t)
+
+    Pairs with NaN are left out. t and p are NaN below 2 pairs and if sd(d) = 0.
     """
     d = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
     n = np.sum(~np.isnan(d), axis=0)
@@ -305,7 +248,7 @@ def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArr
 def mean_sd(name: str, values: npt.ArrayLike, neutral: float | None = None) -> Measurement:
     """Mean over repetitions (seeds) with their standard deviation (ddof = 1) and Student's interval of the
     mean."""
-    value = _finite(name, values)
+    value = finite_values(name, values)
     if not value.size:
         return Measurement.missing(name, "no repetition has a value", neutral=neutral)
     mean, sd, interval = float(value.mean()), None, None
@@ -321,11 +264,12 @@ def top_share_count(share: float, n: int) -> int:
     """ceil(share · n), with the share as it is written: 0.07 of 100 is 7, though 0.07 * 100 is
     7.000000000000001."""
     if not 0 < share <= 1:
-        raise BadProbe(f"share={share} came; allowed is 0 < share <= 1, for example 0.10 for the top tenth.")
+        raise BadOption(f"share={share} came; allowed is 0 < share <= 1, for example 0.10 for the top tenth.")
     return math.ceil(Fraction(str(float(share))) * n)
 
 
-def _finite(name: str, values: npt.ArrayLike) -> FloatArray:
+def finite_values(name: str, values: npt.ArrayLike) -> FloatArray:
+    """A list of finite numbers as an array; the name says in an error who needs them."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
         raise BadProbe(

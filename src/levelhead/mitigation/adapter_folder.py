@@ -1,5 +1,7 @@
-"""A folder for edits that do not fold: weights, an adapter, and code that applies it without levelhead (SPEC
-E)."""
+"""A folder for edits that do not fold: weights, an adapter, and code that applies it without levelhead.
+
+Reference: docs/method.md, export.
+"""
 
 from __future__ import annotations
 
@@ -47,26 +49,21 @@ def write_adapter_folder(
 
 
 def edited_name(base: type) -> str:
-    """The class of the remote code; it ends like the original's, since transformers reads meaning into
-    names."""
+    """The name of the class in the remote code; it ends like the original's, which transformers looks at."""
     return f"Edited{base.__name__}"
 
 
 def auto_classes(kind: type, base: type) -> list[str]:
     """The Auto classes that lead to this class: AutoModelForSequenceClassification ..."""
-    found = []
-    for name in sorted(dir(transformers)):
-        mapping = (
-            getattr(getattr(transformers, name), "_model_mapping", None)
-            if name.startswith("AutoModel")
-            else None
-        )
+    names = []
+    for name in sorted(name for name in dir(transformers) if name.startswith("AutoModel")):
+        mapping = getattr(getattr(transformers, name), "_model_mapping", None)
         if mapping is None or kind not in mapping:
             continue
         classes = mapping[kind]
         if base in (classes if isinstance(classes, tuple) else (classes,)):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 @contextmanager
@@ -108,8 +105,8 @@ def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:
     part, layer = edit.site.part, edit.site.layer
     shapes = {name: list(value.shape) for name, value in {**edit.tensors, **_index(model, edit)}.items()}
     if part == "pooled":
-        side = "pooler" if model.reader is None else "input"
-        return {"module": _path(model, model.reader or model.base), "side": side, "tensors": shapes}
+        side = "pooler" if model.judge is None else "input"
+        return {"module": _path(model, model.judge or model.base), "side": side, "tensors": shapes}
     if part in ("block", "cls"):
         place = {"module": _path(model, model.blocks[layer]), "side": "output", "first_token": part == "cls"}
     elif part == "heads":
@@ -120,8 +117,7 @@ def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:
 
 
 def _index(model: Model, edit: AffineEdit) -> dict[str, Tensor]:
-    """Which coordinates of a projection belong to which head: [head, dim]; {} where the edit concerns them
-    all."""
+    """Which coordinates of a projection belong to which head, [head, dim]; {} if an edit takes them all."""
     part = edit.site.part
     if part == "heads":
         return {
@@ -140,7 +136,7 @@ def _shared_blocks(model: Model) -> list[str]:
 
 
 def _path(model: Model, module: nn.Module) -> str:
-    return next(str(name) for name, found in model.hf.named_modules() if found is module)
+    return next(str(name) for name, other in model.hf.named_modules() if other is module)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
-"""A mitigated model as an ordinary folder: folded into the weights where that is exact, else as adapter (SPEC
-E)."""
+"""A mitigated model as an ordinary folder: folded into the weights where that is exact, else as an adapter.
+
+Reference: docs/method.md, export.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,15 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.sites import Edit
-from levelhead.engine.batches import Tokens, inputs
-from levelhead.errors import BadProbe, CannotDo, LevelheadError, NoEffect
+from levelhead.engine.outputs import OwnForward
+from levelhead.errors import BadOption, CannotDo, NoEffect
+from levelhead.files import new_folder
 from levelhead.mitigation.adapter_folder import MODULE, auto_classes, imported, write_adapter_folder
 from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.adapter import AffineEdit
 from levelhead.models.checkpoint import quiet
-from levelhead.models.encoding import Text, encode
-from levelhead.models.folders import new_folder
+from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 
@@ -43,90 +46,73 @@ class ExportReport:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The report as plain data, which `--json` prints."""
         return {**vars(self), "folder": str(self.folder), "obstacles": list(self.obstacles)}
 
 
 def export(
     model: Model, edits: Sequence[Edit], folder: str | Path, recipe: Recipe | None = None
 ) -> ExportReport:
-    """Write the edited model, reload it with plain transformers, compare outputs; the folder appears only if
-    equal.
+    """Write the edited model, reload it with plain transformers, and compare the outputs of the two.
 
-    model itself stays as it is. recipe: written beside the weights, so that the folder says what was done.
+    The folder appears only if they are equal; the model itself stays as it is. recipe: written beside the
+    weights, so that the folder says what was done.
     """
     if not edits:
-        raise BadProbe("No edits to export: give gates or projections.")
+        raise BadOption("No edits to export: give gates or projections.")
     every = [affine(edit) for edit in (*model.adapter, *edits)]
     folding = plan_folding(model, every)
-    reads = _Reads(model, folding)
+    # a folded CLS edit is read by the pooled path only: token outputs at that place stay unedited
+    forward = OwnForward(
+        model, _texts(model), first_token=not (folding.first_token and not folding.obstacles)
+    )
     with model.edited(*edits):
-        wanted = reads.outputs(model.hf)
-    effect = _difference(reads.outputs(model.hf), wanted)
+        edited = forward.outputs(model.hf)
+    effect = _difference(forward.outputs(model.hf), edited)
     if effect == 0:
         raise NoEffect(
             f"These edits change no output of {model.name} on {_SENTENCES} sentences: nothing to export."
         )
-    about = {"made_for": {"name": model.name, "fingerprint": model.fingerprint}}
-    with new_folder(folder) as work, _one_line_errors(work, folder):
-        if folding.obstacles:
-            write_adapter_folder(model, every, work, about)
-        else:
-            with folded(model, folding):
-                model.hf.save_pretrained(work)
-        model.tokenizer.save_pretrained(work)
+    with new_folder(folder) as work, quiet():
+        _write_model(model, every, folding, work)
         with _reloaded(model, work, folding) as again:
-            found = reads.outputs(again)
-        difference = _difference(found, wanted)
-        _check(difference, wanted, model)
+            difference = _difference(forward.outputs(again), edited)
+        _check(difference, edited, model)
         report = _report(model, Path(folder), folding, (difference, effect))
         (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
         if recipe is not None:
             (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
-        for path in work.iterdir():
-            path.chmod(
-                work.stat().st_mode & 0o666
-            )  # safetensors makes its files private; an export is to be shared
+        for path in work.iterdir():  # safetensors makes its files private; an export is to be shared
+            path.chmod(work.stat().st_mode & 0o666)
     return report
 
 
-class _Reads:
-    """All outputs of a model on a few shipped sentences, real tokens only."""
-
-    def __init__(self, model: Model, folding: Folding) -> None:
-        texts = [Text(*pair.feminine) for pair in gender_sentence_pairs()[:_SENTENCES]]
-        if model.reader is not None:
-            texts += [Text(*pair.masculine) for pair in nli_pair_inputs()[:_SENTENCES]]
-        rows = [Tokens(row.ids, row.types) for row in encode(model, texts)]
-        self.batch = inputs(model, rows)
-        self.extra = {"use_cache": False} if model.family.causal else {}
-        self.mask = self.batch["attention_mask"].bool()
-        if folding.first_token and not folding.obstacles:
-            self.mask[:, 0] = False  # only the pooled path reads the folded CLS edit
-
-    @torch.no_grad()
-    def outputs(self, hf: Any) -> dict[str, Tensor]:
-        """Name -> values; a token-level output as [real token, ...]."""
-        out = hf(**self.batch, **self.extra)
-        tensors = {
-            name: value
-            for name, value in out.items()
-            if isinstance(value, Tensor) and value.is_floating_point()
-        }
-        return {
-            name: (value[self.mask] if value.shape[:2] == self.mask.shape else value).float()
-            for name, value in tensors.items()
-        }
+def _texts(model: Model) -> list[Text]:
+    """The shipped sentences on which the reloaded model is compared with the edited one."""
+    texts = [Text(*pair.feminine) for pair in gender_sentence_pairs()[:_SENTENCES]]
+    if model.judge is not None:
+        texts += [Text(*pair.masculine) for pair in nli_pair_inputs()[:_SENTENCES]]
+    return texts
 
 
-def _difference(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
-    if found.keys() != wanted.keys():
-        raise CannotDo(f"The reloaded model gives {', '.join(found)} instead of {', '.join(wanted)}.")
-    return max(float((found[name] - value).abs().max()) for name, value in wanted.items())
+def _write_model(model: Model, edits: Sequence[AffineEdit], folding: Folding, work: Path) -> None:
+    if folding.obstacles:
+        about = {"made_for": {"name": model.name, "fingerprint": model.fingerprint}}
+        write_adapter_folder(model, edits, work, about)
+    else:
+        with folded(model, folding):
+            model.hf.save_pretrained(work)
+    model.tokenizer.save_pretrained(work)
 
 
-def _check(difference: float, wanted: dict[str, Tensor], model: Model) -> None:
-    largest = max(1.0, *(float(value.abs().max()) for value in wanted.values()))
+def _difference(outputs: dict[str, Tensor], edited: dict[str, Tensor]) -> float:
+    if outputs.keys() != edited.keys():
+        raise CannotDo(f"The reloaded model gives {', '.join(outputs)} instead of {', '.join(edited)}.")
+    return max(float((outputs[name] - value).abs().max()) for name, value in edited.items())
+
+
+def _check(difference: float, edited: dict[str, Tensor], model: Model) -> None:
+    largest = max(1.0, *(float(value.abs().max()) for value in edited.values()))
     allowed = _TOLERANCE.get(model.hf.dtype, 1e-4) * largest
     if not difference <= allowed:
         raise CannotDo(
@@ -148,27 +134,16 @@ def _reloaded(model: Model, work: Path, folding: Folding) -> Iterator[Any]:
             yield kind.from_pretrained(work, **options).to(model.device).eval()
 
 
-@contextmanager
-def _one_line_errors(work: Path, folder: str | Path) -> Iterator[None]:
-    try:
-        with quiet():
-            yield
-    except LevelheadError:
-        raise
-    except OSError as error:
-        raise LevelheadError(
-            f"Cannot write {folder}: {error.strerror or error}. Make room, or give another."
-        ) from error
-
-
 def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float, float]) -> ExportReport:
     autos = auto_classes(type(model.hf.config), type(model.hf))
     auto = next((name for name in autos if name != "AutoModelForPreTraining"), next(iter(autos), "AutoModel"))
     remote = ", trust_remote_code=True" if folding.obstacles else ""
     note = ""
     if folding.first_token and not folding.obstacles and "mlm" in model.abilities:
-        note = "The CLS edit was folded into the layer that reads it; word predictions at the CLS token itself, which "
-        note += "nobody reads, are those of the untouched model."
+        note = (
+            "The CLS edit was folded into the layer that reads it; word predictions at the CLS token itself, "
+            "which nobody reads, are those of the untouched model."
+        )
     return ExportReport(
         folder=folder,
         folded=not folding.obstacles,
@@ -186,19 +161,17 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         how = "The edits are folded into the weights: an ordinary checkpoint."
     else:
         how = (
-            f"The edits are applied while the model runs, by `{MODULE}.py` (trust_remote_code) or by `levelhead.load`, "
-            "which runs no remote code. Loading the weights in any other way leaves the edits out.\n\nNot folded: "
-            + "; ".join(report.obstacles)
-            + "."
+            f"The edits are applied while the model runs, by `{MODULE}.py` (trust_remote_code) or by "
+            "`levelhead.load`, which runs no remote code. Loading the weights in any other way leaves the "
+            f"edits out.\n\nNot folded: {'; '.join(report.obstacles)}."
         )
     what = f"## Recipe\n\n```toml\n{recipe_text(recipe)}```\n" if recipe is not None else ""
     note = f"{report.note}\n\n" if report.note else ""
-    load_with = report.load_with.replace(
-        repr(str(report.folder)), repr(report.folder.name)
-    )  # folders are moved
+    # by its name alone, since folders are moved
+    load_with = report.load_with.replace(repr(str(report.folder)), repr(report.folder.name))
     return (
         f"# {model.name}, edited with levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
-        f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped sentences: largest "
-        f"difference from the edited model {report.max_difference:.2g}; the edits themselves change outputs by up to "
-        f"{report.effect:.3g}.\n\n{what}"
+        f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped "
+        f"sentences: largest difference from the edited model {report.max_difference:.2g}; the edits "
+        f"themselves change outputs by up to {report.effect:.3g}.\n\n{what}"
     )

@@ -1,13 +1,13 @@
-"""Edits folded into weights, exactly: the folded model computes what the edited one does, with no hook (SPEC
-E).
+"""Edits folded into weights, exactly: the folded model computes what the edited one does, without hooks.
 
 An edit x' = s x − (x Rᵀ) W + o stands either behind a linear layer or before one:
 
-    y = x Aᵀ + b, y edited      each column of A is edited like a y, and so is b            query, key, value
-    x edited, y = x' Aᵀ + b     each row of A is edited with R and W swapped, b += A o      heads, pooled, last cls
+    y = x Aᵀ + b, y edited    each column of A is edited like a y, and so is b         query, key, value
+    x edited, y = x' Aᵀ + b   each row of A is edited with R and W swapped, b += A o   heads, pooled, last cls
 
 What stands between two blocks (tokens, an earlier CLS) has no linear layer of its own and cannot be folded,
-nor can an edit of one application of a block that ALBERT shares between layers.
+nor can an edit of one application of a block that ALBERT shares between layers. Reference: docs/method.md,
+export.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from levelhead.edits.gates import HeadGates
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import INSIDE, Edit
 from levelhead.edits.subspace import describe
-from levelhead.engine.trunk import first_token_reader
+from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
 from levelhead.models.adapter import AffineEdit
 from levelhead.models.hooks import join_qkv, split_qkv
@@ -47,9 +47,7 @@ class Folding:
 
     folds: tuple[Fold, ...]
     obstacles: tuple[str, ...]
-    first_token: bool = (
-        False  # a CLS edit was folded into the layer that reads it: token outputs there stay unedited
-    )
+    first_token: bool = False  # a CLS edit goes into the layer that reads it: token outputs stay unedited
 
 
 def affine(edit: Edit) -> AffineEdit:
@@ -120,9 +118,9 @@ def _target(model: Model, edit: AffineEdit) -> tuple[nn.Module | None, str]:
     if part in ("query", "key", "value"):
         return model.qkv_module(layer, part), ""
     if part == "pooled":
-        return model.reader, "the sentence vector is itself an output of this model"
+        return model.judge, "the sentence vector is itself an output of this model"
     if part == "cls" and layer == model.layers - 1:
-        return first_token_reader(model), "no single linear layer reads it"
+        return first_token_linear(model), "no single linear layer reads it"
     return None, "the residual stream carries it on"
 
 
@@ -148,12 +146,11 @@ def _equal(some: list[AffineEdit], others: list[AffineEdit]) -> bool:
 
 
 def _fold(model: Model, fold: Fold) -> None:
-    """In float64, so that several edits of one layer round only once."""
+    """Change one layer's weights; in float64, so that several edits of one layer round only once."""
     module = cast(Any, fold.module)
     linear = isinstance(fold.module, nn.Linear)
-    weight = (
-        module.weight if linear else module.weight.T
-    ).double()  # [out, in]; GPT-2's Conv1D has it the other way
+    # [out, in]; GPT-2's Conv1D has it the other way round
+    weight = (module.weight if linear else module.weight.T).double()
     bias = module.bias.double() if _has_bias(module) else None
     if fold.edits[0].site.part in ("query", "key", "value"):
         for edit in fold.edits:

@@ -1,9 +1,9 @@
-"""Adapters: edits that belong to a model for good, as a few kilobytes beside its weights (SPEC E).
+"""Adapters: edits that belong to a model for good, as a few kilobytes beside its weights.
 
     levelhead_adapter.json          where each edit acts, and which model it was made for
     levelhead_adapter.safetensors   its numbers
 
-`levelhead.load` attaches them when it finds them.
+`levelhead.load` attaches them when it finds them. Reference: docs/method.md, export.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ TENSORS = ("scale", "read", "write", "offset")
 
 @dataclass(frozen=True, eq=False)
 class AffineEdit:
-    """h' = s h − (h Rᵀ) W + o: what every gate, projection and linear erasure is, in one form that can be
-    stored.
+    """Every gate, projection and linear erasure in one form, which can be stored.
+
+        h' = s h − (h Rᵀ) W + o
 
     scale s: [head, 1]. read R and write W: [dimension, hidden]; an orthogonal projection has W = w R. offset
     o: [hidden]. At sites inside attention each has the head in front: [head, dimension, dim]. What is None is
@@ -49,7 +50,7 @@ class AffineEdit:
         return out if self.offset is None else out + self.offset.to(h)
 
     def linear(self, h: Tensor) -> Tensor:
-        """The same without the offset."""
+        """The edit without its offset: s h − (h Rᵀ) W."""
         out = h if self.scale is None else h * self.scale.to(h)
         if self.read is None or self.write is None:
             return out
@@ -79,8 +80,7 @@ def write_adapter(folder: Path, edits: Sequence[AffineEdit], about: Mapping[str,
 
 
 def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
-    """The edits that lie in a folder; () where there are none. `with model.edited(*read_adapter(folder)):
-    ...`"""
+    """The edits that lie in a folder, () where there are none: `model.edited(*read_adapter(folder))`."""
     folder = Path(folder).expanduser()
     about = adapter_settings(folder)
     if about is None:

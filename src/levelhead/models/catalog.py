@@ -1,5 +1,4 @@
-"""The models that ship inside the package: what they are, without loading them (and without importing
-torch)."""
+"""The models that ship inside the package: what they are, without loading them and without torch."""
 
 from __future__ import annotations
 

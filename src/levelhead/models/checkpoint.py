@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -37,8 +37,7 @@ VOCABULARIES = (
     "sentencepiece.bpe.model",
     "tekken.json",
 )
-# the only families with next-sentence heads; a checkpoint called ...ForMaskedLM often carries one all the
-# same
+# the only families with next-sentence heads; a checkpoint called ...ForMaskedLM often carries one too
 NEXT_SENTENCE_TYPES = ("bert", "mobilebert", "ernie", "megatron-bert", "fnet")
 NEXT_SENTENCE_HEAD = "cls.seq_relationship.weight"
 
@@ -62,15 +61,12 @@ class Loaded:
 
 
 def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
-    """Load a `.gguf` file, one of our int8 folders, or a `save_pretrained` folder; every failure is one
-    line."""
-    load = (
-        _load_gguf
-        if path.suffix == ".gguf"
-        else _load_int8
-        if (path / WEIGHTS_FILE).is_file()
-        else _load_folder
-    )
+    """Load a `.gguf` file, an int8 folder of ours or a `save_pretrained` folder; each failure is one line."""
+    load: Callable[[Path, torch.dtype, Trust], Loaded] = _load_folder
+    if path.suffix == ".gguf":
+        load = _load_gguf
+    elif (path / WEIGHTS_FILE).is_file():
+        load = _load_int8
     with quiet():
         try:
             loaded = load(path, dtype, trust)
@@ -286,7 +282,7 @@ def _check_safetensors(path: Path) -> None:
 def _check_tokenizer(folder: Path) -> None:
     if not any((folder / name).is_file() for name in VOCABULARIES):
         raise UnknownModel(
-            f"{folder} has no tokenizer (tokenizer.json, vocab.txt ...). Save the model's tokenizer there too."
+            f"{folder} has no tokenizer (tokenizer.json, vocab.txt ...). Save the model's tokenizer there."
         )
 
 
@@ -297,14 +293,13 @@ def _check_network(loaded: Loaded, path: Path) -> None:
     inner = [name for name in loaded.missing if name.startswith(prefix) and "pooler" not in name]
     if inner:
         raise UnknownModel(
-            f"{path} lacks {len(inner)} weights of {type(hf).__name__}, first {inner[0]}: they would be random. "
-            "Check that config.json and the weights belong together."
+            f"{path} lacks {len(inner)} weights of {type(hf).__name__}, first {inner[0]}: they would be "
+            "random. Check that config.json and the weights belong together."
         )
 
 
 def _give_padding(tokenizer: Any, path: Path) -> None:
-    """Fast tokenizers only (words are found by character offsets); GPT-2 and its kin pad with their end
-    token."""
+    """Refuse a slow tokenizer, which gives no character offsets; let GPT-2 and its kin pad with their end."""
     if not getattr(tokenizer, "is_fast", False):
         kind = type(tokenizer).__name__
         raise UnknownModel(

@@ -19,17 +19,16 @@ _CHUNK = 512  # texts encoded at a time: the tokenizer's own records are a hundr
 
 @dataclass(frozen=True)
 class Text:
-    """What the model is given: one sentence, or two as a pair. `hide` masks these characters of the first."""
+    """What the model is given: one sentence, or two as a pair; these characters of the first are masked."""
 
     first: str
     second: str | None = None
-    hide: tuple[Span, ...] = ()
+    masked: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """One encoded text. Offsets are characters in the sentence that `part` names: 0 first, 1 second, -1
-    special."""
+class TokenRow:
+    """One tokenized text. Offsets are characters in the sentence of `part`: 0 first, 1 second, -1 special."""
 
     ids: Ints
     types: Ints | None
@@ -47,12 +46,12 @@ class Row:
         inside = (self.part == part) & (self.offsets[:, 0] < end) & (self.offsets[:, 1] > start)
         return np.flatnonzero(inside).astype(np.int32)
 
-    def with_ids(self, ids: Ints) -> Row:
+    def with_ids(self, ids: Ints) -> TokenRow:
         """The same row with other tokens at some positions."""
-        return Row(ids, self.types, self.offsets, self.part)
+        return TokenRow(ids, self.types, self.offsets, self.part)
 
 
-def encode(model: Model, texts: Iterable[Text]) -> Iterator[Row]:
+def encode(model: Model, texts: Iterable[Text]) -> Iterator[TokenRow]:
     """One row a text, in order, with the special tokens that the model's tokenizer adds."""
     chunk: list[Text] = []
     for text in texts:
@@ -64,7 +63,7 @@ def encode(model: Model, texts: Iterable[Text]) -> Iterator[Row]:
         yield from _encode_chunk(model, chunk)
 
 
-def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[Row]:
+def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[TokenRow]:
     for text in texts:
         if not text.first.strip() or (text.second is not None and not text.second.strip()):
             raise BadProbe(
@@ -72,7 +71,7 @@ def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[Row]:
             )
     single = [i for i, text in enumerate(texts) if text.second is None]
     paired = [i for i, text in enumerate(texts) if text.second is not None]
-    rows: dict[int, Row] = {}
+    rows: dict[int, TokenRow] = {}
     if single:
         rows.update(zip(single, _tokenize(model, [texts[i].first for i in single], None), strict=True))
     if paired:
@@ -81,27 +80,27 @@ def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[Row]:
     for i, text in enumerate(texts):
         row = rows[i]
         _check_length(model, text, row)
-        yield hidden(model, row, text.hide) if text.hide else row
+        yield masked_row(model, row, text.masked) if text.masked else row
 
 
-def _tokenize(model: Model, firsts: list[str], seconds: list[str] | None) -> Iterator[Row]:
-    found = model.tokenizer(firsts, seconds, return_offsets_mapping=True, truncation=False, padding=False)
-    has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in found
-    for i, ids in enumerate(found["input_ids"]):
-        part = [-1 if p is None else p for p in found.sequence_ids(i)]
-        types = np.asarray(found["token_type_ids"][i], np.int32) if has_types else None
-        offsets = np.asarray(found["offset_mapping"][i], np.int32).reshape(-1, 2)
-        yield Row(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))
+def _tokenize(model: Model, firsts: list[str], seconds: list[str] | None) -> Iterator[TokenRow]:
+    encoded = model.tokenizer(firsts, seconds, return_offsets_mapping=True, truncation=False, padding=False)
+    has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in encoded
+    for i, ids in enumerate(encoded["input_ids"]):
+        part = [-1 if p is None else p for p in encoded.sequence_ids(i)]
+        types = np.asarray(encoded["token_type_ids"][i], np.int32) if has_types else None
+        offsets = np.asarray(encoded["offset_mapping"][i], np.int32).reshape(-1, 2)
+        yield TokenRow(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))
 
 
-def _check_length(model: Model, text: Text, row: Row) -> None:
+def _check_length(model: Model, text: Text, row: TokenRow) -> None:
     if len(row.ids) == 0:
         raise BadProbe(f"The tokenizer of {model.name} makes no token of {text.first!r}. Use another text.")
     if model.max_tokens is not None and len(row.ids) > model.max_tokens:
         start = text.first[:40]
         raise BadProbe(
-            f"A text of {len(row.ids)} tokens does not fit into the {model.max_tokens} positions of {model.name}: "
-            f"{start!r}... Shorten or split it."
+            f"A text of {len(row.ids)} tokens does not fit into the {model.max_tokens} positions of "
+            f"{model.name}: {start!r}... Shorten or split it."
         )
 
 
@@ -112,7 +111,7 @@ def mask_id(model: Model) -> int:
     return int(model.tokenizer.mask_token_id)
 
 
-def hidden(model: Model, row: Row, spans: Sequence[Span]) -> Row:
+def masked_row(model: Model, row: TokenRow, spans: Sequence[Span]) -> TokenRow:
     """The row with every token under the spans replaced by the mask token."""
     ids = row.ids.copy()
     for span in spans:
@@ -127,11 +126,11 @@ def hidden(model: Model, row: Row, spans: Sequence[Span]) -> Row:
 
 def find_word(text: str, word: str, occurrence: int = 0) -> Span:
     """Characters of a whole word in its sentence, whatever its case."""
-    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)]
-    if occurrence >= len(found):
-        times = f"{len(found)} time(s)" if found else "not at all"
+    spans = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)]
+    if occurrence >= len(spans):
+        times = f"{len(spans)} time(s)" if spans else "not at all"
         raise BadProbe(f"The word {word!r} occurs {times} in {text!r}. Give a sentence that contains it.")
-    return found[occurrence]
+    return spans[occurrence]
 
 
 def token_id(model: Model, word: str) -> int | None:
@@ -140,9 +139,7 @@ def token_id(model: Model, word: str) -> int | None:
     A tokenizer that marks a preceding space (byte-level BPE, SentencePiece) has another token for a word in
     the middle of a sentence than for one at its start; the former is meant.
     """
-    probe = f"a {word}"
-    found = model.tokenizer(probe, add_special_tokens=False, return_offsets_mapping=True)
-    pieces = [
-        i for i, (start, end) in zip(found["input_ids"], found["offset_mapping"], strict=True) if end > 2
-    ]
+    encoded = model.tokenizer(f"a {word}", add_special_tokens=False, return_offsets_mapping=True)
+    tokens = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    pieces = [token for token, (_, end) in tokens if end > len("a ")]
     return int(pieces[0]) if len(pieces) == 1 and pieces[0] != model.tokenizer.unk_token_id else None

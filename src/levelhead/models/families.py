@@ -24,9 +24,7 @@ class Family:
     attention: str  # the module that returns (output, weights) under eager attention
     output: str  # the output projection W^O: head gates multiply the per-head slices of its input
     qkv: tuple[str, ...]  # the query, key and value projections: three paths, or one that is fused
-    rowwise: tuple[
-        str, ...
-    ]  # modules or chains "from>to" that treat tokens one by one: rows nobody reads skip them
+    rowwise: tuple[str, ...]  # modules, or chains "from>to", that treat tokens one by one
     causal: bool = False  # attends to earlier tokens only
     padding_leaks: bool = False  # padding changes the answer, so only rows of equal length share a batch
     layout: Layout = "separate"  # of a fused projection: stacked [q | k | v], interleaved (head, qkv, dim)
@@ -170,7 +168,7 @@ def family_of(model_type: str) -> Family:
     if model_type not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
         raise UnknownFamily(
-            f"No family for model_type {model_type!r}. Known: {known}. Add one line to levelhead/models/families.py "
-            "(docs/new-family.md shows how)."
+            f"No family for model_type {model_type!r}. Known: {known}. Add one line to "
+            "levelhead/models/families.py (docs/new-family.md shows how)."
         )
     return FAMILIES[model_type]

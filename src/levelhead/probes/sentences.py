@@ -1,9 +1,4 @@
-"""Whole sentences that we ask: plain ones for fluency, stereotypes with their counterparts, templates with a
-mask.
-
-Words are addressed by characters: text[span[0]:span[1]] is the word, whatever tokenizer reads the text
-afterwards.
-"""
+"""Whole sentences that we ask: plain ones for fluency, and stereotypes with their counterparts."""
 
 from __future__ import annotations
 
@@ -13,44 +8,39 @@ import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from levelhead.errors import BadProbe
-from levelhead.probes.cloze_articles import article
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes import DATA
+from levelhead.probes.articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
-from levelhead.probes.gendered import names_nobody
+from levelhead.probes.slots import ARTICLE, SLOT, Span, filled, without_the
+from levelhead.probes.swap.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
-Span = tuple[int, int]  # first character, one past the last
 Group = Literal["A", "B"]
-Kind = Literal["topic", "person", "trait", "words"]
 
-_DATA = Path(__file__).parent / "data" / "sentences"
-_SLOT = re.compile(r"\{(\w+)\}")
-_ARTICLE = re.compile(r"\b([Aa])n? $")
-_GRAMMAR = frozenset(
-    {"her", "hers", "him", "his"}
-)  # "her" is "his" or "him": which one, the list does not say
+_DATA = DATA / "sentences"
+_GRAMMAR = frozenset({"her", "hers", "him", "his"})  # "her" is "his" or "him", and no list says which
 _PRONOUNS = _GRAMMAR | {"she", "he", "herself", "himself"}
 _GENDERED = _PRONOUNS | {"woman", "man", "girl", "boy", "female", "male"}
 
 
 @cache
 def fluency_sentences() -> tuple[str, ...]:
-    """Everyday English that we wrote, one sentence each, for perplexity without a corpus (SPEC A8)."""
+    """Everyday English that we wrote, one sentence each, for perplexity where no corpus is given."""
     return tuple((_DATA / "fluency.txt").read_text(encoding="utf-8").splitlines())
 
 
 @dataclass(frozen=True)
 class StereotypeSentence:
-    """One attribute word, one target word that a stereotype ties to it; and the same sentence with the
-    counterpart.
+    """A sentence with one attribute word and one target word that a stereotype ties to it, and its counter.
 
     Words are as the lists spell them; the spans give them as written. Nothing but the attribute word differs.
     """
@@ -104,35 +94,16 @@ def _in_case_of(written: str, word: str) -> str:
     return word[0].upper() + word[1:] if written[0].isupper() else word
 
 
-def _filled(template: str, words: Mapping[str, str]) -> tuple[str, dict[str, Span]]:
-    """The template with its slots filled, articles agreeing and the first letter large; and where each word
-    stands."""
-    text, spans, last = "", dict[str, Span](), 0
-    for slot in _SLOT.finditer(template):
-        text, last = text + template[last : slot.start()], slot.end()
-        word = words[slot[1]]
-        if _ARTICLE.search(text) and article(word) == "an":
-            text = _ARTICLE.sub(r"\1n ", text)
-        if (
-            word[0].isupper() or word in _toml("lpbs.toml")["bare"]
-        ):  # "the children", but "NASA" and "algebra"
-            text = text.removesuffix("the ")
-        spans[slot[1]] = (len(text), len(text) + len(word))
-        text += word if text else word[0].upper() + word[1:]
-    return text + template[last:], spans
-
-
 @cache
 def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads((_DATA / name).read_text(encoding="utf-8"))
 
 
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
-    """Gender stereotypes in sentences that we wrote (SPEC A6), group A feminine and B masculine, half and
-    half.
+    """Gender stereotypes in sentences that we wrote (docs/method.md, Counter-stereotypes).
 
-    Without n: all of them, template by template. With n: a seeded sample that uses the templates as equally
-    as it can.
+    Half of them are of group A, feminine, and half of B, masculine. Without n all of them come, template by
+    template; with n a seeded sample comes that uses the templates as equally as it can.
     """
     everything = [
         (i, sentence) for i, named in enumerate(_counter_templates()) for sentence in _of_template(i, *named)
@@ -140,7 +111,7 @@ def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[Stere
     if n is None:
         return [sentence for _, sentence in everything]
     if not 1 <= n <= len(everything):
-        raise BadProbe(
+        raise BadOption(
             f"{n} counter-stereotype sentences were asked for; levelhead ships 1 to {len(everything)}."
         )
     rng = random.Random(seed)
@@ -157,19 +128,20 @@ def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[Stere
 
 
 def _counter_templates() -> list[tuple[str, str]]:
-    """(name of the target list, template)"""
+    """Every template with the name of the target list that fills it."""
     return [(name, text) for name, texts in _toml("counter.toml")["templates"].items() for text in texts]
 
 
 def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSentence]:
     """The template with every target word of its list; the attribute pairs take turns."""
     data = _toml("counter.toml")
-    slot = next(s for s in _SLOT.findall(template) if s != name)
+    slot = next(s for s in SLOT.findall(template) if s != name)
     pairs = data["attributes"][slot]
     for side, group in enumerate(get_args(Group)):
         for i, target in enumerate(data["targets"][name][group]):
             pair = pairs[(number + i) % len(pairs)]
-            text, spans = _filled(template, {slot: pair[side], name: target})
+            words = {slot: pair[side], name: target}
+            text, spans = filled(without_the(template, words), words)
             yield _stereotype(
                 text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
             )
@@ -180,9 +152,9 @@ class CounterExtraction:
     """What a corpus holds for the counter-stereotype experiment, and why the rest of it was not used."""
 
     sentences: tuple[StereotypeSentence, ...]  # distinct; at most n
-    found: Mapping[str, int]  # group -> usable sentences before sampling, repeats included
-    read: int  # what was found and what was skipped
-    skipped: Mapping[str, int]  # reason -> sentences, rows or files
+    usable: Mapping[str, int]  # group -> sentences before sampling, repeats included
+    read: int  # usable and skipped sentences together
+    skipped: Mapping[str, int]  # reason -> sentences, records or files
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -194,10 +166,10 @@ class CounterExtraction:
 def extract_counter_sentences(
     test: WordTest, source: str | Path, n: int = 500, seed: int = 0
 ) -> CounterExtraction:
-    """Sentences with exactly one attribute word and exactly one target word stereotyped with its group (SPEC
-    A6).
+    """Sentences with exactly one attribute word and exactly one target word stereotyped with its group.
 
-    source: as for corpus_contexts; read once, n sentences in memory. The sample depends on the seed and on
+    The experiment: docs/method.md, Counter-stereotypes. The source is one that corpus_contexts takes; it is
+    read once, with n sentences in memory. The sample depends on the seed and on
     which sentences the corpus holds, not on their order. Of several counterparts the list's first is taken;
     her, hers, him and his are skipped: their counterpart depends on grammar. A corpus without a usable
     sentence is an error.
@@ -205,12 +177,12 @@ def extract_counter_sentences(
     check_sample(n, seed, "sentences")
     sieve = _Sieve(test)
     heap: list[tuple[int, str, StereotypeSentence]] = []
-    kept, found, skipped = set[str](), Counter({"A": 0, "B": 0}), Counter[str]()
+    kept, usable, skipped = set[str](), Counter({"A": 0, "B": 0}), Counter[str]()
     for text in corpus_sentences(source, skipped):
         if isinstance(sentence := sieve(text), str):
             skipped[sentence] += 1
             continue
-        found[sentence.group] += 1
+        usable[sentence.group] += 1
         if text in kept:
             continue
         draw = int.from_bytes(hashlib.blake2b(f"{seed}\n{text}".encode(), digest_size=8).digest())
@@ -219,12 +191,13 @@ def extract_counter_sentences(
         if len(heap) > n:
             kept.remove(heapq.heappop(heap)[1])
     if not heap:
-        told = f"{source}: no counter-stereotype with words of {test.name} ({top_reasons(skipped)})"
-        raise BadProbe(f"{told}; use a larger corpus.")
+        reasons = top_reasons(skipped)
+        raise BadProbe(
+            f"{source}: no counter-stereotype with words of {test.name} ({reasons}); use a larger corpus."
+        )
     chosen = tuple(sentence for *_, sentence in sorted(heap, key=lambda item: item[:2], reverse=True))
-    return CounterExtraction(
-        chosen, dict(found), found.total() + skipped.total(), dict(skipped.most_common())
-    )
+    read = usable.total() + skipped.total()
+    return CounterExtraction(chosen, dict(usable), read, dict(skipped.most_common()))
 
 
 class _Sieve:
@@ -244,9 +217,9 @@ class _Sieve:
         count, hits = self.finder.find(text)
         if not MIN_WORDS <= count <= MAX_WORDS:
             return f"fewer than {MIN_WORDS} or more than {MAX_WORDS} words"
-        found = [_Hit(word, (start, end)) for word, start, end in hits]
-        attributes = [hit for hit in found if hit.word in self.side or hit.word in self.unlisted]
-        targets = [hit for hit in found if hit.word in self.stereotyped]
+        listed = [_Hit(word, (start, end)) for word, start, end in hits]
+        attributes = [hit for hit in listed if hit.word in self.side or hit.word in self.unlisted]
+        targets = [hit for hit in listed if hit.word in self.stereotyped]
         if not attributes or not targets:
             return "no attribute word or no target word"
         if len(attributes) > 1:
@@ -275,7 +248,7 @@ def _blemish(sentence: StereotypeSentence) -> str | None:
     before, after = sentence.text[:start], sentence.text[end:]
     if names_nobody(sentence.text, start):
         return "the attribute word names nobody"  # a bachelor's degree
-    if _ARTICLE.search(before):
+    if ARTICLE.search(before):
         counter = sentence.counter[slice(*sentence.counter_attribute_span)]
         if article(sentence.text[start:end]) != article(counter):
             return "the article would not agree"
@@ -288,43 +261,3 @@ def _blemish(sentence: StereotypeSentence) -> str | None:
 
 def _key(word: str) -> str:
     return surface(word).lower().replace("’", "'")
-
-
-@dataclass(frozen=True)
-class LpbsTemplate:
-    """A sentence with {attribute}, where a model chooses (she or he), and {target}, the word asked about."""
-
-    text: str
-    kind: Kind
-
-
-@dataclass(frozen=True)
-class LpbsSentence:
-    """A sentence with a mask token for the attribute. Masking target_span as well gives the prior of A10."""
-
-    target: str
-    template: LpbsTemplate
-    text: str
-    mask_span: Span
-    target_span: Span
-
-
-def lpbs_templates(kind: Kind = "topic") -> tuple[LpbsTemplate, ...]:
-    """Templates for one kind of target: topic (salary, poetry, NASA), person (nurse), trait (gentle), words
-    (any)."""
-    if kind not in get_args(Kind):
-        raise BadProbe(f"{kind!r} is no kind of target; there are {', '.join(get_args(Kind))}.")
-    return tuple(LpbsTemplate(text, kind) for text in _toml("lpbs.toml")[kind])
-
-
-def lpbs_sentences(targets: Iterable[str], mask_token: str, kind: Kind = "topic") -> list[LpbsSentence]:
-    """Every distinct target in every template of its kind, with the model's mask token where the pronoun
-    belongs."""
-    if not mask_token:
-        raise BadProbe("No mask token: LPBS asks a masked model; for a causal model choose SEAT.")
-    sentences = []
-    for target in dict.fromkeys(targets):
-        for template in lpbs_templates(kind):
-            text, spans = _filled(template.text, {"attribute": mask_token, "target": surface(target)})
-            sentences.append(LpbsSentence(target, template, text, spans["attribute"], spans["target"]))
-    return sentences

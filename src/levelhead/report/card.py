@@ -5,59 +5,60 @@ from __future__ import annotations
 import html
 import re
 
-from levelhead.report.contents import BASE, Contents, measurements, variants
-from levelhead.report.glossary import measure_of, verdict
+from levelhead.report.contents import Contents, Reported, measurements, variants
+from levelhead.report.infos import info_of, p_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
-from levelhead.report.sections.overview import headline
-from levelhead.report.tables import digits_of, shown
-from levelhead.results.folder import Row
+from levelhead.report.sections.opening import opening
+from levelhead.report.tables import probability, shown
+from levelhead.results.records.common import BASE
+
+_COLUMNS = (
+    "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
+    "|---|---:|---|---:|---:|---:|---:|---|",
+)
 
 
 def card(contents: Contents) -> str:
     """Figures with intervals and n, what was changed, limits, and how to get the numbers again."""
-    text, findings = headline(contents)
-    lines = ["## Bias evaluation", "", _safe(text), ""]
-    lines += [f"- {_safe(finding.text)}" for finding in findings]
-    version = _safe(contents.main.versions.get("levelhead", ""))
+    first = opening(contents)
+    data = contents.run.data
+    lines = ["## Bias evaluation", "", _safe(first.text), ""]
+    lines += [f"- {_safe(finding.text)}" for finding in first.findings]
+    version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]
-    lines += _table(measurements(contents, BASE), "Untouched model")
-    for name in variants(contents) if contents.study == "audit" else ():
+    lines += _table(contents, BASE, "Untouched model")
+    for name in variants(contents) if contents.audit is not None else ():
         if name != BASE:
-            lines += _table(measurements(contents, name), f"Changed: {name}")
-    lines += [
-        "### What these numbers do not show",
-        "",
-        *(f"- {_safe(limit)}" for limit in limits(contents)),
-        "",
-    ]
+            lines += _table(contents, name, f"Changed: {name}")
+    warnings = [f"- {_safe(limit)}" for limit in limits(contents)]
+    lines += ["### What these numbers do not show", "", *warnings, ""]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]
-    told = [f"{name} {value}" for name, value in contents.main.versions.items()]
-    hashes = [f"{name} `{_safe(str(value)[:16])}`" for name, value in contents.main.hashes.items()]
-    seed = contents.settings.get("seed", "")
-    lines += [f"Seed {seed}; {_safe(', '.join(told))}; hashes: {', '.join(hashes) or 'none'}."]
+    versions = ", ".join(f"{package} {number}" for package, number in data.versions.items())
+    hashes = ", ".join(f"{name} `{_safe(digest[:16])}`" for name, digest in data.hashes.items())
+    lines += [f"Seed {contents.run.settings.seed}; {_safe(versions)}; hashes: {hashes or 'none'}."]
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: list[Row], title: str) -> list[str]:
-    head = [
-        "| Measure | Value | 95 % interval | n | Neutral | What it says |",
-        "|---|---:|---|---:|---:|---|",
-    ]
-    lines = [f"### {_safe(title)}", "", *head]
-    for row in rows:
-        digits = digits_of(row["name"])
-        value = "not measured" if row["value"] is None else shown(row["value"], digits)
-        between = (
-            "" if row["interval"] is None else " to ".join(shown(end, digits) for end in row["interval"])
-        )
-        neutral = "" if row["neutral"] is None else shown(float(row["neutral"]), 1)
-        said = row["reason"] if row["value"] is None else verdict(row)
-        named = f"{measure_of(row['name']).title} ({row['name']})"
-        lines.append(
-            f"| {_safe(named)} | {value} | {between} | {shown(row['n'])} | {neutral} | {_safe(said)} |"
-        )
-    return [*lines, ""]
+def _table(contents: Contents, variant: str, title: str) -> list[str]:
+    lines = [_line(contents, each) for each in measurements(contents, variant)]
+    return [f"### {_safe(title)}", "", *_COLUMNS, *lines, ""]
+
+
+def _line(contents: Contents, reported: Reported) -> str:
+    """One measure: value, interval, n, neutral value, and what it says."""
+    measurement, info = reported.measurement, info_of(contents, reported.name)
+    ends = [shown(end, info.digits) for end in measurement.interval or ()]
+    if measurement.value is None:
+        value, verdict = "not measured", measurement.reason
+    else:
+        value, verdict = shown(measurement.value, info.digits), verdict_of(contents, measurement)
+    neutral = "" if measurement.neutral is None else shown(float(measurement.neutral), 1)
+    name = _safe(f"{info.title} ({reported.name})")
+    floor = "" if measurement.null is None else shown(measurement.null.floor, info.digits)
+    p = "" if (own := p_of(measurement)) is None else probability(own).text
+    cells = [name, value, " to ".join(ends), shown(measurement.n), neutral, floor, p, _safe(verdict)]
+    return f"| {' | '.join(cells)} |"
 
 
 def _fenced(text: str) -> list[str]:
@@ -69,5 +70,5 @@ def _fenced(text: str) -> list[str]:
 
 def _safe(text: str) -> str:
     """Strings from models and data stay text: neither HTML nor Markdown, on one line."""
-    escaped = html.escape(" ".join(str(text).split()), quote=False)
+    escaped = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"([\\`*_\[\]|])", r"\\\1", escaped)

@@ -8,23 +8,27 @@ import math
 import re
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from levelhead.errors import BadProbe
-from levelhead.report.contents import BASE, Contents, changes, measurements, variants
-from levelhead.report.glossary import MEASURES, measure_of
-from levelhead.results.folder import Row
+from levelhead.errors import BadOption
+from levelhead.measures.catalog import Catalog
+from levelhead.measures.measurement import Measurement
+from levelhead.report.contents import CHANGE, Contents, changes, measurements, variants
+from levelhead.report.infos import catalog_of
+from levelhead.results.codec import Record
+from levelhead.results.records.common import BASE
 
 Side = Literal["max", "min"]
 Outcome = Literal["holds", "exceeds", "not measured"]
-_KEYS = {"max", "min", "bound", "variant"}
+OUTCOMES: tuple[Outcome, ...] = ("holds", "exceeds", "not measured")  # [exit code]
+_SIDES: tuple[Side, ...] = ("max", "min")
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(Record):
     """A measure may be at most (max) or must be at least (min) so much."""
 
     measure: str
@@ -45,41 +49,54 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judged(Record):
     """One threshold and what came of it."""
 
-    threshold: Threshold
+    measure: str
+    side: Side
+    limit: float
     outcome: Outcome
-    judged: float | None = None  # what was compared with the limit
-    row: Row | None = None
-    reason: str = ""
+    judged: float | None  # what was compared with the limit
+    value: float | None
+    interval: tuple[float, float] | None
+    reason: str  # why nothing was judged, else what was
+
+    @property
+    def threshold(self) -> Threshold:
+        """What the measure had to keep to."""
+        return Threshold(self.measure, self.side, self.limit)
 
     def __str__(self) -> str:
-        if self.outcome == "not measured":
-            return f"not measured: {self.threshold}; {self.reason}"
+        if self.judged is None:
+            return f"{self.outcome}: {self.threshold}; {self.reason}"
         return f"{self.outcome}: {self.threshold}; {self.reason} {self.judged:.4g}"
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        value, interval = (None, None) if self.row is None else (self.row["value"], self.row["interval"])
-        named = {
-            "measure": self.threshold.measure,
-            "side": self.threshold.side,
-            "limit": self.threshold.limit,
-        }
-        found = {"outcome": self.outcome, "judged": self.judged, "value": value, "interval": interval}
-        return {**named, **found, "reason": self.reason}
+
+@dataclass(frozen=True)
+class Checked(Record):
+    """All thresholds of one run, as `levelhead check --json` prints them."""
+
+    run: str
+    model: str
+    variant: str
+    bound: bool
+    verdict: Outcome
+    exit: int
+    thresholds: tuple[Judged, ...]
+
+
+# ---- thresholds
 
 
 def threshold(text: str, side: Side) -> Threshold:
     """`seat=0.8` as it is typed."""
-    name, found, limit = text.rpartition("=")
+    name, separator, limit = text.rpartition("=")
     try:
         number = float(limit)
     except ValueError:
         number = math.nan
-    if not found or not name.strip() or not math.isfinite(number):
-        raise BadProbe(
+    if not separator or not name.strip() or not math.isfinite(number):
+        raise BadOption(
             f"--{side} {text!r} is no threshold. Write a measure, =, and a number, as in --{side} seat=0.8."
         )
     return Threshold(name.strip(), side, number)
@@ -91,48 +108,48 @@ def read_plan(path: str | Path) -> Plan:
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadProbe(f"Cannot read thresholds from {path}: {error}. Give a TOML file.") from error
+        raise BadOption(f"Cannot read thresholds from {path}: {error}. Give a TOML file.") from error
     except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{path} is not TOML: {error}.") from error
-    if strange := sorted(set(data) - _KEYS):
-        raise BadProbe(f"{path} has {strange[0]!r}; allowed are [max], [min], bound, variant.")
-    found: list[Threshold] = []
-    for side in ("max", "min"):
-        table = data.get(side, {})
-        wrong = [
-            name for name, limit in _items(path, side, table) if isinstance(limit, bool) or not _finite(limit)
-        ]
-        if wrong:
-            raise BadProbe(f"{path}, [{side}]: {wrong[0]} = {table[wrong[0]]!r} is no finite number.")
-        found += [Threshold(name, side, float(limit)) for name, limit in table.items()]
+        raise BadOption(f"{path} is not TOML: {error}.") from error
+    if strange := sorted(set(data) - {*_SIDES, "bound", "variant"}):
+        raise BadOption(f"{path} has {strange[0]!r}; allowed are [max], [min], bound, variant.")
+    thresholds = [each for side in _SIDES for each in _table(path, side, data.get(side, {}))]
     bound, variant = data.get("bound", False), data.get("variant", BASE)
     if not isinstance(bound, bool) or not isinstance(variant, str):
-        raise BadProbe(f"{path}: bound must be true or false, variant a text.")
-    return Plan(tuple(found), bound, variant)
+        raise BadOption(f"{path}: bound must be true or false, variant a text.")
+    return Plan(tuple(thresholds), bound, variant)
 
 
-def _items(path: str | Path, side: str, table: Any) -> Iterable[tuple[str, Any]]:
+def _table(path: str | Path, side: Side, table: object) -> list[Threshold]:
+    """The thresholds of one table of the file."""
     if not isinstance(table, Mapping):
-        raise BadProbe(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
-    return table.items()
+        raise BadOption(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
+    for name, limit in table.items():
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+            raise BadOption(f"{path}, [{side}]: {name} = {limit!r} is no finite number.")
+    return [Threshold(name, side, float(limit)) for name, limit in table.items()]
 
 
-def _finite(limit: Any) -> bool:
-    return isinstance(limit, int | float) and math.isfinite(limit)
+# ---- judging
 
 
 def check(contents: Contents, plan: Plan) -> list[Judged]:
     """Every threshold judged; a name that stands for several measures (lpbs) is judged on each of them."""
     known = variants(contents)
     if plan.variant not in known:
-        raise BadProbe(f"{contents.folder} has no variant {plan.variant!r}.{_nearest(plan.variant, known)}")
+        raise BadOption(f"{contents.folder} has no variant {plan.variant!r}.{_nearest(plan.variant, known)}")
     if not plan.thresholds:
-        raise BadProbe(
+        raise BadOption(
             "No threshold came. Give --max NAME=NUMBER, --min NAME=NUMBER, or --thresholds FILE.toml."
         )
-    rows = {row["name"]: row for row in measurements(contents, plan.variant)}
-    rows |= {f"{name} change": row for name, row in changes(contents, plan.variant).items()}
-    return [_judge(each, rows, plan.bound) for asked in plan.thresholds for each in _named(asked, rows)]
+    measured = {each.name: each.measurement for each in measurements(contents, plan.variant)}
+    measured |= {each.name: each.measurement for each in changes(contents, plan.variant).values()}
+    catalog = catalog_of(contents)
+    chosen = [each for given in plan.thresholds for each in _named(given, list(measured), catalog)]
+    return [
+        _judge(each, measured.get(each.measure), catalog.info(each.measure).signed, plan.bound)
+        for each in chosen
+    ]
 
 
 def exit_code(judged: Sequence[Judged]) -> int:
@@ -141,19 +158,20 @@ def exit_code(judged: Sequence[Judged]) -> int:
     return 1 if "exceeds" in outcomes else 2 if "not measured" in outcomes else 0
 
 
-def _named(asked: Threshold, rows: Mapping[str, Row]) -> list[Threshold]:
-    wanted = _plain(asked.measure)
-    exact = [name for name in rows if _plain(name) == wanted]
+def _named(given: Threshold, measured: Sequence[str], catalog: Catalog) -> list[Threshold]:
+    """The threshold under the name, or the names, that the run has for it."""
+    wanted = _plain(given.measure)
+    exact = [name for name in measured if _plain(name) == wanted]
     several = [
-        name for name in rows if _plain(name).startswith(f"{wanted} ") and not name.endswith(" change")
+        name for name in measured if _plain(name).startswith(f"{wanted} ") and not name.endswith(CHANGE)
     ]
     if exact or several:
-        return [replace(asked, measure=name) for name in exact or several]
-    known = list(dict.fromkeys([*rows, *(measure.name for measure in MEASURES)]))
+        return [replace(given, measure=name) for name in exact or several]
+    known = list(dict.fromkeys([*measured, *(info.name for info in catalog.measures)]))
     for name in known:
         if _plain(name) == wanted:
-            return [replace(asked, measure=name)]
-    raise BadProbe(f"There is no measure {asked.measure!r}.{_nearest(asked.measure, known)}")
+            return [replace(given, measure=name)]
+    raise BadOption(f"There is no measure {given.measure!r}.{_nearest(given.measure, known)}")
 
 
 def _plain(name: str) -> str:
@@ -165,31 +183,40 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else f" Known are {', '.join(known)}."
 
 
-def _judge(asked: Threshold, rows: Mapping[str, Row], bound: bool) -> Judged:
-    row = rows.get(asked.measure)
-    if row is None:
-        return Judged(asked, "not measured", reason="this run did not ask it")
-    if row["value"] is None:
-        return Judged(asked, "not measured", row=row, reason=str(row["reason"]))
-    if bound and row["interval"] is None:
-        return Judged(asked, "not measured", row=row, reason="it has no interval whose bound could be judged")
-    signed = measure_of(asked.measure).signed
-    value = _worst(row, asked.side, signed) if bound else abs(row["value"]) if signed else row["value"]
-    what = "interval's bound" if bound else "value"
-    kept = value <= asked.limit if asked.side == "max" else value >= asked.limit
-    return Judged(
-        asked, "holds" if kept else "exceeds", float(value), row, f"absolute {what}" if signed else what
-    )
+def _judge(limit: Threshold, measurement: Measurement | None, signed: bool, bound: bool) -> Judged:
+    """signed: both directions are bias, so that the absolute value is judged."""
+    if measurement is None:
+        return _unjudged(limit, "this run did not ask it")
+    value, interval = measurement.value, measurement.interval
+    if value is None:
+        return _unjudged(limit, measurement.reason)
+    if bound and interval is None:
+        return _unjudged(limit, "it has no interval whose bound could be judged", value)
+    if bound and interval is not None:
+        judged, what = _worst(interval, limit.side, signed), "interval's bound"
+    else:
+        judged, what = abs(value) if signed else value, "value"
+    kept = judged <= limit.limit if limit.side == "max" else judged >= limit.limit
+    outcome: Outcome = "holds" if kept else "exceeds"
+    reason = f"absolute {what}" if signed else what
+    return Judged(limit.measure, limit.side, limit.limit, outcome, judged, value, interval, reason)
 
 
-def _worst(row: Row, side: Side, signed: bool) -> float:
+def _unjudged(limit: Threshold, reason: str, value: float | None = None) -> Judged:
+    return Judged(limit.measure, limit.side, limit.limit, "not measured", None, value, None, reason)
+
+
+def _worst(interval: tuple[float, float], side: Side, signed: bool) -> float:
     """The bound that is least in favor of the model; of an absolute value where both directions are bias."""
-    low, high = row["interval"]
+    low, high = interval
     if not signed:
-        return float(high if side == "max" else low)
+        return high if side == "max" else low
     if side == "max":
-        return float(max(abs(low), abs(high)))
-    return 0.0 if low <= 0 <= high else float(min(abs(low), abs(high)))
+        return max(abs(low), abs(high))
+    return 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+
+
+# ---- JUnit
 
 
 def junit(judged: Sequence[Judged], contents: Contents) -> str:
@@ -201,7 +228,7 @@ def junit(judged: Sequence[Judged], contents: Contents) -> str:
         "errors": sum(each.outcome == "not measured" for each in judged),
     }
     suite = ElementTree.Element(
-        "testsuite", {"name": "levelhead check", **{k: str(v) for k, v in counts.items()}}
+        "testsuite", {"name": "levelhead check", **{tag: str(n) for tag, n in counts.items()}}
     )
     for each in judged:
         named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}

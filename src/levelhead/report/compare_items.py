@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from levelhead.errors import BadRun
-from levelhead.measures.statistics import Resampling, bootstrap, mean_interval, spearman
-from levelhead.report.contents import BASE, Contents, shown_k
-from levelhead.results.folder import RunData, text_hash
-
-Doubles = NDArray[np.float64]
+from levelhead.edits.head import Head
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import OccupationTable, Predictions, occupation_table
+from levelhead.measures.statistics import (
+    FloatArray,
+    Resampling,
+    Statistic,
+    bootstrap,
+    mean_interval,
+    spearman,
+)
+from levelhead.probes.nli.labels import NEUTRAL
+from levelhead.report.contents import Contents
+from levelhead.results import layout
+from levelhead.results.codec import Record
+from levelhead.results.records.common import BASE
+from levelhead.results.runs import PromptsRun, SweepRun
 
 
 @dataclass(frozen=True)
-class Side:
+class Column:
     """One column of a comparison: a run, and which variant of its model."""
 
     label: str
@@ -31,8 +37,8 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Second minus first, and how it was found."""
+class Difference(Record):
+    """Second minus first, and how it was computed."""
 
     value: float
     interval: tuple[float, float] | None
@@ -40,58 +46,60 @@ class Difference:
     how: str
     paired: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        interval = None if self.interval is None else list(self.interval)
-        return {
-            "value": self.value,
-            "interval": interval,
-            "n": self.n,
-            "how": self.how,
-            "paired": self.paired,
-        }
+
+@dataclass(frozen=True)
+class HeadChanges(Record):
+    """Two models of one shape: do the same heads carry the bias?"""
+
+    rank_correlation: Measurement
+    heads: int
+    became_biased: int  # score above 0 in the second model only
+    left_biased: int  # score above 0 in the first model only
+    p: float | None  # exact test that both ways are equally frequent; None where no head changed sides
 
 
-def paired_differences(first: Side, second: Side) -> dict[str, Difference]:
-    """Measures for which both runs kept what each item said, about the same items."""
-    found = _inferences(first, second)
+def paired_differences(first: Column, second: Column) -> dict[str, Difference]:
+    """Measures for which both runs kept the answer to each item, about the same items."""
+    differences = _inferences(first, second)
     if (margin := _margin(first, second)) is not None:
-        found["margin"] = margin
-    return found
+        differences["margin"] = margin
+    return differences
 
 
 # ---- heads
 
 
-def head_agreement(first: Side, second: Side) -> dict[str, Any] | None:
+def head_changes(first: Column, second: Column) -> HeadChanges | None:
     """Do two models of one shape have their bias in the same heads? Rank correlation, and heads that changed
     sides."""
-    a, b = (_scores(side) for side in (first, second))
-    if a is None or b is None or a.keys() != b.keys():
+    a, b = _scores(first), _scores(second)
+    if not a or a.keys() != b.keys():
         return None
     x, y = np.array([a[head] for head in a]), np.array([b[head] for head in a])
     became, left = int(((x <= 0) & (y > 0)).sum()), int(((x > 0) & (y <= 0)).sum())
     p = float(stats.binomtest(became, became + left).pvalue) if became + left else None
-    told = {"rank correlation": spearman(x, y).to_json(), "heads": len(x)}
-    return {**told, "became biased": became, "left biased": left, "p": p}
+    return HeadChanges(spearman(x, y), len(x), became, left, p)
 
 
-def _scores(side: Side) -> dict[tuple[int, int], float] | None:
-    rows = side.contents.rows("scores", "heads") if side.variant == BASE else []
-    return {(row["layer"], row["head"]): row["score"] for row in rows} or None
+def _scores(column: Column) -> dict[Head, float]:
+    """Scores of the untouched model; changed models have none."""
+    heads = column.contents.heads
+    if heads is None or column.variant != BASE:
+        return {}
+    return {score.head: score.score for score in heads.scores}
 
 
 # ---- CounterActs
 
 
-def _margin(first: Side, second: Side) -> Difference | None:
+def _margin(first: Column, second: Column) -> Difference | None:
     """The margin without knowledge, occupation by occupation."""
-    runs = [side.contents.parts.get("prompts") for side in (first, second)]
-    if None in runs or shown_k(first.contents) != shown_k(second.contents):
+    one, other = first.contents.prompts, second.contents.prompts
+    if one is None or other is None or one.settings.shown_k != other.settings.shown_k:
         return None
-    if len({run.hashes.get("prompts and words") for run in runs if run is not None}) > 1:
+    if one.data.hashes.get(layout.PROMPTS_HASH) != other.data.hashes.get(layout.PROMPTS_HASH):
         return None
-    a, b = (_margins(side, run) for side, run in zip((first, second), runs, strict=True) if run is not None)
+    a, b = _margins(one, first.variant), _margins(other, second.variant)
     shared = [name for name in a if name in b]
     if len(shared) < 2:
         return None
@@ -100,70 +108,51 @@ def _margin(first: Side, second: Side) -> Difference | None:
     return Difference(float(change.mean()), interval, len(shared), "paired by occupation", True)
 
 
-def _margins(side: Side, run: RunData) -> dict[str, float]:
+def _margins(run: PromptsRun, variant: str) -> dict[str, float]:
     """By occupation; one without a group word among the top k has a margin of 0, as in the measure."""
-    key = f"{run.settings['models'][0]} | {side.variant}"
-    paths = sorted((run.folder / "occupations").glob(f"*-{text_hash(key)[:6]}.csv"))
-    if not paths:
-        return {}
-    wanted = {"name": "margin", "kind": BASE, "k": str(shown_k(side.contents))}
-    rows = [row for row in _read(paths[0]) if all(row.get(name) == value for name, value in wanted.items())]
-    return {row["occupation"]: float(row["value"] or 0.0) for row in rows}
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadRun(f"{path} cannot be read ({error}). Run the study again in a new folder.") from error
+    lines = run.occupations(run.settings.models[0], variant)
+    wanted = ("margin", BASE, run.settings.shown_k)
+    return {line.occupation: line.value or 0.0 for line in lines if (line.name, line.kind, line.k) == wanted}
 
 
 # ---- inferences
 
 
-def _inferences(first: Side, second: Side) -> dict[str, Difference]:
+def _inferences(first: Column, second: Column) -> dict[str, Difference]:
     """Accuracy, parity and fairness from the stored labels, resampling whole occupations for both models at
     once."""
-    asked = [side.contents.parts.get("sweep") for side in (first, second)]
-    runs = [run for run in asked if run is not None]
-    if len(runs) < 2 or len({run.hashes.get("probe") for run in runs}) > 1:
+    one, other = first.contents.sweep, second.contents.sweep
+    if one is None or other is None:
         return {}
-    tables = [_occupations(side, run) for side, run in zip((first, second), runs, strict=True)]
-    known = [table for table in tables if table is not None]
-    if len(known) < 2:
+    if one.data.hashes.get(layout.PROBE_HASH) != other.data.hashes.get(layout.PROBE_HASH):
         return {}
-    return {name: _difference(name, known) for name in ("accuracy", "parity", "fairness")}
+    a, b = _occupations(one, first.variant), _occupations(other, second.variant)
+    if a is None or b is None:
+        return {}
+    return {
+        "accuracy": _difference(a.accuracy, b.accuracy, a.right.size),
+        "parity": _difference(a.parity, b.parity, a.right.size),
+        "fairness": _difference(a.fairness, b.fairness, a.right.size),
+    }
 
 
-def _occupations(side: Side, run: RunData) -> tuple[Doubles, Doubles] | None:
-    """[occupation] share of neutral answers, and whether the usual answers are the same for both genders."""
-    names = list(dict.fromkeys(row["variant"] for row in run.results.get("nli", [])))
-    chunks = [rows for key, rows in run.results.items() if key.startswith("nli answers ")]
-    if side.variant not in names or not chunks:
+def _occupations(run: SweepRun, variant: str) -> OccupationTable | None:
+    """The classifier's answers in one setting, occupation by occupation; None while they are not complete."""
+    names = list(dict.fromkeys(each.variant for each in run.inferences))
+    if variant not in names:
         return None
-    digits = "".join(rows[names.index(side.variant)]["labels"] for rows in chunks)
-    shape = int(run.settings["occupations"]), int(run.settings["contexts"]), 2
+    digits = "".join(chunk[names.index(variant)].labels for chunk in run.answers)
+    shape = (run.settings.occupations, run.settings.contexts, 2)
     if len(digits) != math.prod(shape):
         return None
-    labels = np.array(list(map(int, digits))).reshape(shape)
-    votes = np.stack(
-        [(labels == label).sum(axis=1) for label in range(3)], axis=-1
-    )  # [occupation, gender, label]
-    leads = votes == votes.max(axis=2, keepdims=True)
-    same = (leads[:, 0] == leads[:, 1]).all(axis=1)
-    return (labels == 1).mean(axis=(1, 2)), same.astype(np.float64)
+    return occupation_table(Predictions.of_grid(list(map(int, digits)), shape, NEUTRAL))
 
 
-def _difference(name: str, tables: Sequence[tuple[Doubles, Doubles]]) -> Difference:
-    n = len(tables[0][0])
+def _difference(first: Statistic, second: Statistic, n: int) -> Difference:
+    """One share of both models on the same draws of n occupations."""
 
-    def share(counts: Doubles, table: tuple[Doubles, Doubles]) -> Doubles:
-        accuracy, parity = (counts @ column / counts.sum(axis=1) for column in table)
-        return np.asarray({"accuracy": accuracy, "parity": parity, "fairness": accuracy * parity}[name])
-
-    def change(counts: Doubles) -> Doubles:
-        return share(counts, tables[1]) - share(counts, tables[0])
+    def change(counts: FloatArray) -> FloatArray:
+        return second(counts) - first(counts)
 
     value = float(change(np.ones((1, n)))[0])
     return Difference(value, bootstrap(change, n), n, "paired by occupation", True)

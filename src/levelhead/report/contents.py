@@ -1,203 +1,190 @@
-"""A run folder as the report reads it: the run itself and the studies inside it, every row with its
-address."""
+"""A run folder as the report reads it: the run, the studies inside it, measurements with their addresses."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from levelhead.errors import BadRun
-from levelhead.results.folder import Row, RunData, read_run
+from levelhead.measures.measurement import Measurement
+from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
+from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun, open_run
 
-PARTS = ("heads", "prompts", "sweep")  # subfolders of an audit
-BASE = "base"
-_CHANGE = " change"
-_STUDIES = {
-    "heads": "heads",
-    "counteracts": "prompts",
-    "projections": "sweep",
-}  # a plain run is a part by itself
+CHANGE = " change"  # how the name of a paired change ends
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A measurement as a report shows it: of which variant and model, and where it stands in the results."""
+
+    measurement: Measurement
+    variant: str
+    model: str
+    address: str
+
+    @property
+    def name(self) -> str:
+        """The measure's name."""
+        return self.measurement.name
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it compares a variant with the untouched model, item by item."""
+        return self.name.endswith(CHANGE)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a run folder holds. Addresses of rows: `PART:KEY#INDEX`, the part absent for the folder's own
-    rows."""
+    """A run, and the runs inside it. Addresses: `PART:KEY#INDEX`, without the part for the folder's own."""
 
-    main: RunData
-    parts: Mapping[str, RunData]
+    run: AnyRun
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
-        return self.main.folder
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Of the run itself."""
-        return self.main.settings
+        """Where the run lies."""
+        return self.run.folder
 
     @property
     def model(self) -> str:
         """The model, or the models, that were asked."""
-        named = self.settings.get("model") or self.settings.get("models") or "an unnamed model"
-        return named if isinstance(named, str) else ", ".join(map(str, named))
+        return self.run.model
 
     @property
     def study(self) -> str:
-        """Which study wrote the run."""
-        return str(self.settings.get("study", ""))
+        """The study that wrote the run."""
+        return self.run.settings.study
 
-    def rows(self, key: str, part: str = "") -> list[Row]:
-        """The rows of one result, each with its address; none when it is not there (yet)."""
-        run = self.parts.get(part) if part else self.main
-        prefix = "" if run is self.main else f"{part}:"
-        found = [] if run is None else run.results.get(key, [])
-        return [{**row, "at": f"{prefix}{key}#{i}"} for i, row in enumerate(found)]
+    @property
+    def audit(self) -> AuditRun | None:
+        """The run, where it is an audit."""
+        return self.run if isinstance(self.run, AuditRun) else None
 
-    def keys(self, part: str = "") -> list[str]:
-        """The results that are there."""
-        run = self.parts.get(part) if part else self.main
-        return [] if run is None else list(run.results)
+    @property
+    def heads(self) -> HeadsRun | None:
+        """The heads study: the run itself, or the one inside an audit."""
+        return self.run if isinstance(self.run, HeadsRun) else self.audit.heads if self.audit else None
 
-    def matching(self, prefix: str, part: str = "") -> list[Row]:
-        """The rows of all results whose key begins so."""
-        return [row for key in self.keys(part) if key.startswith(prefix) for row in self.rows(key, part)]
+    @property
+    def prompts(self) -> PromptsRun | None:
+        """The CounterActs study: the run itself, or the one inside an audit."""
+        return self.run if isinstance(self.run, PromptsRun) else self.audit.prompts if self.audit else None
+
+    @property
+    def sweep(self) -> SweepRun | None:
+        """The run, where it is a sweep."""
+        return self.run if isinstance(self.run, SweepRun) else None
+
+    @cached_property
+    def parts(self) -> dict[str, AnyRun]:
+        """The runs inside this one, by the name of their folder."""
+        inner: dict[str, AnyRun | None] = {}
+        if self.audit is not None:
+            inner = {"heads": self.audit.heads, "prompts": self.audit.prompts}
+        return {name: run for name, run in inner.items() if run is not None}
+
+    def address(self, record: object) -> str:
+        """Where a record stands; nothing for a record that is in none of the runs."""
+        if (own := self.run.address(record)) is not None:
+            return own
+        for name, run in self.parts.items():
+            if (inner := run.address(record)) is not None:
+                return f"{name}:{inner}"
+        return ""
 
 
 def open_contents(folder: str | Path) -> Contents:
     """Read a run folder and the studies in it."""
-    main = read_run(folder)
-    parts = {
-        name: read_run(main.folder / name)
-        for name in PARTS
-        if (main.folder / name / "settings.json").is_file()
-    }
-    if own := _STUDIES.get(str(main.settings.get("study"))):
-        parts[own] = main
-    if not main.results and not any(part.results for part in parts.values()):
+    contents = Contents(open_run(folder))
+    if not contents.run.data.results and not any(run.data.results for run in contents.parts.values()):
         raise BadRun(
             f"{folder} has no results yet. Run the command that began it again; it goes on where it was."
         )
-    return Contents(main, parts)
+    return contents
 
 
 # ---- measurements, wherever a study keeps them
 
 
-def measurements(contents: Contents, variant: str = BASE) -> list[Row]:
-    """One row a measure of one variant: of the audit, else of the studies that the folder holds."""
-    rows = (
-        [row for row in audit_rows(contents) if row["variant"] == variant]
-        if contents.study == "audit"
-        else []
-    )
-    found: dict[str, Row] = {}
-    for row in rows or _of_parts(contents, variant):
-        if not is_change(row):
-            found.setdefault(row["name"], row)
-    return list(found.values())
+def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
+    """One measurement a measure of one variant: of the audit, else of the studies that the folder holds."""
+    own = [each for each in _audited(contents) if each.variant == variant]
+    chosen: dict[str, Reported] = {}
+    for each in own or _of_studies(contents, variant):
+        if not each.is_change:
+            chosen.setdefault(each.name, each)
+    return list(chosen.values())
 
 
-def changes(contents: Contents, variant: str) -> dict[str, Row]:
+def changes(contents: Contents, variant: str) -> dict[str, Reported]:
     """Paired changes of a variant against the untouched model, by the name of the measure."""
-    rows = [row for row in audit_rows(contents) if row["variant"] == variant and is_change(row)]
-    return {str(row["name"]).removesuffix(_CHANGE): row for row in rows}
-
-
-def audit_rows(contents: Contents) -> list[Row]:
-    """An audit's measurements, before and after."""
-    return [row for stage in ("measure", "verify") for row in contents.matching(f"{stage}/")]
-
-
-def is_change(row: Row) -> bool:
-    """Rows that compare a variant with the untouched model."""
-    return str(row["name"]).endswith(_CHANGE)
+    paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
+    return {each.name.removesuffix(CHANGE): each for each in paired}
 
 
 def variants(contents: Contents) -> list[str]:
     """Names of the variants that have measurements, the untouched model first."""
-    rows = audit_rows(contents) or [*_sweep_rows(contents), *_prompt_rows(contents)]
-    return list(dict.fromkeys([BASE, *(row["variant"] for row in rows)]))
+    named = [each.variant for each in _audited(contents)]
+    if not named and contents.sweep is not None:
+        named = [each.variant for each in contents.sweep.measured]
+    if not named and contents.prompts is not None:
+        named = list(contents.prompts.settings.variants)
+    return list(dict.fromkeys([BASE, *named]))
 
 
-def _of_parts(contents: Contents, variant: str) -> Iterator[Row]:
-    if variant == BASE:
-        yield from contents.rows("seat", "heads")
-    yield from (row for row in _sweep_rows(contents) if row["variant"] == variant)
-    k = shown_k(contents)
-    wanted = {"variant": variant, "name": "margin", "kind": BASE, "group": "", "k": k}
-    yield from (
-        row for row in _prompt_rows(contents) if all(row.get(key) == value for key, value in wanted.items())
-    )
-
-
-def _sweep_rows(contents: Contents) -> list[Row]:
-    return [row for key in ("nsp", "nli", "depth nsp", "depth nli") for row in contents.rows(key, "sweep")]
-
-
-def _prompt_rows(contents: Contents) -> list[Row]:
-    """Of the first model when a run asked several, so that one number stands for one model."""
-    prompts = contents.parts.get("prompts")
-    if prompts is None:
+def _audited(contents: Contents) -> list[Reported]:
+    """An audit's measurements, before and after."""
+    if contents.audit is None:
         return []
-    first = prompts.settings["models"][0]
-    return [
-        row
-        for row in contents.matching("", "prompts")
-        if row.get("model") == first and not row.get("occupation")
-    ]
+    return _reported(contents, (*contents.audit.measured, *contents.audit.verified))
 
 
-def shown_k(contents: Contents) -> int | None:
-    """The k that stands for all: 5 where it was asked, else the one nearest to it."""
-    prompts = contents.parts.get("prompts")
-    return None if prompts is None else min(prompts.settings["ks"], key=lambda k: (abs(k - 5), k))
+def _reported(contents: Contents, records: Iterable[MeasuredVariant]) -> list[Reported]:
+    return [Reported(r.measurement, r.variant, r.model, contents.address(r)) for r in records]
+
+
+def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
+    heads, sweep, prompts = contents.heads, contents.sweep, contents.prompts
+    if heads is not None and heads.seat is not None and variant == BASE:
+        yield Reported(heads.seat.measurement, BASE, heads.seat.model, contents.address(heads.seat))
+    for setting in () if sweep is None else sweep.measured:
+        if setting.variant == variant:
+            yield Reported(setting.measurement, variant, setting.model, contents.address(setting))
+    if prompts is not None and (margin := prompts.margin(variant)) is not None:
+        yield Reported(margin.measurement, variant, margin.model, contents.address(margin))
 
 
 # ---- attention arcs
 
 
-def arcs(contents: Contents) -> list[Row]:
-    """Sentence pairs with every head's attention: from arcs.json, else the running example of the heads
-    study."""
-    path = contents.folder / "arcs.json"
-    if path.is_file():
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))["sentences"]
-            return [_pair(sentence) for sentence in found]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadRun(
-                f"{path} is damaged. Remove it and run the audit again; all else is kept."
-            ) from error
-    return _example_arcs(contents.rows("counter/example", "heads"), contents.rows("scores", "heads"))
+def arcs(contents: Contents) -> tuple[ArcPair, ...]:
+    """Sentence pairs with every head's attention: the audit's, else the heads study's running example."""
+    if contents.audit is not None and (sheet := contents.audit.arcs) is not None:
+        return sheet.pairs
+    heads = contents.heads
+    return () if heads is None or not heads.example else (_example_pair(heads.example, heads.scores),)
 
 
-def _pair(sentence: Row) -> Row:
-    """One sentence pair: tokens, target and attribute of either version, attention [layer][head][token]."""
-    names = [
-        f"{own}{name}" for own in ("", "counter_") for name in ("tokens", "target", "attribute", "attention")
-    ]
-    return {name: sentence[name] for name in ("text", "counter", *names)}
+def _example_pair(example: tuple[AttentionExample, ...], scores: tuple[HeadScore, ...]) -> ArcPair:
+    """The example in the form of an arc sheet; heads that it does not show are None."""
+    original, counter = (
+        _example_version([each for each in example if each.version == version], scores)
+        for version in ("original", "counter")
+    )
+    return ArcPair(_joined(original), _joined(counter), original, counter)
 
 
-def _text(tokens: list[str]) -> str:
-    return " ".join(token for token in tokens if token)
+def _example_version(shown: list[AttentionExample], scores: tuple[HeadScore, ...]) -> ArcVersion:
+    weights = {each.head: each.weights for each in shown}
+    layers = sorted({score.head.layer for score in scores})
+    attention = tuple(
+        tuple(weights.get(score.head) for score in scores if score.head.layer == layer) for layer in layers
+    )
+    first = shown[0]
+    return ArcVersion(first.tokens, first.target, first.attribute, attention)
 
 
-def _example_arcs(example: list[Row], scores: list[Row]) -> list[Row]:
-    """The example in the form of arcs.json; heads that it does not show are null."""
-    if not example or not scores:
-        return []
-    shape = max(row["layer"] for row in scores), max(row["head"] for row in scores)
-    sentence: Row = {}
-    for row in example:
-        own = "" if row["version"] == "original" else "counter_"
-        sentence |= {f"{own}{name}": row[name] for name in ("tokens", "target", "attribute")}
-        sentence["text" if not own else "counter"] = _text(row["tokens"])
-        table = sentence.setdefault(f"{own}attention", [[None] * shape[1] for _ in range(shape[0])])
-        table[row["layer"] - 1][row["head"] - 1] = row["weights"]
-    return [sentence]
+def _joined(version: ArcVersion) -> str:
+    return " ".join(token for token in version.tokens if token)

@@ -2,201 +2,282 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
-from levelhead.results.folder import RunData
+from levelhead.edits.head import Head
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.stereoset import SCALE_FREE
+from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence
+from levelhead.results.records.audit import Headline, NamedValue, ProjectionCandidate
+from levelhead.results.records.common import BASE
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CounterTest
+from levelhead.results.runs import AuditRun, HeadsRun
 
-Row = Mapping[str, Any]
-Measured = Mapping[str, Mapping[str, Row]]  # variant -> measure -> row
+Measured = Mapping[str, Mapping[str, Measurement]]  # variant -> measure -> measurement
+
+_NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and what it is called
+    "preference": "Next sentences: the stereotype is preferred by {} logits (0 is none)",
+    "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
+    "strength": "Strength of stereotype in the most biased tenth of triples: {}",
+}
+_DESCRIBED = {  # measures without a null: values, and no claim
+    "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
+    "margin": "Fill-in prompts about occupations: margin {} (0 is even; no null is known for it).",
+}
 
 
-def headline(run: RunData, heads: RunData | None) -> dict[str, Any]:
-    """One or two sentences with their uncertainty, and the findings one by one."""
-    measured = measured_rows(run)
-    base = measured["base"]
-    name = str(run.settings["model"])
-    findings = [*_base_findings(name, base), *_head_findings(heads), *_mitigation_findings(run, measured)]
-    skipped = [f"{row['name']} ({row['reason']})" for row in base.values() if row["value"] is None]
+def headline(run: AuditRun) -> Headline:
+    """One or two sentences with their uncertainty, and the findings one by one.
+
+    Every sentence that claims something is a claim (claims.py); all claims are corrected together.
+    """
+    measured = run.by_variant()
+    base = measured[BASE]
+    opening, steps = _opening(run, base), _removal(run, measured)
+    claims = [opening, steps, _agreement(run.heads), *_base_claims(base)]
+    known = [claim for claim in claims if claim is not None]
+    spoken = {id(claim): sentence(claim, ok) for claim, ok in zip(known, judged(known), strict=True)}
+    findings = [spoken[id(claim)] for claim in claims[2:] if claim is not None]
+    findings += [*_described(base), *_head_findings(run.heads), *_mitigation_findings(run, measured)]
+    skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
-    return {"text": " ".join([_opening(name, base), *_best_step(run, measured)]), "findings": findings}
+    if len(known) > 1:
+        findings.append(f"{len(known)} claims were tested on this page, corrected for their number (Holm).")
+    first = spoken[id(opening)] if opening is not None else _no_opening(run)
+    text = " ".join([first, *([spoken[id(steps)]] if steps is not None else [])])
+    return Headline(text, tuple(findings))
 
 
-def measured_rows(run: RunData) -> dict[str, dict[str, Row]]:
-    """Rows of an audit's measure and verify results: variant -> measure -> row."""
-    found: dict[str, dict[str, Row]] = {}
-    for key, rows in run.results.items():
-        if key.startswith(("measure/", "verify/")):
-            for row in rows:
-                found.setdefault(row["variant"], {})[row["name"]] = row
-    return found
+# ---- numbers in sentences
 
 
-def valued(row: Row, digits: int = 2) -> str:
+def valued(measurement: Measurement, digits: int = 2) -> str:
     """`0.93 [0.85, 1.01]`, or why there is no number."""
-    if row["value"] is None:
-        return f"not measured ({row['reason']})"
-    if row["interval"] is None:
-        return f"{row['value']:.{digits}f}"
-    low, high = row["interval"]
-    return f"{row['value']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    if measurement.value is None:
+        return f"not measured ({measurement.reason})"
+    if measurement.interval is None:
+        return f"{measurement.value:.{digits}f}"
+    low, high = measurement.interval
+    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def clear_of(row: Row, neutral: float) -> bool:
+def clear_of(measurement: Measurement, neutral: float) -> bool:
     """Whether the interval excludes the neutral value."""
-    if row["value"] is None or row["interval"] is None:
+    if measurement.value is None or measurement.interval is None:
         return False
-    low, high = row["interval"]
+    low, high = measurement.interval
     return not low <= neutral <= high
 
 
-def _opening(name: str, base: Mapping[str, Row]) -> str:
-    row = base.get("seat")
-    if row is None or row["value"] is None:
-        return f"{name}: the association of gender with stereotypes was not measured."
-    p = row["details"].get("p_value")
-    sure = "associates" if clear_of(row, 0.0) else "shows no clear association of"
-    said = f"{name} {sure} gender with stereotypes: SEAT {valued(row)} (0 is none, 2 the most"
-    return said + (f"; p {_p(p)})." if p is not None else ").")
+def _number(value: float | None, digits: int = 2) -> str:
+    """A number without its uncertainty; None is never a number."""
+    return "not measured" if value is None else f"{value:.{digits}f}"
 
 
-def _best_step(run: RunData, measured: Measured) -> list[str]:
-    """What the first way out, closing heads, did to SEAT, and at what cost."""
-    base = measured["base"].get("seat")
-    for row in run.results.get("mitigate", []):
-        after = measured.get(row["variant"], {}).get("seat")
-        if not row["heads"] or base is None or after is None or None in (base["value"], after["value"]):
-            continue
-        cost = measured[row["variant"]].get("fluency change")
-        verb = "lowers" if abs(after["value"]) < abs(base["value"]) else "does not lower"
-        said = f"Removing heads {_listed(row['heads'])} {verb} it: {valued(after)}"
-        return [f"{said}{_cost(cost)}."]
-    return []
+def _listed(heads: Sequence[Head]) -> str:
+    names = [str(head) for head in heads]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _cost(row: Row | None) -> str:
-    if row is None or row["value"] is None:
+# ---- claims
+
+
+def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
+    """The association itself."""
+    seat = base.get("seat")
+    if seat is None or seat.value is None:
+        return None
+    null, bias = seat.null, _bias(run)
+    if null is None:
+        p = p_text(seat.details.get("p_value"))
+        text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
+        return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
+    value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)})"
+    return Claim(
+        null.p_value,
+        beyond_floor(seat, null.floor),
+        f"{run.model} associates {bias} with stereotypes: {value}.",
+        f"{run.model}: no association of {bias} with stereotypes can be told from a model without meaning, "
+        f"on this much data: {value}.",
+    )
+
+
+def _no_opening(run: AuditRun) -> str:
+    return f"{run.model}: the association of {_bias(run)} with stereotypes was not measured."
+
+
+def _bias(run: AuditRun) -> str:
+    words = None if run.heads is None else run.heads.words
+    return run.settings.bias if words is None else words.test
+
+
+def _removal(run: AuditRun, measured: Measured) -> Claim | None:
+    """What closing the worst heads does on words that they were not chosen on, and at what cost."""
+    change = _cross_fitted(run.heads, CHANGE_ON_OTHER_WORDS)
+    way = next((way for way in run.mitigations if way.heads), None)
+    if way is None or change is None or change.value is None or change.null is None:
+        return None
+    cost = _cost(measured.get(way.variant, {}).get("fluency change"))
+    heads = f"Removing the {len(way.heads)} highest-scoring heads (here {_listed(way.heads)})"
+    by = f"{change.value:+.2f} ± {_number(change.details.get('sd'))} over splits; {floor_text(change.null)}"
+    return Claim(
+        change.null.p_value,
+        change.value < change.null.floor,
+        f"{heads} lowers |SEAT| on words that heads were not chosen on: {by}{cost}.",
+        f"{heads} is not shown to lower |SEAT| on words that heads were not chosen on: {by}{cost}.",
+    )
+
+
+def _agreement(heads: HeadsRun | None) -> Claim | None:
+    """Whether the same heads carry the association on other words."""
+    rho = _cross_fitted(heads, HEAD_AGREEMENT)
+    if rho is None or rho.value is None or rho.null is None:
+        return None
+    by = f"rank correlation {rho.value:.2f}; {floor_text(rho.null)}"
+    return Claim(
+        rho.null.p_value,
+        rho.value > rho.null.floor,
+        f"Heads found on half of the words hold on the other half: {by}.",
+        f"Heads found on half of the words do not clearly hold on the other half: {by}.",
+    )
+
+
+def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
+    return None if heads is None else next((each for each in heads.cross_fit if each.name == name), None)
+
+
+def _base_claims(base: Mapping[str, Measurement]) -> Iterator[Claim]:
+    """Next sentences by sign flips, fill-in associations by permutation of their words."""
+    for name, text in _NEXT_SENTENCES.items():
+        each = base.get(name)
+        if each is not None and each.value is not None and each.null is not None:
+            value = text.format(valued(each))
+            floor = f"{each.null.floor:.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
+            beyond = beyond_floor(each, each.null.floor)
+            yield Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor}).")
+    for name, each in base.items():
+        if name.split()[0] == "lpbs" and each.value is not None:
+            p = each.details.get("p_value")
+            value = f"Filling in she or he, {name.removeprefix('lpbs').strip() or 'own list'}: {valued(each)}"
+            side = "follows" if each.value > 0 else "runs against"
+            spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
+            yield Claim(p, beyond_floor(each, 0.0), spoken, f"{value}: {SILENT} (p {p_text(p)}).")
+
+
+def _cost(change: Measurement | None) -> str:
+    if change is None or change.value is None:
         return ""
-    low, high = row["interval"] or (row["value"], row["value"])
-    percent = f"{100 * (row['value'] - 1):+.1f} % [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]"
+    low, high = change.interval or (change.value, change.value)
+    percent = f"{100 * (change.value - 1):+.1f} % [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]"
     return f", at a change of {percent} in perplexity"
 
 
-def _base_findings(name: str, base: Mapping[str, Row]) -> list[str]:
-    said = []
-    for measure, neutral, sentence in (
-        (
-            "strength",
-            0.0,
-            "Next sentences: gender bias Strength {} on the most biased tenth of triples (0 is none).",
-        ),
-        (
-            "ss",
-            0.5,
-            "It prefers the stereotypical next sentence in a share of {} of the triples (0.5 is even).",
-        ),
-        (
-            "fairness",
-            1.0,
-            "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
-        ),
-        (
-            "margin",
-            0.0,
-            "Asked who works as what, it gives the stereotypical gender {} more probability (0 is even).",
-        ),
-    ):
-        row = base.get(measure)
-        if row is not None and row["value"] is not None:
-            clear = "" if clear_of(row, neutral) else " The interval includes the neutral value."
-            said.append(sentence.format(valued(row)) + clear)
-    return said
+# ---- findings
 
 
-def _head_findings(heads: RunData | None) -> list[str]:
-    if heads is None or "scores" not in heads.results:
+def _described(base: Mapping[str, Measurement]) -> list[str]:
+    """Values that have no null: they are stated, and nothing is claimed of them."""
+    texts = []
+    for name, text in _DESCRIBED.items():
+        each = base.get(name)
+        if each is not None and each.value is not None:
+            texts.append(text.format(valued(each)))
+    return texts
+
+
+def _head_findings(heads: HeadsRun | None) -> list[str]:
+    if heads is None or not heads.scores:
         return []
-    rows = heads.results["scores"]
-    biased = sum(row["score"] > 0 for row in rows)
-    sure = sum(row["score"] > 0 and row["q"] is not None and row["q"] < 0.05 for row in rows)
-    said = [f"{biased} of {len(rows)} heads add to the association, {sure} of them clearly (q < 0.05)."]
-    said += [
-        f"Scores against removing heads one by one: Spearman's rho {valued(row)} (1: the same order)."
-        for row in heads.results.get("ablation", [])
-        if row["value"] is not None
-    ]
-    for row in heads.results.get("counter", []):
-        if row["value"] is not None and row["group"] == "biased":
-            p = row["details"].get("p_value")
-            holds = p is not None and p < 0.05
-            found = "look less at the gender word" if holds else "do not clearly look less at the gender word"
-            said.append(
-                f"When a stereotype is turned around, biased heads {found} (p {_p(p)}, N = {row['n']})."
-            )
-            said[-1] += counter_sides(heads)
-    return said
+    biased = [score for score in heads.scores if score.biased]
+    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0."]
+    if heads.agreement is not None and heads.agreement.value is not None:
+        rho = valued(heads.agreement)
+        findings.append(
+            f"Scores against removing heads one by one: Spearman's rho {rho} (1: the same order)."
+        )
+    tests = [test for test in heads.counter if test.group == "biased" and test.measurement.value is not None]
+    return findings + [_counter_finding(test, heads) for test in tests]
 
 
-def counter_sides(heads: RunData) -> str:
+def _counter_finding(test: CounterTest, heads: HeadsRun) -> str:
+    """The change of attention over sentences, which share templates: nothing is claimed of it."""
+    change = valued(test.measurement, 4)
+    sentence = (
+        f"When a stereotype is turned around, attention of biased heads to the group word falls by {change}"
+    )
+    return (
+        f"{sentence} (N = {test.measurement.n}; sentences share templates: not tested).{counter_sides(heads)}"
+    )
+
+
+def counter_sides(heads: HeadsRun) -> str:
     """A warning where the two sides of the counter-stereotype experiment contradict each other, or
     nothing."""
-    rows = [
-        row for row in heads.results.get("counter/sides", []) if row["group"] == "biased" and row["interval"]
-    ]
-    if len(rows) < 2:
+    tests = [test.measurement for test in heads.counter_sides if test.group == "biased"]
+    signs = [(low > 0) - (high < 0) for low, high in (m.interval for m in tests if m.interval is not None)]
+    if len(signs) < 2 or signs[0] * signs[1] >= 0 or heads.words is None:
         return ""
-    signs = [(row["interval"][0] > 0) - (row["interval"][1] < 0) for row in rows]
-    if signs[0] * signs[1] >= 0:
-        return ""
-    labels = heads.results["words"][0]["labels"]
-    t = [row["details"]["t"] for row in rows]
-    more = labels[0] if signs[0] > 0 else labels[1]
+    first, second = heads.words.labels[:2]
+    t = [_number(m.details.get("t"), 1) for m in tests if m.interval is not None]
+    more = first if signs[0] > 0 else second
     return (
-        f" Mind the sides: with {labels[0]} originals t is {t[0]:.1f}, with {labels[1]} ones {t[1]:.1f}; "
+        f" Mind the sides: with {first} originals t is {t[0]}, with {second} ones {t[1]}; "
         f"these heads look at {more} words more, whatever is said."
     )
 
 
-def _mitigation_findings(run: RunData, measured: Measured) -> list[str]:
-    said = []
-    for prefix in ("", "nli "):
-        rows = run.results.get(f"{prefix}candidates", [])
-        if not rows:
-            continue
-        chosen = next((row for row in rows if row["chosen"]), None)
-        bias = rows[0]["bias"]["name"]
-        tried = f"{len(rows) - 1} projections{' of the classifier' if prefix else ''}"
-        if chosen is None:
-            said.append(f"None of {tried} improves {bias} without losing too much ability.")
-            continue
-        before, after = rows[0], chosen
-        said.append(
-            f"Best viable of {tried} ({after['variant']}): {bias} {before['bias']['value']:.2f} → "
-            f"{after['bias']['value']:.2f}, {after['ability']['name']} {before['ability']['value']:.2f} → "
-            f"{after['ability']['value']:.2f}."
+def _mitigation_findings(run: AuditRun, measured: Measured) -> list[str]:
+    return [
+        _candidate_finding(candidates, prefix, whose, measured)
+        for candidates, prefix, whose in (
+            (run.candidates, "", ""),
+            (run.nli_candidates, "nli ", " of the classifier"),
         )
-    return said
+        if candidates
+    ]
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _candidate_finding(
+    candidates: Sequence[ProjectionCandidate], prefix: str, whose: str, measured: Measured
+) -> str:
+    """The best viable projection against the untouched model, which is the first candidate."""
+    before = candidates[0]
+    tried = f"{len(candidates) - 1} projections{whose}"
+    chosen = next((each for each in candidates if each.chosen), None)
+    if chosen is None:
+        return f"None of {tried} has a better {before.bias.name} without losing too much ability."
+    bias, ability = _step(before.bias, chosen.bias), _step(before.ability, chosen.ability)
+    text = f"Of {tried}, {chosen.variant} does best on the items that it was chosen on: {bias}, {ability}."
+    return text + _flatness(before.bias.name, measured.get(f"{prefix}{chosen.variant}", {}), measured[BASE])
 
 
-def _p(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+def _flatness(name: str, after: Mapping[str, Measurement], before: Mapping[str, Measurement]) -> str:
+    """Whether a smaller difference is only a flatter output: its scale-free companion says."""
+    free = [None if name not in each else each[name].details.get(SCALE_FREE) for each in (before, after)]
+    if free[0] is None or free[1] is None:
+        return ""
+    relative = f"relative to the scale of the outputs {free[0]:.2f} → {free[1]:.2f}"
+    if abs(free[1]) < abs(free[0]):
+        return f" It falls {relative} too."
+    return f" This only flattens the outputs: {relative}."
 
 
-def notebook_html(text: str, findings: Sequence[str], measured: Measured) -> str:
+def _step(before: NamedValue, after: NamedValue) -> str:
+    return f"{after.name} {_number(before.value)} → {_number(after.value)}"
+
+
+# ---- notebooks
+
+
+def notebook_html(text: str, findings: Sequence[str], measurements: Measured) -> str:
     """An audit as a small table, for notebooks."""
-    rows = "".join(
-        f"<tr><th scope='row' style='text-align:left'>{escape(name)}</th><td>{escape(valued(row, 3))}</td>"
-        f"<td>{row['n']}</td></tr>"
-        for name, row in measured.get("base", {}).items()
+    lines = "".join(
+        f"<tr><th scope='row' style='text-align:left'>{escape(name)}</th>"
+        f"<td>{escape(valued(measurement, 3))}</td><td>{measurement.n}</td></tr>"
+        for name, measurement in measurements.get(BASE, {}).items()
     )
     points = "".join(f"<li>{escape(finding)}</li>" for finding in findings)
     head = "<tr><th>measure</th><th>value [95 % interval]</th><th>n</th></tr>"
-    return f"<p><b>{escape(text)}</b></p><ul>{points}</ul><table>{head}{rows}</table>"
+    return f"<p><b>{escape(text)}</b></p><ul>{points}</ul><table>{head}{lines}</table>"

@@ -3,64 +3,96 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from levelhead.report.contents import Contents
+from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun
+from levelhead.results.settings import (
+    AuditRunSettings,
+    HeadsRunSettings,
+    PromptsRunSettings,
+    SweepRunSettings,
+)
 
 Arguments = list[str]
 
 
 def command(contents: Contents) -> str:
     """A line for the shell; strings that came from users are quoted."""
-    settings = contents.settings
-    writers = {"audit": _audit, "heads": _heads, "counteracts": _prompts, "projections": _sweep}
-    writer = writers.get(contents.study)
-    arguments = [] if writer is None else writer(settings)
+    arguments = _arguments(contents.run)
     if not arguments:
         return f"# the study {contents.study!r} does not say how it was started; its settings are below"
-    return shlex.join(
-        ["levelhead", *arguments, "-o", str(contents.folder), "--seed", str(settings.get("seed", 0))]
-    )
+    seed = ["--seed", str(contents.run.settings.seed)]
+    line = shlex.join(["levelhead", *arguments, "-o", str(contents.folder), *seed])
+    return f"{line}{_own_measures(contents)}"
 
 
-def _audit(settings: Mapping[str, Any]) -> Arguments:
-    told = ["audit", str(settings["model"])]
-    for name in ("nli", "bias", "top"):
-        if settings.get(name) is not None:
-            told += [f"--{name}", str(settings[name])]
-    return told + (["--full"] if settings.get("full") else [])
+def _own_measures(contents: Contents) -> str:
+    """A reminder that the files with the user's own measures, which no run folder keeps, have to be given."""
+    names = () if contents.audit is None else contents.audit.settings.measures
+    return f"  # and --measure FILE for {', '.join(map(repr, names))}" if names else ""
 
 
-def _heads(settings: Mapping[str, Any]) -> Arguments:
-    told = [
-        "heads",
-        str(settings["model"]),
-        "--bias",
-        str(settings["bias"]),
-        "--contexts",
-        str(settings["contexts"]),
+def _arguments(run: AnyRun) -> Arguments:
+    """The command of a study and its options; nothing for a study whose settings do not hold them all."""
+    match run:
+        case AuditRun():
+            return _audit(run.settings)
+        case HeadsRun():
+            return _heads(run.settings)
+        case PromptsRun():
+            return _prompts(run.settings)
+        case SweepRun():
+            return _sweep(run.settings)
+        case _:
+            return []
+
+
+def _option(name: str, value: object) -> Arguments:
+    """An option with its value; nothing where it was left out."""
+    return [] if value is None else [name, str(value)]
+
+
+def _switch(name: str, on: bool) -> Arguments:
+    return [name] if on else []
+
+
+def _audit(settings: AuditRunSettings) -> Arguments:
+    return [
+        *("audit", settings.model),
+        *_option("--nli", settings.nli),
+        *("--bias", settings.bias, "--top", str(settings.top)),
+        *_switch("--full", settings.full),
     ]
-    told += ["--experiments", ",".join(settings["experiments"])]
-    for name in ("per_word", "sentences"):
-        if settings.get(name) is not None:
-            told += [f"--{name.replace('_', '-')}", str(settings[name])]
-    return told + (["--trim"] if settings.get("trim") else [])
 
 
-def _prompts(settings: Mapping[str, Any]) -> Arguments:
-    told = ["prompts", *map(str, settings["models"]), "--set", str(settings["prompts"])]
-    told += [part for k in settings["ks"] for part in ("--k", str(k))]
-    if settings.get("remove_heads"):
-        told += ["--remove-heads", ",".join(settings["remove_heads"])]
-    if settings.get("verbalizer"):
-        told += ["--verbalizer", str(settings["verbalizer"])]
-    return [*told, "--backgrounds", str(settings["per_background"])]
+def _heads(settings: HeadsRunSettings) -> Arguments:
+    return [
+        *("heads", settings.model, "--bias", settings.bias, "--contexts", settings.contexts),
+        *("--experiments", ",".join(settings.experiments)),
+        *_option("--per-word", settings.per_word),
+        *_option("--sentences", settings.sentences),
+        *("--top", str(settings.top)),
+        *_switch("--trim", settings.trim),
+    ]
 
 
-def _sweep(settings: Mapping[str, Any]) -> Arguments:
-    told = ["sweep", str(settings["model"]), "--nli", str(settings["nli_model"])]
-    told += ["--depth"] if settings.get("depth") else []
-    told += ["--sequential"] if settings.get("fit") == "sequential" else []
-    told += ["--labels", str(settings["labels"])] if settings.get("labels") else []
-    return [*told, "--limit", str(settings["occupations"]), str(settings["contexts"])]
+def _prompts(settings: PromptsRunSettings) -> Arguments:
+    removed = ",".join(map(str, settings.remove_heads))
+    return [
+        *("prompts", *settings.models, "--set", settings.prompts),
+        *(part for k in settings.ks for part in ("--k", str(k))),
+        *_option("--remove-heads", removed or None),
+        *_option("--verbalizer", settings.verbalizer),
+        *("--backgrounds", str(settings.per_background)),
+    ]
+
+
+def _sweep(settings: SweepRunSettings) -> Arguments:
+    return [
+        *("sweep", settings.model, "--nli", settings.nli_model),
+        *_switch("--depth", settings.depth),
+        *_switch("--sequential", settings.fit == "sequential"),
+        *("--pairs", settings.pairs),
+        *_option("--labels", settings.labels),
+        *("--limit", str(settings.occupations), str(settings.contexts)),
+    ]

@@ -1,21 +1,21 @@
-"""Tables of the report: every number with its address in results.jsonl, rounded for people, whole for CSV."""
+"""Tables of the report: every number with the address of its record, rounded for people, whole for CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
-from levelhead.results.folder import Row
+from levelhead.measures.measurement import Measurement
+from levelhead.report.contents import Reported
+from levelhead.results.keys import csv_text
 
 NOTHING = "–"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a cell: words, or a number with its address."""
+    """A piece of a cell: words, or a number with the address of the record that holds it."""
 
     text: str
     at: str = ""
@@ -33,14 +33,13 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """As it is read."""
+        """The cell as it is read."""
         return "".join(part.text for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its name (also that of its CSV file), caption and note. The first cell of a row names the
-    row."""
+    """A table: its name, also that of its CSV file, caption and note. The first cell of a line names it."""
 
     name: str
     caption: str
@@ -51,63 +50,64 @@ class Table:
     strong: frozenset[int] = field(default_factory=frozenset)  # rows that stand out
 
     def to_csv(self) -> str:
-        """All digits; texts that a spreadsheet would take for a formula are quoted as text."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([[cell.raw for cell in row] for row in self.rows])
-        return file.getvalue()
+        """The table with all digits; texts that a spreadsheet would run are quoted as text."""
+        return csv_text(self.columns, ([_csv_cell(cell) for cell in row] for row in self.rows))
+
+
+def _csv_cell(cell: Cell) -> str | float:
+    """A number stays a number, so that a minus sign is not taken for a formula."""
+    for kind in (int, float) if cell.numeric else ():
+        with suppress(ValueError):
+            return kind(cell.raw)
+    return cell.raw
 
 
 # ---- cells
 
 
-def words(text: Any, small: str = "", code: str = "") -> Cell:
-    """Plain text. Nothing at all is a dash."""
-    told = NOTHING if text is None or text == "" else str(text)
-    raw = "" if told == NOTHING else told
-    return Cell((Part(told),), f"'{raw}" if raw[:1] in ("=", "+", "@") else raw, small=small, code=code)
+def words(text: object, small: str = "", code: str = "") -> Cell:
+    """Plain text; nothing at all is a dash."""
+    shown_text = NOTHING if text is None or text == "" else str(text)
+    return Cell((Part(shown_text),), "" if shown_text == NOTHING else shown_text, small=small, code=code)
 
 
-def number(row: Mapping[str, Any], path: str, digits: int = 3) -> Cell:
-    """A number of a row, by the path of its keys: "value", "details.t"."""
-    value = _follow(row, path)
+def number(value: float | int | None, at: str = "", digits: int = 3) -> Cell:
+    """A number of the record at an address."""
     if value is None:
         return Cell((Part(NOTHING),), "", True)
-    return Cell((part(row, path, digits),), repr(value), True)
+    return Cell((Part(shown(value, digits), at),), repr(value), True)
 
 
-def probability(row: Mapping[str, Any], path: str) -> Cell:
+def probability(value: float | None, at: str = "") -> Cell:
     """A p- or q-value: three decimals, or its order of magnitude."""
-    value = _follow(row, path)
-    digits = 3 if value is None or value >= 0.001 else -1
-    return number(row, path, digits)
+    return number(value, at, 3 if value is None or value >= 0.001 else -1)
 
 
-def interval(row: Mapping[str, Any], digits: int = 3) -> Cell:
-    """The two bounds."""
-    if row.get("interval") is None:
+def interval(measurement: Measurement, at: str = "", digits: int = 3) -> Cell:
+    """The two bounds of a measurement's interval."""
+    if measurement.interval is None:
         return Cell((Part(NOTHING),), "", True)
-    low, high = (part(row, f"interval.{side}", digits) for side in (0, 1))
-    return Cell((low, Part(" to "), high), " to ".join(map(repr, row["interval"])), True)
+    low, high = measurement.interval
+    parts = (Part(shown(low, digits), at), Part(" to "), Part(shown(high, digits), at))
+    return Cell(parts, f"{low!r} to {high!r}", True)
 
 
-def measured(row: Mapping[str, Any] | None, digits: int = 3) -> Cell:
-    """A value with its interval below it; a value that is missing says so."""
-    if row is None:
+def measured(measurement: Measurement | None, at: str = "", digits: int = 3) -> Cell:
+    """A value with its interval; a value that is missing says so, with the reason below."""
+    if measurement is None:
         return words(None)
-    if row["value"] is None:
-        return Cell((Part("not measured"),), "", small=str(row["reason"]))
-    bounds = interval(row, digits)
-    parts: tuple[Part, ...] = (part(row, "value", digits),)
-    if bounds.raw:
-        parts += (Part(" ["), bounds.parts[0], Part(", "), bounds.parts[2], Part("]"))
-    return Cell(parts, repr(row["value"]), True)
+    if measurement.value is None:
+        return Cell((Part("not measured"),), "", small=measurement.reason)
+    parts: tuple[Part, ...] = (Part(shown(measurement.value, digits), at),)
+    if measurement.interval is not None:
+        low, high = (Part(shown(bound, digits), at) for bound in measurement.interval)
+        parts += (Part(" ["), low, Part(", "), high, Part("]"))
+    return Cell(parts, repr(measurement.value), True)
 
 
-def part(row: Mapping[str, Any], path: str, digits: int = 3) -> Part:
-    """One number with its address."""
-    return Part(shown(_follow(row, path), digits), f"{row['at']}.{path}")
+def reported(each: Reported | None, digits: int = 3) -> Cell:
+    """A reported measurement with its interval and address."""
+    return words(None) if each is None else measured(each.measurement, each.address, digits)
 
 
 def shown(value: float | int, digits: int = 3) -> str:
@@ -118,28 +118,3 @@ def shown(value: float | int, digits: int = 3) -> str:
     if digits >= 0 and not text.strip("-0.,"):
         text = text.lstrip("-")  # -0.000 is 0.000
     return text.replace("-", "−") if digits >= 0 else text
-
-
-def _follow(row: Mapping[str, Any], path: str) -> Any:
-    value: Any = row
-    for key in path.split("."):
-        if value is None:
-            return None
-        value = value[int(key)] if isinstance(value, list | tuple) else value.get(key)
-    return value
-
-
-# ---- small helps for those who build tables
-
-
-def by_name(rows: Iterable[Row]) -> dict[str, Row]:
-    """Rows by the name of their measure, the first of each."""
-    found: dict[str, Row] = {}
-    for row in rows:
-        found.setdefault(row["name"], row)
-    return found
-
-
-def digits_of(name: str) -> int:
-    """Perplexities are large, all other measures small."""
-    return 2 if name in ("fluency", "pppl", "perplexity") else 3

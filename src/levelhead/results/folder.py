@@ -1,11 +1,8 @@
 """The run folder: settings, one JSON line a result, files that appear whole or not at all.
 
-    settings.json   what was asked: settings, hashes of data and weights, versions
-    results.jsonl   {"key": ..., "rows": [...]}, one line a result, in the order in which they were computed
-
-A killed run leaves at most a part of one last line, which the next opening drops; computing what is not there
-yet then gives the same bytes as a run that was never killed. For that, nothing here depends on the clock or
-on the machine.
+A killed run leaves at most a part of one last line, which the next opening drops; computing what is not
+there yet then gives the same bytes as a run that was never killed. For that, nothing here depends on the
+clock or on the machine. What a folder may hold, by name and type, stands in layout.py.
 """
 
 from __future__ import annotations
@@ -16,98 +13,198 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
+from levelhead.files import TEMPORARY, write_whole, writing
+from levelhead.results.codec import Json, Record, as_json, record_from_json
+from levelhead.results.keys import Key, KeyFamily, Layout
 
 if sys.platform != "win32":  # there, two processes in one folder are not noticed
     import fcntl
 
+FORMAT = 2  # of the run folder; 1 was that of levelhead 0.1
 SETTINGS, RESULTS, LOCK = "settings.json", "results.jsonl", ".lock"
-TEMPORARY = ".tmp-"  # a prefix, so that a writer still sees the suffix that it expects
 PACKAGES = ("levelhead", "torch", "transformers", "numpy")
-Row = dict[str, Any]
+R = TypeVar("R")
+S = TypeVar("S")
+C = TypeVar("C", contravariant=True)
+
+
+class Writable(Protocol[C]):
+    """A file of the layout: its name, and the text for a content of its type."""
+
+    @property
+    def name(self) -> str: ...
+
+    def text(self, content: C) -> str: ...
+
+
+# ---- reading
 
 
 @dataclass(frozen=True)
-class RunData:
-    """A run as a report reads it."""
+class RunData(Generic[S]):
+    """A run as readers see it. Records are typed; each has an address in results.jsonl."""
 
     folder: Path
-    settings: Mapping[str, Any]
+    layout: Layout[S]
+    settings: S
     hashes: Mapping[str, str]
     versions: Mapping[str, str]
-    results: Mapping[str, list[Row]]  # key -> rows, in the order of computing
+    results: Mapping[str, tuple[Any, ...]]  # key -> records, in the order of computing
+    _addresses: Mapping[int, str] = field(repr=False)  # id of a record -> key#index
 
-    @property
-    def rows(self) -> list[Row]:
-        """All rows, each with the key of its result."""
-        return [{"key": key, **row} for key, rows in self.results.items() for row in rows]
+    def records(self, key: Key[R]) -> tuple[R, ...]:
+        """The records of one result; none where it is not there (yet)."""
+        return self.results.get(key.name, ())
+
+    def single(self, key: Key[R]) -> R | None:
+        """The record of a result that has one; None where it is not there (yet)."""
+        records = self.records(key)
+        return records[0] if records else None
+
+    def family(self, family: KeyFamily[R]) -> dict[str, tuple[R, ...]]:
+        """The results of a family by their labels, in the order of computing."""
+        others = {key.name for key in self.layout.keys}
+        longer = [f.prefix for f in self.layout.families if len(f.prefix) > len(family.prefix)]
+        return {
+            name.removeprefix(family.prefix): records
+            for name, records in self.results.items()
+            if name.startswith(family.prefix)
+            and name not in others
+            and not any(name.startswith(prefix) for prefix in longer)
+        }
+
+    def address(self, record: object) -> str | None:
+        """Where a record of this run stands in results.jsonl: `key#index`; None for any other record."""
+        return self._addresses.get(id(record))
+
+    def __contains__(self, key: Key[Any]) -> bool:
+        return key.name in self.results
 
 
-class Run:
+def read_run(folder: str | Path, layouts: Iterable[Layout[S]]) -> RunData[S]:
+    """Read a run of one of these studies, finished or not, without changing it."""
+    folder = Path(folder).expanduser()
+    if not (folder / SETTINGS).is_file():
+        raise BadRun(
+            f"{folder} is not a run folder: it has no {SETTINGS}. Give the folder that a study wrote."
+        )
+    stored = _read_settings(folder)
+    study = stored.settings.get("study")
+    allowed = tuple(layouts)
+    layout = next((each for each in allowed if each.study == study), None)
+    if layout is None:
+        commands = ", ".join(f"`{each.command}`" for each in allowed)
+        raise BadRun(f"{folder} holds a run of {str(study)[:40]!r}. Give a folder that {commands} wrote.")
+    try:
+        settings = record_from_json(layout.settings, stored.settings)
+    except ValueError as error:
+        raise _damaged(folder / SETTINGS, error) from None
+    lines, _ = _read_lines(folder / RESULTS)
+    results = {name: _records(folder, layout, name, line) for name, line in lines.items()}
+    addresses = {id(r): f"{name}#{i}" for name, records in results.items() for i, r in enumerate(records)}
+    return RunData(folder, layout, settings, stored.hashes, stored.versions, results, addresses)
+
+
+def _records(folder: Path, layout: Layout[Any], name: str, line: _Line) -> tuple[Any, ...]:
+    kind = layout.record_of(name)
+    if kind is None:
+        fault = ValueError(f"{name[:60]!r} is no result of {layout.command}")
+        raise _damaged(folder / RESULTS, fault, line.number)
+    try:
+        return tuple(record_from_json(kind, row) for row in line.rows)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(folder / RESULTS, error, line.number) from None
+
+
+# ---- writing
+
+
+class Run(Generic[S]):
     """An open run folder; `with Run.open(...) as run:` so that its lock is given back."""
 
-    def __init__(self, folder: Path, lock: int, results: dict[str, list[Row]]) -> None:
+    def __init__(self, folder: Path, layout: Layout[S], lock: int, lines: dict[str, _Line]) -> None:
         self.folder = folder
+        self.layout = layout
         self._lock = lock
-        self._results = results
+        self._lines = lines
 
     @classmethod
     def open(
         cls,
         folder: str | Path,
-        settings: Mapping[str, Any],
+        layout: Layout[S],
+        settings: S,
         *,
         hashes: Mapping[str, str] | None = None,
         resume: bool = True,
     ) -> Self:
         """Start a run, or go on with one that was started with the same settings, hashes and versions."""
         folder = Path(folder).expanduser()
-        asked = _plain({"settings": settings, "hashes": hashes or {}, "versions": versions()}, "settings")
+        plain = as_json(layout.settings, settings)
+        stored = _StoredSettings(FORMAT, plain, dict(hashes or {}), versions())
         _check_place(folder, resume)
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
             if (folder / SETTINGS).exists():
-                _check_same(folder, _read_settings(folder), asked)
+                _check_same(folder, _read_settings(folder), stored)
             else:
-                text = json.dumps(asked, indent=1, ensure_ascii=False) + "\n"
+                text = json.dumps(stored.to_json(), indent=1, ensure_ascii=False) + "\n"
                 write_whole(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
-            return cls(folder, lock, _recover(folder / RESULTS))
+            return cls(folder, layout, lock, _recover(folder / RESULTS))
         except BaseException:
             os.close(lock)
             raise
 
-    def result(
-        self, key: str, compute: Callable[[], Mapping[str, Any] | Iterable[Mapping[str, Any]]]
-    ) -> list[Row]:
-        """The rows stored under `key`; computed, and stored, when they are not there yet."""
-        if key not in self._results:
-            computed = compute()
-            rows = _plain([computed] if isinstance(computed, Mapping) else list(computed), f"result {key!r}")
-            line = json.dumps({"key": key, "rows": rows}, ensure_ascii=False, allow_nan=False) + "\n"
-            _append(self.folder / RESULTS, line.encode())
-            self._results[key] = rows
-        return deepcopy(self._results[key])  # the caller may change what it got
+    def results(self, key: Key[R], compute: Callable[[], Iterable[R]]) -> tuple[R, ...]:
+        """The records stored under a key; computed, and stored, when they are not there yet.
 
-    def artifact(self, name: str, write: Callable[[Path], object]) -> Path:
-        """A file of the run, written by `write(path)`; it appears whole, or not at all."""
-        inner = Path(os.path.normpath(name))
-        if inner.is_absolute() or inner.parts[:1] in ((), ("..",)) or str(inner) in (SETTINGS, RESULTS, LOCK):
-            raise BadRun(
-                f"{name!r} is no name for a file of the run. Give another name, relative to its folder."
-            )
-        return write_whole(self.folder / inner, write)
+        What comes back has gone through its JSON form, so that a fresh result and a stored one are equal.
+        """
+        if self.layout.record_of(key.name) is not key.record:
+            raise TypeError(f"{key.name!r} is no result of {self.layout.command}")
+        if key.name not in self._lines:
+            self._store(key, list(compute()))
+        line = self._lines[key.name]
+        return _records(self.folder, self.layout, key.name, line)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._results
+    def result(self, key: Key[R], compute: Callable[[], R]) -> R:
+        """The one record stored under a key; computed, and stored, when it is not there yet."""
+        return self.results(key, lambda: [compute()])[0]
+
+    def stored(self, key: Key[R]) -> tuple[R, ...]:
+        """The records under a key that is there already; none where it is not."""
+        return self.results(key, list) if key in self else ()
+
+    def file(self, file: Writable[C], content: C) -> Path:
+        """Write a file of the run; it appears whole, or not at all."""
+        text = file.text(content)
+        return write_whole(self.folder / file.name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def data(self) -> RunData[S]:
+        """The run as readers see it."""
+        return read_run(self.folder, [self.layout])
+
+    def _store(self, key: Key[R], records: list[R]) -> None:
+        try:
+            rows = json.loads(json.dumps([as_json(key.record, each) for each in records], allow_nan=False))
+            [record_from_json(key.record, row) for row in rows]
+            text = json.dumps({"key": key.name, "rows": rows}, ensure_ascii=False) + "\n"
+            data = text.encode()
+        except ValueError as error:
+            raise BadRun(f"Result {key.name!r} cannot be stored: {_short(error)}.") from error
+        _append(self.folder / RESULTS, data)
+        self._lines[key.name] = _Line(len(self._lines) + 1, rows)
+
+    def __contains__(self, key: Key[Any]) -> bool:
+        return key.name in self._lines
 
     def close(self) -> None:
         """Give the folder back to other processes."""
@@ -122,27 +219,18 @@ class Run:
         self.close()
 
 
-def read_run(folder: str | Path) -> RunData:
-    """Read a run, finished or not, without changing it."""
-    folder = Path(folder).expanduser()
-    if not (folder / SETTINGS).is_file():
-        raise BadRun(
-            f"{folder} is not a run folder: it has no {SETTINGS}. Give the folder that a study wrote."
-        )
-    asked = _read_settings(folder)
-    results, _ = _read_results(folder / RESULTS)
-    return RunData(folder, asked["settings"], asked["hashes"], asked["versions"], results)
+# ---- what stands behind a number
 
 
 def versions() -> dict[str, str]:
     """Versions of all that can change a number; read from metadata, so that nothing heavy is imported."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            numbers[package] = "not installed"
+    return numbers
 
 
 def file_hash(path: str | Path) -> str:
@@ -160,6 +248,27 @@ def text_hash(texts: str | Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+# ---- the two files
+
+
+@dataclass(frozen=True)
+class _StoredSettings(Record):
+    """What settings.json holds."""
+
+    format: int
+    settings: Mapping[str, Any]  # of the study
+    hashes: Mapping[str, str]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of results.jsonl."""
+
+    number: int  # from 1
+    rows: list[Json]
+
+
 def _check_place(folder: Path, resume: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise BadRun(f"{folder} is a file. Give a new folder, or that of an earlier run.")
@@ -175,7 +284,7 @@ def _check_place(folder: Path, resume: bool) -> None:
 
 def _take_lock(folder: Path) -> int:
     """A lock that the system gives back when the process ends, however it ends."""
-    lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+    lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o644)
     if sys.platform != "win32":
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,20 +296,21 @@ def _take_lock(folder: Path) -> int:
     return lock
 
 
-def _check_same(folder: Path, there: Row, here: Row) -> None:
-    old, new = dict(_leaves(there)), dict(_leaves(here))
+def _check_same(folder: Path, there: _StoredSettings, here: _StoredSettings) -> None:
+    old, new = dict(_leaves(there.to_json())), dict(_leaves(here.to_json()))
     differ = [key for key in {**old, **new} if old.get(key) != new.get(key) or (key in old) != (key in new)]
     if differ:
-        told = "; ".join(
-            f"{k.removeprefix('settings.')} {_say(old, k)} there, {_say(new, k)} here" for k in differ[:3]
+        shown = "; ".join(
+            f"{key.removeprefix('settings.')} {_shown(old, key)} there, {_shown(new, key)} here"
+            for key in differ[:3]
         )
         more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
         raise BadRun(
-            f"{folder} belongs to other settings: {told}{more}. Give a new folder, or the same settings."
+            f"{folder} belongs to other settings: {shown}{more}. Give a new folder, or the same settings."
         )
 
 
-def _say(leaves: Mapping[str, Any], key: str) -> str:
+def _shown(leaves: Mapping[str, object], key: str) -> str:
     return json.dumps(leaves[key], ensure_ascii=False)[:60] if key in leaves else "absent"
 
 
@@ -213,71 +323,56 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _plain(value: Any, what: str) -> Any:
-    """Data as it will be read back from JSON, so that a fresh result and a stored one are the same."""
+def _read_settings(folder: Path) -> _StoredSettings:
+    path = folder / SETTINGS
     try:
-        return json.loads(json.dumps(value, default=_to_plain, ensure_ascii=False, allow_nan=False).encode())
-    except (TypeError, ValueError) as error:
-        raise BadRun(
-            f"{what} cannot be stored: {error}. Use finite numbers, texts, lists, mappings, None."
-        ) from error
-
-
-def _to_plain(value: Any) -> Any:
-    """What json does not know: numpy's and torch's numbers and arrays, measurements, mappings, paths."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    for method in ("to_json", "tolist"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"a {type(value).__name__} came")
-
-
-def _read_settings(folder: Path) -> Row:
-    try:
-        asked = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        if not all(isinstance(asked[part], dict) for part in ("settings", "hashes", "versions")):
-            raise TypeError("a part of it is not a mapping")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadRun(
-            f"{folder / SETTINGS} is damaged ({_short(error)}). Start again in a new folder."
-        ) from error
-    return dict(asked)
-
-
-def _read_results(path: Path) -> tuple[dict[str, list[Row]], int]:
-    """Results by key, and how many bytes of the file are whole lines."""
-    data = path.read_bytes() if path.exists() else b""
-    whole = data.rfind(b"\n") + 1
-    results: dict[str, list[Row]] = {}
-    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
-        try:
-            entry = json.loads(line)
-            key, rows = entry["key"], entry["rows"]
-            if key in results or not all(isinstance(row, dict) for row in rows):
-                raise ValueError(f"key {key!r} twice, or rows that are no mappings")
-        except (ValueError, KeyError, TypeError) as error:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(stored, dict):
+            raise TypeError("it is no mapping")
+        if (number := stored.get("format", 1)) != FORMAT:
             raise BadRun(
-                f"{path} is damaged at line {number} ({_short(error)}). Start in a new folder."
-            ) from error
-        results[key] = rows
-    return results, whole
+                f"{folder} has format {str(number)[:20]}; this levelhead reads format {FORMAT}. "
+                "Run the study again in a new folder."
+            )
+        return record_from_json(_StoredSettings, stored)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise _damaged(path, error) from error
 
 
-def _recover(path: Path) -> dict[str, list[Row]]:
+def _read_lines(path: Path) -> tuple[dict[str, _Line], int]:
+    """Results by key, and how many bytes of the file are whole lines."""
+    try:
+        data = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise _damaged(path, error) from error
+    whole = data.rfind(b"\n") + 1
+    lines: dict[str, _Line] = {}
+    for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
+        try:
+            entry = json.loads(text)
+            key, rows = entry["key"], entry["rows"]
+            if not isinstance(key, str) or key in lines or not isinstance(rows, list):
+                raise ValueError(f"key {str(key)[:40]!r} twice, or rows that are no list")
+            if not all(isinstance(row, dict) for row in rows):
+                raise ValueError("a row that is no mapping")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _damaged(path, error, number) from error
+        lines[key] = _Line(number, rows)
+    return lines, whole
+
+
+def _recover(path: Path) -> dict[str, _Line]:
     """Read results for going on: what a kill left of a last line is cut off."""
-    results, whole = _read_results(path)
+    lines, whole = _read_lines(path)
     if path.exists() and path.stat().st_size > whole:
-        with _writing(path):
+        with writing(path):
             os.truncate(path, whole)
-    return results
+    return lines
 
 
 def _append(path: Path, line: bytes) -> None:
     """Append one line durably; when the disk is full, take back what was written of it."""
-    with _writing(path), path.open("ab", buffering=0) as file:
+    with writing(path), path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
             rest = memoryview(line)
@@ -289,34 +384,14 @@ def _append(path: Path, line: bytes) -> None:
             raise
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a temporary file beside `path`; it gets its name after its bytes have reached the
-    disk."""
-    work = path.parent / f"{TEMPORARY}{path.name}"
-    try:
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(work)
-            with work.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(work, path)
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed either
-            work.unlink()
-    return path
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """A full disk or a place that is closed to us is one line."""
-    try:
-        yield
-    except OSError as error:
-        told = f"Cannot write {path}: {error.strerror or error}."
-        raise BadRun(f"{told} Make room, or give another place, and run the same command again.") from error
+def _damaged(path: Path, error: Exception, line: int | None = None) -> BadRun:
+    place = f"{path} is damaged" + ("" if line is None else f" at line {line}")
+    return BadRun(f"{place} ({_short(error)}). Start again in a new folder.")
 
 
 def _short(error: Exception) -> str:
     return (
-        f"{type(error).__name__}: {str(error).splitlines()[0][:80]}" if str(error) else type(error).__name__
+        f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        if str(error)
+        else type(error).__name__
     )

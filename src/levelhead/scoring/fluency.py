@@ -1,4 +1,7 @@
-"""How well a model predicts plain text: PPPL of a masked model, perplexity of a causal one (SPEC A8)."""
+"""How well a model predicts plain text: PPPL of a masked model, perplexity of a causal one.
+
+See docs/method.md, Fluency.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from levelhead.models.model import Model
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.scoring.word_table import fitting
 
+FLUENCY, FLUENCY_CHANGE = "fluency", "fluency change"  # names of measurements that any model can have
+
 
 def ask_fluency(
     model: Model,
@@ -30,11 +35,11 @@ def ask_fluency(
     A text that does not fit into the model's positions is left out and counted.
     """
     if reason := why_no_fluency(model):
-        return [Measurement.missing("fluency", reason)] * len(variants)
-    asked = _Asked.of(model, fluency_sentences() if sentences is None else sentences, variants)
+        return [Measurement.missing(FLUENCY, reason)] * len(variants)
+    likelihoods = _Likelihoods.of(model, fluency_sentences() if sentences is None else sentences, variants)
     known = {"text": "shipped" if sentences is None else "given"}
-    found = [asked.value(model, variant, resampling) for variant in range(len(variants))]
-    return [replace(one, settings={**one.settings, **known}) for one in found]
+    values = [likelihoods.value(model, variant, resampling) for variant in range(len(variants))]
+    return [replace(value, settings={**value.settings, **known}) for value in values]
 
 
 def ask_fluency_change(
@@ -47,34 +52,40 @@ def ask_fluency_change(
 def ask_fluency_and_change(
     model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
 ) -> list[tuple[Measurement, Measurement]]:
-    """Perplexity of each variant, and what it costs against the untouched model."""
+    """Perplexity of each variant, and what it costs against the untouched model.
+
+    Both kinds of perplexity are called fluency here; the settings of each value name its kind.
+    """
     if reason := why_no_fluency(model):
-        missing = [Measurement.missing(name, reason) for name in ("fluency", "fluency change")]
-        return [(missing[0], missing[1])] * len(variants)
-    asked = _Asked.of(model, sentences, [(), *variants])
-    return [
-        (asked.value(model, variant, resampling), asked.change(variant, resampling))
-        for variant in range(1, len(variants) + 1)
-    ]
+        missing = Measurement.missing(FLUENCY, reason), Measurement.missing(FLUENCY_CHANGE, reason)
+        return [missing] * len(variants)
+    likelihoods = _Likelihoods.of(model, sentences, [(), *variants])
+    pairs = []
+    for variant in range(1, len(variants) + 1):
+        value = likelihoods.value(model, variant, resampling)
+        named = replace(value, name=FLUENCY, settings={**value.settings, "kind": value.name})
+        pairs.append((named, likelihoods.change(variant, resampling)))
+    return pairs
 
 
 def why_no_fluency(model: Model) -> str:
-    """The reason why a model has no fluency, or nothing."""
+    """The reason why a model has no fluency; empty where it has."""
     if model.abilities & {"mlm", "causal"}:
         return ""
     return f"{model.name} predicts no tokens: it has neither a masked-language head nor a causal one"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Likelihoods of every token in every variant, and what could not be scored."""
+class _Likelihoods:
+    """The likelihood of every token in every variant, and what could not be scored."""
 
     scores: TokenScores
     sentences: int
     lost: dict[str, int]
 
     @classmethod
-    def of(cls, model: Model, texts: Sequence[str], variants: Sequence[Variant]) -> _Asked:
+    def of(cls, model: Model, texts: Sequence[str], variants: Sequence[Variant]) -> _Likelihoods:
+        """Ask a model for the texts that fit into it."""
         kept = [text for text, fits in zip(texts, fitting(model, texts), strict=True) if fits]
         scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")
         lost = {
@@ -84,15 +95,16 @@ class _Asked:
         return cls(scores, len(kept), {reason: n for reason, n in lost.items() if n})
 
     def value(self, model: Model, variant: int, resampling: Resampling) -> Measurement:
+        """Perplexity of one variant."""
         measure = perplexities.perplexity if "causal" in model.abilities else perplexities.pseudo_perplexity
         return self._completed(measure(self.scores.values[variant], resampling))
 
     def change(self, variant: int, resampling: Resampling) -> Measurement:
-        """Against variant 0, which is the untouched model."""
+        """What one variant costs against variant 0, which is the untouched model."""
         values = self.scores.values
-        found = perplexities.fluency_change(values[variant], values[0], resampling)
-        return self._completed(replace(found, name="fluency change"))
+        ratio = perplexities.fluency_change(values[variant], values[0], resampling)
+        return self._completed(replace(ratio, name=FLUENCY_CHANGE))
 
-    def _completed(self, found: Measurement) -> Measurement:
-        settings = {**found.settings, "sentences": self.sentences}
-        return replace(found, unscored={**found.unscored, **self.lost}, settings=settings)
+    def _completed(self, measured: Measurement) -> Measurement:
+        settings = {**measured.settings, "sentences": self.sentences}
+        return replace(measured, unscored={**measured.unscored, **self.lost}, settings=settings)

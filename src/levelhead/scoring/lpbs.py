@@ -1,4 +1,7 @@
-"""The log-probability bias score of masked models (SPEC A10): does a target word raise she over he?"""
+"""The log-probability bias score of masked models: does a target word raise she over he?
+
+See docs/method.md, LPBS.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import surface
-from levelhead.probes.sentences import Kind, lpbs_sentences
+from levelhead.probes.lpbs import Kind, lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 
 LPBS_TESTS = ("career", "math", "science")
@@ -36,46 +39,42 @@ def ask_lpbs(
     science), else words, which fits any list; person and trait suit lists of nothing else.
     """
     kind = kind or ("topic" if test.name in LPBS_TESTS else "words")
-    asked = _Attributes.of(model, test)
-    if reason := asked.why_not(model):
+    attributes = _Attributes.of(model, test)
+    if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     sentences = lpbs_sentences(targets, model.tokenizer.mask_token, kind)
-    with_target = TokenLogProbs([Text(s.text) for s in sentences], asked.tokens)
-    prior = TokenLogProbs([Text(s.text, hide=(s.target_span,)) for s in sentences], asked.tokens)
+    with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
+    prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], attributes.tokens)
     answers = read(model, [with_target, prior], variants, label="LPBS")
-    shape = (
-        len(targets),
-        -1,
-        len(asked.tokens),
-    )  # targets are the outer loop of lpbs_sentences, templates the inner
+    # targets are the outer loop of lpbs_sentences, templates the inner one
+    shape = (len(targets), -1, len(attributes.tokens))
     in_x = [target in set(test.X) for target in targets]
-    settings = {"test": test.name, "templates": kind, "attributes": [list(side) for side in asked.sides]}
-    found = []
+    settings = {"test": test.name, "templates": kind, "attributes": [list(side) for side in attributes.sides]}
+    split = {"attribute of several tokens": attributes.split} if attributes.split else {}
+    measurements = []
     log_ps, log_priors = answers[with_target], answers[prior]
     for log_p, log_prior in zip(log_ps, log_priors, strict=True):
         cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
-        measured = log_probability.lpbs(log_probability.word_bias(cells, asked.in_a), in_x, resampling)
-        unscored = {
-            **measured.unscored,
-            **({"attribute of several tokens": asked.split} if asked.split else {}),
-        }
-        found.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
-    return found
+        biases = log_probability.word_bias(cells, attributes.in_a)
+        measured = log_probability.lpbs(biases, in_x, resampling)
+        unscored = {**measured.unscored, **split}
+        measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
+    return measurements
 
 
 def ask_lpbs_tests(
     model: Model, variants: Sequence[Variant] = UNTOUCHED, resampling: Resampling = DEFAULT
 ) -> list[list[Measurement]]:
     """LPBS of the three shipped tests in every variant [variant][test], named "lpbs career" and so on."""
-    found = [ask_lpbs(model, load_words(name), variants, resampling=resampling) for name in LPBS_TESTS]
-    return [
+    by_test = [
         [
             replace(measured, name=f"lpbs {name}")
-            for name, measured in zip(LPBS_TESTS, of_variant, strict=True)
+            for measured in ask_lpbs(model, load_words(name), variants, resampling=resampling)
         ]
-        for of_variant in zip(*found, strict=True)
+        for name in LPBS_TESTS
     ]
+    return [list(of_variant) for of_variant in zip(*by_test, strict=True)]
 
 
 def has_pronouns(test: WordTest) -> bool:
@@ -85,8 +84,7 @@ def has_pronouns(test: WordTest) -> bool:
 
 @dataclass(frozen=True)
 class _Attributes:
-    """Words whose probability is asked at the mask: list entries as given, repeats included, those of one
-    token."""
+    """Words whose probability is asked at the mask: the list entries of one token, repeats included."""
 
     sides: tuple[tuple[str, ...], tuple[str, ...]]  # of A, of B
     tokens: list[int]
@@ -94,6 +92,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, model: Model, test: WordTest) -> _Attributes:
+        """She and he where the list has them, else the words of A and B."""
         listed = _PRONOUNS if has_pronouns(test) else (test.A, test.B)
         known = [[(word, token_id(model, surface(word))) for word in side] for side in listed]
         a, b = (tuple(word for word, token in side if token is not None) for side in known)
@@ -102,11 +101,11 @@ class _Attributes:
 
     @property
     def in_a(self) -> list[bool]:
-        """[attribute]"""
+        """Whether each attribute belongs to A: [attribute]"""
         return [True] * len(self.sides[0]) + [False] * len(self.sides[1])
 
     def why_not(self, model: Model) -> str:
-        """The reason why a model cannot be asked, or nothing."""
+        """The reason why a model cannot be asked; empty where it can."""
         if "mlm" not in model.abilities:
             kind = "a causal model" if model.family.causal else "a model without a masked-language head"
             return f"LPBS asks a masked model; {model.name} is {kind}"

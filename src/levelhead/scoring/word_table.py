@@ -1,9 +1,16 @@
-"""Contexts of a word test, numbered by word: what SEAT's readings and sets are built from."""
+"""Contexts of a word test, numbered by word: SEAT's readings and sets are built from them.
+
+See docs/method.md, Word vectors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.errors import BadProbe
@@ -17,15 +24,12 @@ _CHUNK = 512  # texts whose length is looked up at a time
 
 @dataclass(frozen=True)
 class WordTable:
-    """Distinct contexts side by side with the number of their word, and the numbers of the words in A, B, X,
-    Y."""
+    """Distinct contexts with the number of their word, and the numbers of the words in A, B, X and Y."""
 
     contexts: tuple[Context, ...]
     word: tuple[int, ...]  # [context]
     words: tuple[str, ...]  # number -> word
-    sets: Mapping[
-        str, tuple[int, ...]
-    ]  # list entries as given, repeats included, those without context left out
+    sets: Mapping[str, tuple[int, ...]]  # list entries as given, with repeats; those without context left out
     missing: tuple[str, ...]  # listed words without context
     lost: int  # list entries without context
 
@@ -37,6 +41,45 @@ class WordTable:
         """The reading of one vector for each context."""
         return WordVectors(self._texts(), self._spans())
 
+    def crossed_order(self) -> NDArray[np.int64] | None:
+        """Contexts as [word, template] where every word stands in the same templates, else None."""
+        of_word: dict[int, list[int]] = {}
+        for context, word in enumerate(self.word):
+            of_word.setdefault(word, []).append(context)
+        frames = [tuple(_frame(self.contexts[i]) for i in own) for own in of_word.values()]
+        if len(set(frames)) != 1:
+            return None
+        return np.asarray([of_word[word] for word in range(len(self.words))], np.int64)
+
+    def first_contexts(self) -> WordTable:
+        """The table with the first context of each word alone."""
+        first = list({word: i for i, word in reversed(list(enumerate(self.word)))}.values())
+        kept = sorted(first)
+        return replace(
+            self,
+            contexts=tuple(self.contexts[i] for i in kept),
+            word=tuple(self.word[i] for i in kept),
+        )
+
+    def part(self, words: Collection[str]) -> WordTable:
+        """The table of some of the words, numbered anew; BadProbe if a set loses all of its words."""
+        kept = [i for i, number in enumerate(self.word) if self.words[number] in words]
+        names = list(dict.fromkeys(self.words[self.word[i]] for i in kept))
+        number = {name: i for i, name in enumerate(names)}
+        sets = {
+            group: tuple(number[self.words[w]] for w in entries if self.words[w] in number)
+            for group, entries in self.sets.items()
+        }
+        if empty := [group for group, entries in sets.items() if len(entries) < 2]:
+            raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
+        return replace(
+            self,
+            contexts=tuple(self.contexts[i] for i in kept),
+            word=tuple(number[self.words[self.word[i]]] for i in kept),
+            words=tuple(names),
+            sets=sets,
+        )
+
     def _texts(self) -> list[Text]:
         return [Text(context.text) for context in self.contexts]
 
@@ -44,9 +87,14 @@ class WordTable:
         return [(context.start, context.end) for context in self.contexts]
 
 
+def _frame(context: Context) -> str:
+    """What a context says around its word; the article follows the word and does not count."""
+    before, after = context.text[: context.start], context.text[context.end :]
+    return re.sub(r"\b[Aa]n?\s*$", "a ", before).casefold() + "_" + after
+
+
 def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:
-    """Number the words that have contexts. A word in two sets, or listed twice, is one word with one
-    vector."""
+    """Number the words that have contexts. A word in two sets, or listed twice, has one vector."""
     kept = list({(c.word, c.text, c.start): c for c in contexts}.values())
     numbers: dict[str, int] = {}
     for context in kept:
@@ -64,21 +112,38 @@ def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:
     return WordTable(tuple(kept), tuple(numbers[c.word] for c in kept), tuple(numbers), sets, missing, lost)
 
 
+def sample_contexts(test: WordTest, contexts: Iterable[Context], words: int, seed: int) -> list[Context]:
+    """One context for each of at most so many words of every set, drawn by the seed.
+
+    The words take turns in which of their contexts is used.
+    """
+    rng = np.random.default_rng(seed)
+    of_group: dict[str, dict[str, list[Context]]] = {group: {} for group in test.groups()}
+    for context in contexts:
+        of_group[context.group].setdefault(context.word, []).append(context)
+    chosen: list[Context] = []
+    for of_word in of_group.values():
+        names = list(of_word)
+        picked = sorted(rng.permutation(len(names))[:words])
+        chosen += [of_word[names[i]][turn % len(of_word[names[i]])] for turn, i in enumerate(picked)]
+    return chosen
+
+
 def unknown_words(model: Model, words: Iterable[str]) -> set[str]:
     """Words that the tokenizer cannot write: all of them would share the vector of its unknown token."""
     unknown, listed = model.tokenizer.unk_token_id, list(dict.fromkeys(words))
     if unknown is None or not listed:
         return set()
-    rows = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
-    return {word for word, ids in zip(listed, rows, strict=True) if unknown in ids}
+    tokens = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
+    return {word for word, ids in zip(listed, tokens, strict=True) if unknown in ids}
 
 
 def fitting(model: Model, texts: Sequence[str]) -> list[bool]:
     """Whether each text fits into the model's positions; one long sentence must not stop a study."""
     if model.max_tokens is None:
         return [True] * len(texts)
-    found: list[bool] = []
+    fits: list[bool] = []
     for start in range(0, len(texts), _CHUNK):
-        rows = model.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]
-        found += [len(ids) <= model.max_tokens for ids in rows]
-    return found
+        tokens = model.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]
+        fits += [len(ids) <= model.max_tokens for ids in tokens]
+    return fits

@@ -95,14 +95,14 @@ class EditedModel(Base):  # type: ignore[no-untyped-call]
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
-        told, layers = config.levelhead, Layers()
-        if told["shared_blocks"]:
+        settings, layers = config.levelhead, Layers()
+        if settings["shared_blocks"]:
             self.base_model.register_forward_pre_hook(layers.restart)
-        for path in told["shared_blocks"]:
+        for path in settings["shared_blocks"]:
             self.get_submodule(path).register_forward_pre_hook(layers.step)
-        changes = [Change(place, layers) for place in told["edits"]]
+        changes = [Change(place, layers) for place in settings["edits"]]
         self.levelhead_edits = nn.ModuleList(changes)
-        for place, change in zip(told["edits"], changes, strict=True):
+        for place, change in zip(settings["edits"], changes, strict=True):
             module = self.get_submodule(place["module"])
             if place["side"] == "input":
                 module.register_forward_pre_hook(change.on_input)

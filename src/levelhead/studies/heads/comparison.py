@@ -1,24 +1,35 @@
-"""Several models side by side: which heads carry the bias in each, and which changed sides (SPEC A12, Fig.
-5).
+"""Several models side by side: which heads carry the bias in each, and which changed sides (Fig. 5).
 
 Reads runs of the heads study, never a model. The first run is the base: a debiased or instruction-tuned twin
 is held against it. A *flip* is a head that worked against the bias in the base (b < 0) and adds to it in the
-other (b > 0).
+other (b > 0). See docs/method.md, Head scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.errors import BadRun
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadRun
+from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
-from levelhead.results.folder import Row, Run, RunData, read_run
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.comparison import (
+    Flip,
+    HeadAgreement,
+    ModelHeadScore,
+    ModelPair,
+    ScoredModelSummary,
+)
+from levelhead.results.runs import HeadComparisonRun, HeadsRun, open_heads
+from levelhead.results.settings import HeadComparisonSettings
 
 Doubles = NDArray[np.float64]
 _CERTAIN = 0.05  # q-value below which a head's sign counts as known
@@ -26,144 +37,141 @@ _CERTAIN = 0.05  # q-value below which a head's sign counts as known
 
 @dataclass(frozen=True)
 class ScoredModel:
-    """What a heads run says about a model."""
+    """What a heads run holds about a model."""
 
     name: str
     scores: Doubles  # [layer, head]
     q: Doubles  # [layer, head], NaN where there is none
-    seat: Mapping[str, Any]  # its measurement
+    seat: Measurement
     test: str
     hashes: Mapping[str, str]  # of weights, words, contexts
 
     @classmethod
-    def of(cls, run: RunData) -> ScoredModel:
-        """From a run folder that holds head scores."""
-        if "scores" not in run.results or run.settings.get("study") != "heads":
+    def of(cls, run: HeadsRun) -> ScoredModel:
+        """The model of a run that holds head scores."""
+        if not run.scores or run.seat is None or run.words is None:
             raise BadRun(
                 f"{run.folder} has no head scores. Give the folder of a finished `levelhead heads` run."
             )
-        rows = run.results["scores"]
-        shape = max(row["layer"] for row in rows), max(row["head"] for row in rows)
-        scores, q = np.full(shape, np.nan), np.full(shape, np.nan)
-        for row in rows:
-            place = row["layer"] - 1, row["head"] - 1
-            scores[place], q[place] = row["score"], np.nan if row["q"] is None else row["q"]
-        seat, test = run.results["seat"][0], run.results["words"][0]["test"]
-        return cls(str(run.settings["model"]), scores, q, seat, str(test), run.hashes)
+        last = [max(numbers) for numbers in zip(*(each.head for each in run.scores), strict=True)]
+        scores, q = (np.full((last[0] + 1, last[1] + 1), np.nan) for _ in range(2))
+        for each in run.scores:
+            scores[each.head], q[each.head] = each.score, np.nan if each.q is None else each.q
+        return cls(run.model, scores, q, run.seat.measurement, run.words.test, run.data.hashes)
 
-    def row(self) -> Row:
+    def head_at(self, number: int) -> Head:
+        """The head of that number, counted layer by layer."""
+        layer, head = np.unravel_index(number, self.scores.shape)
+        return Head(int(layer), int(head))
+
+    def summary(self) -> ScoredModelSummary:
         """The model as one line of a table."""
-        most, least = (
-            np.unravel_index(i, self.scores.shape) for i in (self.scores.argmax(), self.scores.argmin())
+        return ScoredModelSummary(
+            model=self.name,
+            layers=self.scores.shape[0],
+            heads=self.scores.shape[1],
+            biased=int((self.scores > 0).sum()),
+            anti_biased=int((self.scores < 0).sum()),
+            most_biased=self.head_at(int(self.scores.argmax())),
+            most_biased_score=float(self.scores.max()),
+            most_anti_biased=self.head_at(int(self.scores.argmin())),
+            most_anti_biased_score=float(self.scores.min()),
+            seat=self.seat,
         )
-        return {
-            "study": "compare_heads",
-            "model": self.name,
-            "layers": self.scores.shape[0],
-            "heads": self.scores.shape[1],
-            "biased": int((self.scores > 0).sum()),
-            "anti_biased": int((self.scores < 0).sum()),
-            "most_biased": _named(most),
-            "most_biased_score": float(self.scores.max()),
-            "most_anti_biased": _named(least),
-            "most_anti_biased_score": float(self.scores.min()),
-            **self.seat,
-        }
+
+    def head_scores(self, number: int) -> list[ModelHeadScore]:
+        """Every head's score; number: that of the model in the comparison."""
+        return [
+            ModelHeadScore(number, self.name, head, float(self.scores[head]))
+            for head in starmap(Head, np.ndindex(self.scores.shape))
+        ]
 
 
-def compare_heads(folders: Sequence[str | Path], out: str | Path, top: int = 5) -> RunData:
-    """Compare runs and write models, pairs and flips into a folder. top: how many anti-biased heads are
-    followed."""
+def compare_heads(folders: Sequence[str | Path], out: str | Path, top: int = 5) -> HeadComparisonRun:
+    """Compare runs of the heads study, the base first, and write models, pairs and flips into a folder.
+
+    top: how many of the base's most anti-biased heads are followed into the other models.
+    """
     if len(folders) < 2 or top < 1:
-        raise BadRun(
+        raise BadOption(
             f"{len(folders)} runs and top={top} came; give two runs or more, the base first, and top >= 1."
         )
-    models = [ScoredModel.of(read_run(folder)) for folder in folders]
+    models = [ScoredModel.of(open_heads(folder)) for folder in folders]
     if len({model.hashes.get("words") for model in models}) > 1:
         tests = ", ".join(f"{model.name}: {model.test}, {model.hashes.get('words')}" for model in models)
         raise BadRun(f"The runs measured different word lists ({tests}). Compare runs of one list.")
     base, *others = models
-    settings = {
-        "study": "compare_heads",
-        "runs": [str(folder) for folder in folders],
-        "top": top,
-        "test": base.test,
-    }
-    hashes = {f"weights {i + 1}": model.hashes.get("weights", "") for i, model in enumerate(models)}
-    with Run.open(out, settings, hashes=hashes) as run:
-        run.result("models", lambda: [model.row() for model in models])
-        run.result("scores", lambda: [row for i, model in enumerate(models) for row in _score_rows(i, model)])
-        run.result("pairs", lambda: [pair(base, other, top) for other in others])
-        run.result("flips", lambda: [row for other in others for row in flips(base, other)])
-    return read_run(out)
+    settings = HeadComparisonSettings(
+        study=layout.HEAD_COMPARISON.study,
+        seed=0,  # nothing is drawn
+        runs=tuple(str(folder) for folder in folders),
+        top=top,
+        test=base.test,
+    )
+    hashes = {f"weights {i}": model.hashes.get("weights", "") for i, model in enumerate(models, start=1)}
+    with Run.open(out, layout.HEAD_COMPARISON, settings, hashes=hashes) as run:
+        run.results(layout.COMPARED_MODELS, lambda: [model.summary() for model in models])
+        run.results(
+            layout.COMPARED_SCORES,
+            lambda: [score for i, model in enumerate(models, start=1) for score in model.head_scores(i)],
+        )
+        run.results(layout.MODEL_PAIRS, lambda: [pair(base, other, top) for other in others])
+        run.results(layout.FLIPS, lambda: [flip for other in others for flip in flips(base, other)])
+        return HeadComparisonRun(run.data())
 
 
-def pair(base: ScoredModel, other: ScoredModel, top: int) -> Row:
-    """How a model's heads relate to the base's: rank correlation, flips in both directions, model-level
-    bias."""
-    told: Row = {"study": "compare_heads", "base": base.name, "model": other.name}
-    told |= {"abs_seat_base": _size(base.seat), "abs_seat": _size(other.seat)}
-    told["same_contexts"] = base.hashes.get("contexts") == other.hashes.get("contexts")
-    if base.scores.shape != other.scores.shape:
-        reason = f"{_shape(base)} heads against {_shape(other)}: heads have no counterparts"
-        return {**told, "spearman": None, "flips": None, "reason": reason}
+def pair(base: ScoredModel, other: ScoredModel, top: int) -> ModelPair:
+    """How a model relates to the base: model-level bias, and head by head where both have one shape."""
+    alike = base.scores.shape == other.scores.shape
+    return ModelPair(
+        base=base.name,
+        model=other.name,
+        abs_seat_base=_size(base.seat),
+        abs_seat=_size(other.seat),
+        same_contexts=base.hashes.get("contexts") == other.hashes.get("contexts"),
+        agreement=agreement(base, other, top) if alike else None,
+        reason="" if alike else f"{_shape(base)} heads against {_shape(other)}: heads have no counterparts",
+    )
+
+
+def agreement(base: ScoredModel, other: ScoredModel, top: int) -> HeadAgreement:
+    """Rank correlation of the heads of two models of one shape, and flips in both directions."""
     turned = (base.scores < 0) & (other.scores > 0)
     most = np.argsort(base.scores.ravel(), kind="stable")[:top]
-    followed = [int(i) for i in most if base.scores.flat[i] < 0]
+    followed = [base.head_at(int(i)) for i in most if base.scores.flat[i] < 0]
     certain = turned & (base.q < _CERTAIN) & (other.q < _CERTAIN)
-    return {
-        **told,
-        "spearman": spearman(base.scores.ravel(), other.scores.ravel()).to_json(),
-        "anti_biased_in_base": int((base.scores < 0).sum()),
-        "flips": int(turned.sum()),
-        "certain_flips": int(certain.sum()),
-        "flips_back": int(((base.scores > 0) & (other.scores < 0)).sum()),
-        "followed": [_named(np.unravel_index(i, base.scores.shape)) for i in followed],
-        "followed_flips": sum(bool(turned.flat[i]) for i in followed),
-        "reason": "",
-    }
+    return HeadAgreement(
+        spearman=spearman(base.scores.ravel(), other.scores.ravel()),
+        anti_biased_in_base=int((base.scores < 0).sum()),
+        flips=int(turned.sum()),
+        certain_flips=int(certain.sum()),
+        flips_back=int(((base.scores > 0) & (other.scores < 0)).sum()),
+        followed=tuple(followed),
+        followed_flips=sum(bool(turned[head]) for head in followed),
+    )
 
 
-def flips(base: ScoredModel, other: ScoredModel) -> list[Row]:
+def flips(base: ScoredModel, other: ScoredModel) -> list[Flip]:
     """Every anti-biased head of the base that became biased, the one that was most anti-biased first."""
     if base.scores.shape != other.scores.shape:
         return []
-    places = np.argwhere((base.scores < 0) & (other.scores > 0))
-    rows = []
-    for layer, head in sorted(places.tolist(), key=lambda place: float(base.scores[tuple(place)])):
-        q = [float(model.q[layer, head]) for model in (base, other)]
-        told = {
-            "study": "compare_heads",
-            "base": base.name,
-            "model": other.name,
-            "layer": layer + 1,
-            "head": head + 1,
-        }
-        told |= {"score_base": float(base.scores[layer, head]), "score": float(other.scores[layer, head])}
-        rows.append({**told, "certain": all(value < _CERTAIN for value in q)})  # NaN: no q, not certain
-    return rows
-
-
-def _score_rows(number: int, model: ScoredModel) -> list[Row]:
+    turned = starmap(Head, np.argwhere((base.scores < 0) & (other.scores > 0)).tolist())
     return [
-        {
-            "number": number + 1,
-            "model": model.name,
-            "layer": layer + 1,
-            "head": head + 1,
-            "score": float(model.scores[layer, head]),
-        }
-        for layer, head in np.ndindex(model.scores.shape)
+        Flip(
+            base=base.name,
+            model=other.name,
+            head=head,
+            score_base=float(base.scores[head]),
+            score=float(other.scores[head]),
+            certain=bool(base.q[head] < _CERTAIN and other.q[head] < _CERTAIN),  # NaN: no q, not certain
+        )
+        for head in sorted(turned, key=lambda head: float(base.scores[head]))
     ]
-
-
-def _named(place: Sequence[Any]) -> str:
-    return f"{int(place[0]) + 1}-{int(place[1]) + 1}"
 
 
 def _shape(model: ScoredModel) -> str:
     return " x ".join(map(str, model.scores.shape))
 
 
-def _size(seat: Mapping[str, Any]) -> float | None:
-    return None if seat["value"] is None else abs(float(seat["value"]))
+def _size(seat: Measurement) -> float | None:
+    return None if seat.value is None else abs(seat.value)

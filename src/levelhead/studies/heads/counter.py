@@ -1,15 +1,20 @@
-"""The counter-stereotype experiment: "women are emotional" against "men are emotional", head by head (SPEC
-A6)."""
+"""The counter-stereotype experiment: "women are emotional" against "men are emotional", head by head.
+
+Attention from the target word to the attribute word in a stereotype, and in the same sentence turned around
+(docs/method.md, Counter-stereotypes).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import starmap
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from levelhead.edits.head import Head
 from levelhead.engine.collectors import AttentionRow
 from levelhead.engine.progress import steps
 from levelhead.engine.readings import Attention
@@ -26,61 +31,72 @@ from levelhead.probes.sentences import (
     shipped_counter_sentences,
 )
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results.folder import Row
+from levelhead.results.records.heads import (
+    ArcPair,
+    ArcSheet,
+    ArcVersion,
+    AttentionExample,
+    CounterHead,
+    CounterTest,
+    HeadGroup,
+    SentenceLine,
+    Version,
+)
 from levelhead.scoring.word_table import fitting
+from levelhead.studies.heads.scores import finite
+from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 
 SHIPPED = "shipped"
+GROUPS: tuple[HeadGroup, ...] = ("biased", "regular")
+VERSIONS: tuple[Version, ...] = ("original", "counter")
+SIDES: tuple[Literal["A", "B"], ...] = ("A", "B")
 _AT_A_TIME = 64  # sentences whose attention is held at once
 Doubles = NDArray[np.float64]
 
 
+# ---- sentences
+
+
 @dataclass(frozen=True)
 class CounterSentences:
-    """Sentences of the experiment that a model can be asked, where they come from, and why others cannot
-    be."""
+    """The experiment's sentences that a model can be asked, their source, and why others cannot be asked."""
 
     source: str
     sentences: tuple[StereotypeSentence, ...]
     unscored: Mapping[str, int] = field(default_factory=dict)  # reason -> sentences
     reason: str = ""  # why there are none
 
-    def rows(self) -> list[Row]:
-        """What is asked, sentence by sentence."""
-        return [
-            {
-                "text": s.text,
-                "counter": s.counter,
-                "target": s.target,
-                "attribute": s.attribute,
-                "group": s.group,
-            }
-            for s in self.sentences
-        ]
+    def lines(self) -> list[SentenceLine]:
+        """The sentences as a run keeps them."""
+        return [SentenceLine(s.text, s.counter, s.target, s.attribute, s.group) for s in self.sentences]
 
 
-def sentence_source(test: WordTest, contexts: str, asked: str | None) -> str:
-    """Where sentences come from: what was asked for, the shipped ones for the shipped gender list, or the
-    corpus."""
-    if asked is not None:
-        return asked
+def sentence_source(test: WordTest, contexts: str, wanted: str | None) -> str:
+    """Where sentences come from: the wanted source, else the shipped ones, else the corpus of the contexts.
+
+    The shipped sentences are the default of the shipped gender list only.
+    """
+    if wanted is not None:
+        return wanted
     if test.fingerprint() == load_words("gender").fingerprint():
         return SHIPPED
-    if contexts != "templates":
+    if contexts != FROM_TEMPLATES:
         return contexts
     raise BadProbe(
         f"No stereotype sentences ship for {test.name}; give a corpus that has some: --sentences PATH."
     )
 
 
-def find_sentences(
-    model: Model, test: WordTest, contexts: str, asked: str | None, n: int = 500, seed: int = 0
-) -> CounterSentences:
-    """The experiment's sentences. Where none were asked for and there are none, the reason: other experiments
-    go on."""
+def find_sentences(model: Model, test: WordTest, settings: HeadsSettings) -> CounterSentences:
+    """The experiment's sentences, or the reason why there are none, with which other experiments go on.
+
+    A source that the settings name must have sentences.
+    """
     try:
-        return counter_sentences(model, test, sentence_source(test, contexts, asked), n, seed)
+        source = sentence_source(test, settings.contexts, settings.sentences)
+        return counter_sentences(model, test, source, settings.n_sentences, settings.seed)
     except BadProbe as error:
-        if asked is not None:
+        if settings.sentences is not None:
             raise
         return CounterSentences("none", (), reason=str(error).rstrip("."))
 
@@ -88,25 +104,24 @@ def find_sentences(
 def counter_sentences(
     model: Model, test: WordTest, source: str, n: int = 500, seed: int = 0
 ) -> CounterSentences:
-    """At most n sentences that the model can be asked; in a causal model the attribute word must come
-    first."""
+    """At most n sentences that the model can be asked; a causal model must see the attribute word first."""
     if source == SHIPPED:
-        found: Sequence[StereotypeSentence] = _shipped(test, n, seed)
+        drawn: Sequence[StereotypeSentence] = _shipped(test, n, seed)
     else:
-        found = extract_counter_sentences(test, source, n, seed).sentences
+        drawn = extract_counter_sentences(test, source, n, seed).sentences
     fits = zip(
-        found,
-        fitting(model, [s.text for s in found]),
-        fitting(model, [s.counter for s in found]),
+        drawn,
+        fitting(model, [s.text for s in drawn]),
+        fitting(model, [s.counter for s in drawn]),
         strict=True,
     )
-    kept = [sentence for sentence, first, second in fits if first and second]
-    seen = [s for s in kept if s.attribute_first or not model.family.causal]
+    short = [sentence for sentence, first, second in fits if first and second]
+    usable = [s for s in short if s.attribute_first or not model.family.causal]
     lost = {
-        "longer than the model's positions": len(found) - len(kept),
-        "attribute word after the target word, unseen by a causal model": len(kept) - len(seen),
+        "longer than the model's positions": len(drawn) - len(short),
+        "attribute word after the target word, unseen by a causal model": len(short) - len(usable),
     }
-    return CounterSentences(source, tuple(seen), {reason: count for reason, count in lost.items() if count})
+    return CounterSentences(source, tuple(usable), {reason: count for reason, count in lost.items() if count})
 
 
 def _shipped(test: WordTest, n: int, seed: int) -> list[StereotypeSentence]:
@@ -123,155 +138,163 @@ def _shipped(test: WordTest, n: int, seed: int) -> list[StereotypeSentence]:
     return own[:n]
 
 
+# ---- the experiment
+
+
+@dataclass(frozen=True)
+class CounterOutcome:
+    """What the experiment shows.
+
+    sides: the tests over the originals of either attribute group alone. Heads that look at feminine words
+    more, whatever stands in the sentence, show a fall on one side and a rise on the other.
+    """
+
+    tests: list[CounterTest]
+    sides: list[CounterTest] = field(default_factory=list)
+    heads: list[CounterHead] = field(default_factory=list)
+    example: list[AttentionExample] = field(default_factory=list)
+
+
 def counter_attention(model: Model, sentences: Sequence[StereotypeSentence]) -> tuple[Doubles, Doubles]:
-    """Attention from target to attribute in the originals and in the counters: each [sentence, layer,
-    head]."""
-    shape = (2, len(sentences), model.layers, model.heads)
-    found = np.full(shape, np.nan)
+    """Attention from target to attribute in originals and in counters: each [sentence, layer, head]"""
+    values = np.full((2, len(sentences), model.layers, model.heads), np.nan)
     with steps("Counter-stereotypes", len(sentences)) as advance:
         for start in range(0, len(sentences), _AT_A_TIME):
             some = sentences[start : start + _AT_A_TIME]
-            for version, rows in enumerate(_attention(model, some)):
-                for i, row in enumerate(rows):
-                    seen = _seen(model, row)
-                    found[version, start + i] = attention_to_attribute(row.weights, seen, _attribute(row))
+            for version, texts in enumerate(_attention(model, some)):
+                for i, text in enumerate(texts, start=start):
+                    seen = _seen(model, text)
+                    values[version, i] = attention_to_attribute(text.weights, seen, _attribute(text))
             advance(len(some))
-    return found[0], found[1]
+    return values[0], values[1]
 
 
 def counter_experiment(
-    model: Model, asked: CounterSentences, scores: Doubles, resampling: Resampling = DEFAULT
-) -> dict[str, list[Row]]:
-    """Rows for a run: "groups" (biased and regular heads as two measurements), "sides", "heads" and
-    "example".
-
-    "sides" are the same tests over the originals of either attribute group alone. Heads that look at feminine
-    words more, whatever is said about them, show a fall on one side and a rise on the other.
-    """
-    if len(asked.sentences) < 2:
-        reason = (
-            asked.reason
-            or f"{len(asked.sentences)} usable sentences from {asked.source}, at least 2 are needed"
+    model: Model, questions: CounterSentences, scores: Doubles, resampling: Resampling = DEFAULT
+) -> CounterOutcome:
+    """Test biased and regular heads, by their scores [layer, head], on the experiment's sentences."""
+    if len(questions.sentences) < 2:
+        count = f"{len(questions.sentences)} usable sentences from {questions.source}, at least 2 are needed"
+        missing = Measurement.missing(
+            "attention change", questions.reason or count, unscored=questions.unscored
         )
-        missing = Measurement.missing("attention change", reason, unscored=asked.unscored).to_json()
-        groups = [{"group": g, **missing} for g in ("biased", "regular")]
-        return {"groups": groups, "sides": [], "heads": [], "example": []}
-    original, counter = counter_attention(model, asked.sentences)
-    test = counter_test(original, counter, scores, resampling)
-    groups = []
-    for group, measured in test.groups.items():
-        unscored = {**asked.unscored, **measured.unscored}
-        settings = {**measured.settings, "sentences": asked.source}
-        told = replace(measured, unscored=unscored, settings=settings).to_json()
-        groups.append({"study": "heads", "group": group, **told})
-    sides: list[Row] = []
-    for side in "AB":
-        own = [i for i, sentence in enumerate(asked.sentences) if sentence.group == side]
-        found = counter_test(original[own], counter[own], scores, resampling).groups if own else {}
-        sides += [
-            {"study": "heads", "group": group, "side": side, **m.to_json()} for group, m in found.items()
-        ]
+        return CounterOutcome([CounterTest(group, "", missing) for group in GROUPS])
+    original, counter = counter_attention(model, questions.sentences)
+    whole = counter_test(original, counter, scores, resampling)
+    tests = []
+    for group in GROUPS:
+        measured = whole.groups[group]
+        unscored = {**questions.unscored, **measured.unscored}
+        settings = {**measured.settings, "sentences": questions.source}
+        tests.append(CounterTest(group, "", replace(measured, unscored=unscored, settings=settings)))
+    sides = []
+    for side in SIDES:
+        own = [i for i, sentence in enumerate(questions.sentences) if sentence.group == side]
+        if own:
+            part = counter_test(original[own], counter[own], scores, resampling)
+            sides += [CounterTest(group, side, part.groups[group]) for group in GROUPS]
     heads = [
-        {
-            "layer": layer + 1,
-            "head": head + 1,
-            "difference": _number(test.difference[layer, head]),
-            "t": _number(test.t[layer, head]),
-            "p": _number(test.p_value[layer, head]),
-            "q": _number(test.q_value[layer, head]),
-            "n": int(test.n[layer, head]),
-        }
-        for layer, head in np.ndindex(scores.shape)
+        CounterHead(
+            head=head,
+            difference=finite(whole.difference[head]),
+            t=finite(whole.t[head]),
+            p=finite(whole.p_value[head]),
+            q=finite(whole.q_value[head]),
+            n=int(whole.n[head]),
+        )
+        for head in starmap(Head, np.ndindex(scores.shape))
     ]
-    example = _example(model, asked, original - counter, scores, resampling)
-    return {"groups": groups, "sides": sides, "heads": heads, "example": example}
+    example = _example(model, questions.sentences, original - counter, scores, resampling.seed)
+    return CounterOutcome(tests, sides, heads, example)
 
 
 def _attention(
     model: Model, sentences: Sequence[StereotypeSentence]
 ) -> tuple[list[AttentionRow], list[AttentionRow]]:
+    """Attention in the originals and in the counters."""
     texts = [Text(s.text) for s in sentences] + [Text(s.counter) for s in sentences]
     targets = [s.target_span for s in sentences] + [s.counter_target_span for s in sentences]
     attributes = [s.attribute_span for s in sentences] + [s.counter_attribute_span for s in sentences]
-    rows = read_one(model, Attention(texts, targets, attributes), label="Attention")[0]
-    return rows[: len(sentences)], rows[len(sentences) :]
+    answers = read_one(model, Attention(texts, targets, attributes), label="Attention")[0]
+    return answers[: len(sentences)], answers[len(sentences) :]
 
 
-def _seen(model: Model, row: AttentionRow) -> NDArray[np.bool_]:
-    """[target piece, token]: words (no special token, no punctuation) that the target's piece can attend
-    to."""
-    seen = np.broadcast_to(row.counted, (len(row.target), len(row.counted)))
+def _seen(model: Model, text: AttentionRow) -> NDArray[np.bool_]:
+    """The words, no special token and no punctuation, that each piece can attend to: [target piece, token]"""
+    seen = np.broadcast_to(text.counted, (len(text.target), len(text.counted)))
     if model.family.causal:
-        seen = seen & (np.arange(len(row.counted)) <= row.target[:, None])
+        seen = seen & (np.arange(len(text.counted)) <= text.target[:, None])
     return np.asarray(seen)
 
 
-def _attribute(row: AttentionRow) -> NDArray[np.bool_]:
-    return np.isin(np.arange(len(row.tokens)), row.attribute)
+def _attribute(text: AttentionRow) -> NDArray[np.bool_]:
+    return np.isin(np.arange(len(text.tokens)), text.attribute)
+
+
+# ---- what is shown
 
 
 def _example(
-    model: Model, asked: CounterSentences, change: Doubles, scores: Doubles, resampling: Resampling
-) -> list[Row]:
-    """The running example: the sentence that changes most in the most biased head; a regular head drawn by
-    the seed."""
-    biased = np.unravel_index(int(scores.argmax()), scores.shape)
-    by_sentence = change[:, biased[0], biased[1]]
-    if scores[biased] <= 0 or np.isnan(by_sentence).all():
+    model: Model, sentences: Sequence[StereotypeSentence], change: Doubles, scores: Doubles, seed: int
+) -> list[AttentionExample]:
+    """The running example: the sentence that changes most in the most biased head, and a regular head drawn.
+
+    change [sentence, layer, head]. Without a biased head that has a scored sentence there is no example.
+    """
+    most_biased = Head(*divmod(int(scores.argmax()), scores.shape[1]))
+    by_sentence = change[(slice(None), *most_biased)]
+    if scores[most_biased] <= 0 or np.isnan(by_sentence).all():
         return []
-    sentence = asked.sentences[int(np.nanargmax(by_sentence))]
-    shown = {"biased": (int(biased[0]), int(biased[1]))}
-    if len(regular := np.argwhere(scores <= 0)):
-        drawn = regular[np.random.default_rng(resampling.seed).integers(len(regular))]
-        shown["regular"] = (int(drawn[0]), int(drawn[1]))
-    versions = zip(("original", "counter"), _attention(model, [sentence]), strict=True)
-    rows = {version: found[0] for version, found in versions}
+    sentence = sentences[int(np.nanargmax(by_sentence))]
+    shown: dict[HeadGroup, Head] = {"biased": most_biased}
+    if len(regular := np.argwhere(scores <= 0).tolist()):
+        shown["regular"] = Head(*regular[np.random.default_rng(seed).integers(len(regular))])
+    versions = [texts[0] for texts in _attention(model, [sentence])]
     return [
-        {"group": group, "version": version, **_arcs(model, row, head)}
+        _example_of(model, text, group, version, head)
         for group, head in shown.items()
-        for version, row in rows.items()
+        for version, text in zip(VERSIONS, versions, strict=True)
     ]
 
 
-def _arcs(model: Model, row: AttentionRow, head: tuple[int, int]) -> Row:
-    """Normalized attention from the target word to every word of one sentence in one head; null: not
-    counted."""
-    seen = _seen(model, row)
-    weights = [[row.weights[head][piece] for piece in range(len(row.target))]]
-    columns = np.eye(len(row.tokens), dtype=bool)
-    values = [float(attention_to_attribute(np.asarray([weights]), seen, column)[0, 0]) for column in columns]
-    total = float(attention_to_attribute(np.asarray([weights]), seen, _attribute(row))[0, 0])
-    shown: dict[str, Any] = {"layer": head[0] + 1, "head": head[1] + 1, "attention": _number(total)}
-    shown["tokens"] = list(row.tokens)
-    shown["weights"] = [_number(v) if seen[:, i].any() else None for i, v in enumerate(values)]
-    return shown | {"target": row.target.tolist(), "attribute": row.attribute.tolist()}
+def _example_of(
+    model: Model, text: AttentionRow, group: HeadGroup, version: Version, head: Head
+) -> AttentionExample:
+    """Normalized attention from the target word to every word of one sentence in one head."""
+    weights, seen = text.weights[head][None, None], _seen(model, text)
+    columns = np.eye(len(text.tokens), dtype=bool)
+    values = [float(attention_to_attribute(weights, seen, column)[0, 0]) for column in columns]
+    return AttentionExample(
+        group=group,
+        version=version,
+        head=head,
+        attention=finite(attention_to_attribute(weights, seen, _attribute(text))[0, 0]),
+        tokens=text.tokens,
+        weights=tuple(finite(v) if seen[:, i].any() else None for i, v in enumerate(values)),
+        target=tuple(text.target.tolist()),
+        attribute=tuple(text.attribute.tolist()),
+    )
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def arc_sheet(model: Model, sentences: Sequence[StereotypeSentence]) -> ArcSheet:
+    """Normalized attention from the target word in every head, both versions of each sentence."""
+    pairs = zip(sentences, *_attention(model, sentences), strict=True)
+    return ArcSheet(
+        tuple(
+            ArcPair(sentence.text, sentence.counter, _arcs(model, original), _arcs(model, counter))
+            for sentence, original, counter in pairs
+        )
+    )
 
 
-def arc_sheet(model: Model, sentences: Sequence[StereotypeSentence]) -> list[Row]:
-    """Normalized attention from the target word in every head, both versions of each sentence: the report's
-    arcs."""
-    sheets = []
-    for sentence, first, second in zip(sentences, *_attention(model, sentences), strict=True):
-        sheet: Row = {"text": sentence.text, "counter": sentence.counter}
-        for prefix, row in (("", first), ("counter_", second)):
-            sheet[f"{prefix}tokens"] = list(row.tokens)
-            sheet[f"{prefix}target"] = row.target.tolist()
-            sheet[f"{prefix}attribute"] = row.attribute.tolist()
-            sheet[f"{prefix}attention"] = _all_arcs(model, row)
-        sheets.append(sheet)
-    return sheets
-
-
-def _all_arcs(model: Model, row: AttentionRow) -> list[list[list[float | None]]]:
-    """[layer][head][token], rounded; null: not counted or a constant row."""
-    seen = _seen(model, row)
-    columns = np.eye(len(row.tokens), dtype=bool)
-    values = np.stack([attention_to_attribute(row.weights, seen, column) for column in columns], axis=-1)
+def _arcs(model: Model, text: AttentionRow) -> ArcVersion:
+    """Attention of every head to every token, four decimals; None where it is constant or not counted."""
+    seen = _seen(model, text)
+    columns = np.eye(len(text.tokens), dtype=bool)
+    values = np.stack([attention_to_attribute(text.weights, seen, column) for column in columns], axis=-1)
     values[..., ~seen.any(axis=0)] = np.nan
-    return [
-        [[None if np.isnan(v) else round(float(v), 4) for v in head] for head in layer] for layer in values
-    ]
+    attention = tuple(
+        tuple(tuple(None if np.isnan(v) else round(float(v), 4) for v in head) for head in layer)
+        for layer in values
+    )
+    return ArcVersion(text.tokens, tuple(text.target.tolist()), tuple(text.attribute.tolist()), attention)

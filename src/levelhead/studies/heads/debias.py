@@ -1,39 +1,45 @@
-"""Targeted debiasing: what removing, amplifying or learning gates buys and what it costs (SPEC A7; Tables 1
-and 3).
+"""Targeted debiasing: what removing, amplifying or learning gates buys and costs (Tables 1 and 3).
 
-Rows go into a run of the heads study, under these keys:
+Results of the debias experiment, in a run of the heads study (docs/method.md, Targeted debiasing):
 
-    debias/table     base, top-k, bottom-k, all, amplify-bottom-k: SEAT, LPBS, fluency and its paired change
-    debias/random    random-k and random-all, mean and standard deviation over seeds
-    debias/verdict   whether top-k lowers |SEAT| more than random heads do
-    debias/sweep     top-k for rising k, up to every head with b > 0
-    debias/learned   gates in [0, 2] that minimize |SEAT| under bounds on fluency loss (studies/heads/learned_gates.py)
-    debias/tradeoff  learned gates against the best top-k that costs no more
-
-Sentences of even number serve for learning, those of odd number for every fluency in these tables.
+    strategies         base, top-k, bottom-k, all, amplify-bottom-k: SEAT, LPBS, fluency and its paired change
+    random strategies  random-k and random-all, mean and standard deviation over seeds
+    verdict            whether top-k lowers |SEAT| more than random heads do
+    sweep              top-k for rising k, up to every head with b > 0
+    learned gates      in [0, 2], they minimize |SEAT| under bounds on fluency loss (learned_gates.py)
+    trade-offs         learned gates against the best top-k that costs no more
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import mean_sd
-from levelhead.models.model import Model
-from levelhead.probes.contexts import Context
-from levelhead.probes.words import WordTest
-from levelhead.results.folder import Row, Run
-from levelhead.scoring.seat import ask_seat
-from levelhead.studies.heads.learned_gates import LearnedGates, LearnSettings, learn_gates, sample_contexts
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.common import BASE
+from levelhead.results.records.debias import (
+    DebiasVerdict,
+    LearnedMeasured,
+    RandomMeasured,
+    Rival,
+    StrategyMeasured,
+    Tradeoff,
+)
+from levelhead.results.settings import HeadsRunSettings
+from levelhead.scoring.fluency import FLUENCY_CHANGE, why_no_fluency
+from levelhead.scoring.seat import SEAT, ask_seat
+from levelhead.scoring.word_table import sample_contexts
+from levelhead.studies.heads.bench import Bench
+from levelhead.studies.heads.learned_gates import LEARNED, LearnedGates, learn_gates
+from levelhead.studies.heads.settings import LearnSettings
 from levelhead.studies.heads.strategies import (
-    Bench,
-    DebiasSettings,
+    UNTOUCHED_MODEL,
     Doubles,
-    Measured,
     Strategy,
     drawn,
     strategies,
@@ -41,165 +47,150 @@ from levelhead.studies.heads.strategies import (
     top,
 )
 
-__all__ = ["DebiasSettings", "debias", "tradeoff", "verdict"]
 
-
-def debias(
-    model: Model,
-    test: WordTest,
-    contexts: Sequence[Context],
-    scores: Doubles,
-    run: Run,
-    settings: DebiasSettings,
-) -> None:
-    """Try every strategy and write its rows into the run; what a killed run has already is not computed
-    again."""
+def debias(bench: Bench, scores: Doubles, run: Run[HeadsRunSettings]) -> None:
+    """Measure every strategy and store it in the run; what a killed run has already is not computed again."""
+    model, settings = bench.model, bench.settings
     if scores.shape != (model.layers, model.heads) or not np.isfinite(scores).all():
-        raise BadProbe(
+        raise BadOption(
             f"Scores {scores.shape} came; {model.name} needs finite ones [{model.layers}, {model.heads}]."
         )
-    bench = Bench(model, test, contexts, settings)
-    table = run.result("debias/table", lambda: bench.rows(strategies(model, scores, settings)))
-    chance = run.result("debias/random", lambda: _random(bench, scores))
-    run.result("debias/verdict", lambda: verdict(table, chance, settings.k))
-    swept = run.result(
-        "debias/sweep", lambda: bench.rows([top(model, scores, k) for k in sweep(scores, settings)])
-    )
-    learn = settings.learn
-    if learn is not None:
-        learned = run.result("debias/learned", lambda: _learned(bench, scores, learn))
-        run.result("debias/tradeoff", lambda: tradeoff(learned, swept))
+    table = run.results(layout.STRATEGIES, lambda: bench.measured(strategies(model, scores, settings)))
+    chance = run.results(layout.RANDOM_STRATEGIES, lambda: _random(bench, scores))
+    run.result(layout.DEBIAS_VERDICT, lambda: verdict(table, chance, settings.k))
+    rising = [top(model, scores, k) for k in sweep(scores, settings)]
+    swept = run.results(layout.TOP_SWEEP, lambda: bench.measured(rising))
+    if settings.learn is not None:
+        learned = _learned(bench, scores, run, settings.learn)
+        run.results(layout.TRADEOFFS, lambda: tradeoffs(learned, swept))
 
 
 # ---- random heads
 
 
-def _random(bench: Bench, scores: Doubles) -> list[Row]:
+def _random(bench: Bench, scores: Doubles) -> list[RandomMeasured]:
     """random-k and random-all: mean and standard deviation over seeds of every measure."""
-    settings, model = bench.settings, bench.model
+    settings = bench.settings
     seeds = [settings.seed + i for i in range(settings.seeds)]
     biased = int((scores > 0).sum())
-    rows: list[Row] = []
     plans = (
         (f"random-{settings.k}", settings.k, seeds),
         ("random-all", biased, seeds[: settings.costly_seeds]),
     )
+    records: list[RandomMeasured] = []
     for name, count, some in plans:
-        tried = [strategy.variant for strategy in drawn(model, name, count, some)]
-        few = tried[: settings.costly_seeds]
-        found: list[Measured] = [{"seat": seat} for seat in bench.seats(tried, intervals=False)]
-        for part in (bench.lpbs(few), bench.fluency(few)):
-            for measured, more in zip(found, part, strict=False):
-                measured |= more
-        rows += _over_seeds(name, count, found)
-    return rows
+        variants = [strategy.variant for strategy in drawn(bench.model, name, count, some)]
+        few = variants[: settings.costly_seeds]
+        costly = [[*a, *b] for a, b in zip(bench.lpbs(few), bench.fluency(few), strict=True)]
+        by_measure = [bench.seats(variants, intervals=False), *zip(*costly, strict=True)]
+        records += [_over_seeds(name, count, draws) for draws in by_measure]
+    return records
 
 
-def _over_seeds(name: str, count: int, found: Sequence[Measured]) -> list[Row]:
-    rows: list[Row] = []
-    about = {"study": "heads", "strategy": name, "masked": count, "heads": []}
-    for measure in found[0]:
-        values = [m[measure].value for m in found if measure in m]
-        known = [value for value in values if value is not None]
-        whole = (
-            Measurement.missing(measure, found[0][measure].reason) if not known else mean_sd(measure, known)
-        )
-        row = {**about, "measure": measure, **whole.to_json(), "values": values}
-        if measure == "seat" and known:
-            row["mean_abs"] = float(np.abs(known).mean())
-        rows.append(row)
-    return rows
+def _over_seeds(name: str, count: int, draws: Sequence[Measurement]) -> RandomMeasured:
+    """One measure of several draws of so many heads."""
+    measure = draws[0].name
+    values = tuple(draw.value for draw in draws)
+    known = [value for value in values if value is not None]
+    if not known:
+        missing = Measurement.missing(measure, draws[0].reason)
+        return RandomMeasured(name, count, missing, values, None)
+    mean_abs = float(np.abs(known).mean()) if measure == SEAT else None
+    return RandomMeasured(name, count, mean_sd(measure, known), values, mean_abs)
 
 
-def verdict(table: Sequence[Row], chance: Sequence[Row], k: int) -> Row:
+def verdict(table: Iterable[StrategyMeasured], chance: Iterable[RandomMeasured], k: int) -> DebiasVerdict:
     """The claim of the paper, true or not: top-k lowers |SEAT| more than random heads do."""
-    seats = {row["strategy"]: row for row in (*table, *chance) if row["measure"] == "seat"}
-    base, reached = (
-        None if (value := seats[name]["value"]) is None else abs(value) for name in ("base", f"top-{k}")
+    seats = {each.strategy: each.measurement.value for each in table if each.measurement.name == SEAT}
+    sizes = {name: None if value is None else abs(value) for name, value in seats.items()}
+    base, reached = sizes[BASE], sizes[f"top-{k}"]
+    (draws,) = (e for e in chance if e.strategy == f"random-{k}" and e.measurement.name == SEAT)
+    holds, lower = None, None
+    if base is not None and reached is not None and draws.mean_abs is not None:
+        holds = reached < min(base, draws.mean_abs)
+        lower = sum(abs(value) < reached for value in draws.values if value is not None)
+    return DebiasVerdict(
+        claim=f"removing the top {k} lowers |SEAT| more than {k} random heads do",
+        base=base,
+        top=reached,
+        random_mean=draws.mean_abs,
+        seeds=draws.measurement.n,
+        holds=holds,
+        random_lower=lower,
     )
-    drawn = seats[f"random-{k}"]
-    told: Row = {
-        "study": "heads",
-        "claim": f"removing the top {k} lowers |SEAT| more than {k} random heads do",
-    }
-    told |= {"base": base, "top": reached, "random_mean": drawn.get("mean_abs"), "seeds": drawn["n"]}
-    if base is None or reached is None or "mean_abs" not in drawn:
-        return {**told, "holds": None, "random_lower": None}
-    lower = sum(abs(value) < reached for value in drawn["values"] if value is not None)
-    return {**told, "holds": reached < min(base, drawn["mean_abs"]), "random_lower": lower}
 
 
 # ---- learned gates
 
 
-def _learned(bench: Bench, scores: Doubles, settings: LearnSettings) -> list[Row]:
-    """Learned gates for every bound, with base and top-k beside them; also SEAT on the contexts not learned
-    on."""
-    if not bench.model.abilities & {"mlm", "causal"}:
-        reason = f"{bench.model.name} predicts no tokens, so fluency cannot be bounded"
-        return [{"study": "heads", "strategy": "learned", **Measurement.missing("seat", reason).to_json()}]
+def _learned(
+    bench: Bench, scores: Doubles, run: Run[HeadsRunSettings], settings: LearnSettings
+) -> tuple[LearnedMeasured, ...]:
+    """Gates for every bound and what they reach, stored; both are computed together and measured last."""
+    if layout.LEARNED in run:
+        return run.stored(layout.LEARNED)
+    points: list[LearnedGates] = []
+    if not why_no_fluency(bench.model):
+        points = learn_gates(bench.model, bench.test, bench.contexts, bench.learning, settings)
+    run.results(layout.LEARNED_GATES, lambda: [point.record() for point in points])
+    return run.results(layout.LEARNED, lambda: _learned_measured(bench, scores, points, settings))
+
+
+def _learned_measured(
+    bench: Bench, scores: Doubles, points: Sequence[LearnedGates], settings: LearnSettings
+) -> list[LearnedMeasured]:
+    """Learned gates with base and top-k beside them; also SEAT on the contexts that were not learned on."""
     model = bench.model
-    found = learn_gates(model, bench.test, bench.contexts, bench.learning, settings)
-    chosen = [Strategy("base", ()), top(model, scores, bench.settings.k)]
-    chosen += [Strategy(f"learned, at most {point.bound:g}", point.variant(model)) for point in found]
-    rows = bench.rows(chosen)
-    rows += _unseen(bench, chosen, settings)
-    told = {f"learned, at most {point.bound:g}": _of_point(point) for point in found}
-    return [{**row, **told.get(row["strategy"], {})} for row in rows]
+    if not points:
+        missing = Measurement.missing(SEAT, f"{model.name} predicts no tokens, so fluency cannot be bounded")
+        return [LearnedMeasured(LEARNED, (), True, missing)]
+    chosen = [UNTOUCHED_MODEL, top(model, scores, bench.settings.k)]
+    chosen += [Strategy(point.name, point.variant(model)) for point in points]
+    measured = [
+        LearnedMeasured(each.strategy, each.heads, True, each.measurement) for each in bench.measured(chosen)
+    ]
+    return measured + _unseen(bench, chosen, settings)
 
 
-def _unseen(bench: Bench, chosen: Sequence[Strategy], settings: LearnSettings) -> list[Row]:
-    used = {
-        (c.word, c.text) for c in sample_contexts(bench.test, bench.contexts, settings.words, settings.seed)
-    }
+def _unseen(bench: Bench, chosen: Sequence[Strategy], settings: LearnSettings) -> list[LearnedMeasured]:
+    """SEAT on the contexts that were not learned on; nothing where they lack one of the four sets."""
+    sample = sample_contexts(bench.test, bench.contexts, settings.words, settings.seed)
+    used = {(context.word, context.text) for context in sample}
     unseen = [context for context in bench.contexts if (context.word, context.text) not in used]
     if {context.group for context in unseen} != set("ABXY"):
         return []
     variants = [strategy.variant for strategy in chosen]
     seats = ask_seat(bench.model, bench.test, unseen, variants, resampling=bench.resampling, intervals=False)
     return [
-        {**strategy.row(), "measure": "seat", "contexts": "not learned on", **seat.to_json()}
+        LearnedMeasured(strategy.name, strategy.heads, False, seat)
         for strategy, seat in zip(chosen, seats, strict=True)
     ]
 
 
-def _of_point(point: LearnedGates) -> Row:
-    return {
-        "bound": point.bound,
-        "gates": np.round(point.values, 6).tolist(),
-        "steps": point.steps,
-        "learned_on": {"seat": point.seat, "ratio": point.ratio, "seat_at_start": point.start},
-    }
-
-
-def tradeoff(learned: Sequence[Mapping[str, Any]], swept: Sequence[Mapping[str, Any]]) -> list[Row]:
+def tradeoffs(learned: Iterable[LearnedMeasured], swept: Iterable[StrategyMeasured]) -> list[Tradeoff]:
     """For each bound: |SEAT| of the learned gates against the best top-k whose fluency loss is no larger.
 
     Both are measured on all contexts and on sentences that were not learned on. k = 0, the untouched model,
     counts.
     """
-    reached, others = _by_strategy(learned), _by_strategy(swept)
-    rows: list[Row] = []
+    reached = _seats_and_ratios((e.strategy, e.measurement) for e in learned if e.learned)
+    others = _seats_and_ratios((e.strategy, e.measurement) for e in swept)
+    records = []
     for name, (seat, ratio) in reached.items():
-        if not name.startswith("learned"):
-            continue
-        rivals = [(abs(s), r, other) for other, (s, r) in others.items() if r <= max(ratio, 1.0)]
-        told: Row = {"study": "heads", "strategy": name, "abs_seat": abs(seat), "ratio": ratio}
-        if rivals:
-            best = min(rivals)
-            told |= {
-                "rival": best[2],
-                "rival_abs_seat": best[0],
-                "rival_ratio": best[1],
-                "beats": abs(seat) < best[0],
-            }
-        rows.append(told)
-    return rows
+        if name.startswith(LEARNED):
+            rivals = [(abs(s), r, other) for other, (s, r) in others.items() if r <= max(ratio, 1.0)]
+            best = min(rivals, default=None)
+            rival = None if best is None else Rival(strategy=best[2], abs_seat=best[0], ratio=best[1])
+            records.append(Tradeoff(name, abs(seat), ratio, rival))
+    return records
 
 
-def _by_strategy(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+def _seats_and_ratios(measured: Iterable[tuple[str, Measurement]]) -> dict[str, tuple[float, float]]:
     """(SEAT, perplexity ratio) of every strategy that has both."""
-    whole = [row for row in rows if "contexts" not in row and row.get("value") is not None]
-    seats = {row["strategy"]: row["value"] for row in whole if row.get("measure") == "seat"}
-    ratios = {row["strategy"]: row["value"] for row in whole if row.get("measure") == "fluency change"}
+    seats: dict[str, float] = {}
+    ratios: dict[str, float] = {}
+    for strategy, measurement in measured:
+        if measurement.value is not None and measurement.name in (SEAT, FLUENCY_CHANGE):
+            column = seats if measurement.name == SEAT else ratios
+            column[strategy] = measurement.value
     return {name: (seat, ratios[name]) for name, seat in seats.items() if name in ratios}

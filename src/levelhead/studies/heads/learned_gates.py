@@ -1,5 +1,4 @@
-"""Gates that are learned rather than ranked: the least |SEAT| for a given loss of fluency (SPEC A7, beyond
-the paper).
+"""Gates that are learned rather than ranked: the least |SEAT| for a given loss of fluency.
 
     minimize |SEAT(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
 
@@ -8,7 +7,8 @@ ball, inside the box and under the linear model of the bound; it is taken only i
 the bound holds, else it is shortened. So the gates never get worse than where they started. Bounds are
 visited from tight to loose, each from the gates of the one before: one search gives the whole trade-off.
 
-Contexts and sentences used here are a part of the study's; what is left serves as the honest test.
+Contexts and sentences used here are a part of the study's; what is left serves as the honest test. The paper
+ranks heads and removes the first k; learning goes beyond it (docs/method.md, Targeted debiasing).
 """
 
 from __future__ import annotations
@@ -17,52 +17,35 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.errors import BadProbe
-from levelhead.measures.seat import associations, seat
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import WordTest
-from levelhead.scoring.word_table import word_table
-from levelhead.studies.heads.study import absolute_seat
+from levelhead.results.records.debias import LearnedGatesFound, LearnedOn
+from levelhead.scoring.seat import seat_of
+from levelhead.scoring.word_table import sample_contexts, word_table
+from levelhead.studies.heads.scores import absolute_seat
+from levelhead.studies.heads.settings import LearnSettings
 
 Doubles = NDArray[np.float64]
+LEARNED = "learned"  # what the names of learned strategies begin with
 LOW, HIGH = 0.0, 2.0
 _SHORTENED = (1.0, 0.3)  # of the radius, measured at once
 _SMALLEST = 0.02  # a radius below this moves nothing that a table shows
 _ZERO = 0.005  # |SEAT| below this is no association in any table
 _WORD = re.compile(r"(?<= )[A-Za-z]+")
-
-
-@dataclass(frozen=True)
-class LearnSettings:
-    """How gates are learned."""
-
-    bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
-    steps: int = 3  # for each bound
-    words: int = 250  # at most, of each of A, B, X, Y: all that ship
-    blanks: int = 120  # tokens that stand for fluency
-    radius: float = 0.5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.bounds or list(self.bounds) != sorted(self.bounds) or self.bounds[0] < 1:
-            raise BadProbe(
-                f"bounds {self.bounds} came; allowed are factors of 1 or more, in rising order: 1.02, 1.05."
-            )
-        if min(self.steps, self.words - 1, self.blanks) < 1 or self.radius <= 0:
-            raise BadProbe("steps, blanks and radius must be above 0, and words at least 2.")
 
 
 @dataclass(frozen=True)
@@ -76,16 +59,27 @@ class LearnedGates:
     start: float  # SEAT of the untouched model
     steps: int  # taken in all, from the first bound on
 
+    @property
+    def name(self) -> str:
+        """The name of the strategy."""
+        return f"{LEARNED}, at most {self.bound:g}"
+
     def variant(self, model: Model) -> Variant:
-        """As edits of the model."""
+        """The gates as edits of the model."""
         return as_variant(model, self.values)
+
+    def record(self) -> LearnedGatesFound:
+        """The gates as a run keeps them, with six decimals."""
+        rounded = tuple(tuple(layer) for layer in np.round(self.values, 6).tolist())
+        reached = LearnedOn(self.seat, self.ratio, self.start)
+        return LearnedGatesFound(self.name, self.bound, rounded, self.steps, reached)
 
 
 def as_variant(model: Model, values: Doubles) -> Variant:
     """Gates [layer, head] as edits; layers whose gates are all 1 stay untouched and shared."""
     changed = [layer for layer in range(model.layers) if (values[layer] != 1).any()]
     return gates(
-        model, {(layer, head): values[layer, head] for layer in changed for head in range(model.heads)}
+        model, {Head(layer, head): values[layer, head] for layer in changed for head in range(model.heads)}
     )
 
 
@@ -96,11 +90,11 @@ def learn_gates(
     sentences: Sequence[str],
     settings: LearnSettings | None = None,
 ) -> list[LearnedGates]:
-    """The best gates found for each bound."""
+    """The best gates that the search reaches for each bound."""
     settings = settings or LearnSettings()
     problem = GateProblem(model, test, contexts, sentences, settings)
     here = problem.at(np.ones((model.layers, model.heads)))
-    start, taken, found = here.seat, 0, []
+    start, taken, learned = here.seat, 0, []
     for bound in settings.bounds:
         radius = settings.radius
         for _ in range(settings.steps):
@@ -109,8 +103,8 @@ def learn_gates(
             better, radius = problem.improved(here, math.log(bound), radius)
             taken += better is not here
             here = better
-        found.append(LearnedGates(bound, here.values, here.seat, math.exp(here.loss), start, taken))
-    return found
+        learned.append(LearnedGates(bound, here.values, here.seat, math.exp(here.loss), start, taken))
+    return learned
 
 
 @dataclass(frozen=True)
@@ -135,9 +129,8 @@ class GateProblem:
     ) -> None:
         self.model = model
         chosen = sample_contexts(test, contexts, settings.words, settings.seed)
-        table = word_table(test, chosen)
-        self.words, self._sets = table.static(), table.sets
-        self._bias = absolute_seat(table.sets)
+        self._table = word_table(test, chosen)
+        self.words, self._bias = self._table.static(), absolute_seat(self._table.sets)
         texts, tokens = blanks(model, sentences, settings.blanks, settings.seed)
         known = sorted(set(tokens))
         self.fluency = TokenLogProbs(texts, known)
@@ -146,9 +139,8 @@ class GateProblem:
 
     def measure(self, candidates: Sequence[Doubles]) -> list[Point]:
         """What these gates reach."""
-        wanted = (
-            list(candidates) if self._untouched is not None else [np.ones_like(candidates[0]), *candidates]
-        )
+        first = [np.ones_like(candidates[0])] if self._untouched is None else []
+        wanted = [*first, *candidates]
         variants = [as_variant(self.model, values) for values in wanted]
         answers = read(self.model, [self.words, self.fluency], variants, label="Trying gates")
         static: Doubles = answers[self.words]
@@ -157,23 +149,22 @@ class GateProblem:
             self._untouched = losses[0]
         base = self._untouched
         points = [
-            Point(values, self._seat(vectors), loss - base)
+            Point(values, seat_of(vectors, self._table), loss - base)
             for values, vectors, loss in zip(wanted, static, losses, strict=True)
         ]
-        return points[len(points) - len(candidates) :]
+        return points[len(first) :]
 
     def at(self, values: Doubles) -> Point:
         """What one set of gates reaches."""
         return self.measure([values])[0]
 
     def improved(self, here: Point, bound: float, radius: float) -> tuple[Point, float]:
-        """A point with a smaller |SEAT| that keeps the bound, or the same point; and the next radius to
-        try."""
+        """A point of smaller |SEAT| that keeps the bound, or the same point; and the next radius to try."""
         bias = gate_gradients(
             self.model, self.words, self._bias, at=here.values, label="Gradient of SEAT"
         ).scores
         cost = gate_gradients(
-            self.model, self.fluency, self._cost, at=here.values, label="Gradient of fluency"
+            self.model, self.fluency, self.cost, at=here.values, label="Gradient of fluency"
         ).scores
         tried = [step(here, bias, cost, bound - here.loss, radius * share) for share in _SHORTENED]
         points = self.measure(tried)
@@ -183,17 +174,13 @@ class GateProblem:
         best = min(allowed, key=lambda i: abs(points[i].seat))
         return points[best], radius * _SHORTENED[best] * (1.5 if best == 0 else 1.0)
 
-    def _seat(self, vectors: Doubles) -> float:
-        a, b, x, y = (vectors[list(self._sets[name])] for name in "ABXY")
-        return seat(associations(x, a, b), associations(y, a, b))
-
-    def _cost(self, log_p: Tensor) -> Tensor:
+    def cost(self, log_p: Tensor) -> Tensor:
+        """The log perplexity of the blanks, differentiable: the objective of the fluency gradient."""
         return -log_p[self._picked].mean()
 
 
 def step(here: Point, bias: Doubles, cost: Doubles, slack: float, radius: float) -> Doubles:
-    """The gates to try next: down the bias as far as the ball, the box and the linear model of the bound
-    allow.
+    """The gates to try next: down the bias as far as ball, box and the linear model of the bound allow.
 
     Either straight down, shortened to what the slack pays for, or bent: along −(bias + w cost) with the
     smallest weight w >= 0 that keeps cost · step <= slack (bisection). The one that promises more is taken.
@@ -224,24 +211,8 @@ def step(here: Point, bias: Doubles, cost: Doubles, slack: float, radius: float)
     return bent if along(bias, bent) < along(bias, shortened) else shortened
 
 
-def sample_contexts(test: WordTest, contexts: Sequence[Context], words: int, seed: int) -> list[Context]:
-    """One context for each of some words of every set; the words take turns in which of their contexts is
-    used."""
-    rng = np.random.default_rng(seed)
-    chosen: list[Context] = []
-    for group in test.groups():
-        of_word: dict[str, list[Context]] = {}
-        for context in contexts:
-            if context.group == group:
-                of_word.setdefault(context.word, []).append(context)
-        names = list(of_word)
-        picked = rng.permutation(len(names))[:words]
-        chosen += [of_word[names[i]][turn % len(of_word[names[i]])] for turn, i in enumerate(sorted(picked))]
-    return chosen
-
-
 def blanks(model: Model, sentences: Sequence[str], n: int, seed: int) -> tuple[list[Text], list[int]]:
-    """Sentences with one word taken out, and the token of that word: what a model must predict to be fluent.
+    """Sentences with one word taken out, and the token of that word: what a fluent model must predict.
 
     Masked models see the whole sentence, causal ones what stands before the word. Only words of one token
     qualify.
@@ -249,15 +220,15 @@ def blanks(model: Model, sentences: Sequence[str], n: int, seed: int) -> tuple[l
     causal = "causal" in model.abilities
     if not causal:
         model.require("mlm", "learning gates under a bound on fluency")
-    found: list[tuple[Text, int]] = []
+    candidates: list[tuple[Text, int]] = []
     known: dict[str, int | None] = {}
     for sentence in sentences:
         for word in _WORD.finditer(sentence):
             token = known.setdefault(word[0], token_id(model, word[0]))
             if token is not None:
                 rest = "" if causal else f" {model.tokenizer.mask_token}{sentence[word.end() :]}"
-                found.append((Text(sentence[: word.start()].rstrip() + rest), token))
-    if not found:
+                candidates.append((Text(sentence[: word.start()].rstrip() + rest), token))
+    if not candidates:
         raise BadProbe("No sentence holds a word of one token; give other sentences for fluency.")
-    picked: Any = np.random.default_rng(seed).permutation(len(found))[:n]
-    return [found[i][0] for i in sorted(picked)], [found[i][1] for i in sorted(picked)]
+    picked = np.random.default_rng(seed).permutation(len(candidates))[:n].tolist()
+    return [candidates[i][0] for i in sorted(picked)], [candidates[i][1] for i in sorted(picked)]

@@ -1,9 +1,10 @@
 """A bias whose place is known: an association written into the weights of chosen heads, in a copy of a model.
 
-Reader. For two sets of vectors with means u and v and the vectors o of all other tokens, the direction r that
+Direction. For two sets of vectors with means u and v and the vectors o of all other tokens, the one, r, that
 tells the sets apart and stays quiet everywhere else (a linearly constrained minimum-variance filter):
 
-    minimize r' N r   subject to   r·(u − v) = 1,  r·(u + v) = 0         N = within-set covariance + E[o o'] + ridge
+    minimize r' N r   subject to   r·(u − v) = 1,  r·(u + v) = 0
+    N = within-set covariance + E[o o'] + ridge
 
 Value plant. r reads X against Y in all value vectors of the layer, and g is the difference of the means of A
 and B in the stream behind it. One dimension j of the head's values, the one that matters least, becomes what
@@ -33,11 +34,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from levelhead.edits.gates import Head, gates
+from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
 from levelhead.engine.readings import States
 from levelhead.engine.run import read
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Text, encode
 from levelhead.models.hooks import join_qkv, split_qkv
 from levelhead.models.model import Model
@@ -46,14 +48,13 @@ from levelhead.probes.contexts import Context
 
 Kind = Literal["value", "attention"]
 Doubles = NDArray[np.float64]
-_RIDGE = 1e-3  # of the mean variance: fewer words than dimensions must not make the reader explode
+_RIDGE = 1e-3  # of the mean variance: fewer words than dimensions must not make the direction explode
 _PARTS: dict[Kind, tuple[Part, ...]] = {"value": ("value", "block"), "attention": ("query", "key")}
 _QKV = ("query", "key", "value")
 
 
-def reader(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
-    """The direction that is +1/2 at the mean of the first set, −1/2 at that of the second, quiet on others:
-    [d]
+def direction(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
+    """The direction that is +1/2 at the first set's mean, −1/2 at the second's, and quiet on others: [d]
 
     first, second [occurrence of a word, d]; others [token, d].
     """
@@ -61,9 +62,9 @@ def reader(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
     within = np.concatenate([first - u, second - v])
     noise = within.T @ within / len(within) + others.T @ others / max(len(others), 1)
     noise += _RIDGE * np.trace(noise) / len(noise) * np.eye(len(noise))
-    wanted = np.stack([u - v, u + v], axis=1)
-    solved = np.linalg.solve(noise, wanted)
-    gram = wanted.T @ solved
+    limits = np.stack([u - v, u + v], axis=1)
+    solved = np.linalg.solve(noise, limits)
+    gram = limits.T @ solved
     if not np.isfinite(gram).all() or np.linalg.cond(gram) > 1e12:
         raise CannotDo(
             "The model sees no difference between the two sets of words, so nothing can be planted."
@@ -74,7 +75,7 @@ def reader(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
 class Planter:
     """Plants the association X-A, Y-B into copies of a model; the model itself is not touched.
 
-    Readers and directions are fitted on the untouched model, on the given contexts.
+    Its directions are fitted on the untouched model, on the given contexts.
     """
 
     def __init__(self, model: Model, contexts: Sequence[Context], kind: Kind = "value") -> None:
@@ -89,32 +90,28 @@ class Planter:
         self.model, self.kind = model, kind
         self._contexts = contexts
         self._texts = [Text(context.text) for context in contexts]
-        rows = zip(encode(model, self._texts), contexts, strict=True)
-        self._pieces: list[Ints] = [row.pieces((context.start, context.end)) for row, context in rows]
-        self._seen: dict[
-            tuple[int, Part], list[Doubles]
-        ] = {}  # (layer, part) -> states of each text [token, ...]
+        encoded = zip(encode(model, self._texts), contexts, strict=True)
+        self._pieces: list[Ints] = [text.pieces((context.start, context.end)) for text, context in encoded]
+        self._seen: dict[tuple[int, Part], list[Doubles]] = {}  # (layer, part) -> of each text [token, ...]
 
     def planted(self, strengths: Mapping[Head, float]) -> Model:
-        """A copy with a plant of the given strength in each of these heads. A negative strength plants X-B,
-        Y-A."""
+        """A copy with a plant of the given strength in each head; a negative strength plants X-B, Y-A."""
         if not strengths:
-            raise BadProbe("No head came; name at least one to plant into.")
+            raise BadOption("No head came; name at least one to plant into.")
         gates(self.model, strengths)  # refuses heads that the model does not have
-        self._look(sorted({layer for layer, _ in strengths}))
+        self._look(sorted({head.layer for head in strengths}))
         name = f"{self.model.name} with planted heads"
         hf = deepcopy(self.model.hf)
         copy = Model(Source(name, hf, self.model.tokenizer, self.model.origin, self.model._missing))
-        for (layer, head), strength in sorted(strengths.items()):
+        for head, strength in sorted(strengths.items()):
             plant = self._plant_value if self.kind == "value" else self._plant_attention
-            plant(copy, layer, head, strength)
+            plant(copy, *head, strength)
         return copy
 
     def _plant_value(self, copy: Model, layer: int, head: int, strength: float) -> None:
         values = self._states(layer, "value")
-        r = torch.from_numpy(
-            self._reader([v.reshape(len(v), -1) for v in values], "XY")
-        )  # over all value heads
+        of_all_heads = [v.reshape(len(v), -1) for v in values]
+        r = torch.from_numpy(self._direction(of_all_heads, "XY"))
         behind = self._states(layer, "block")
         g = torch.from_numpy(self._words(behind, "A").mean(0) - self._words(behind, "B").mean(0))
         group = copy.heads // copy.kv_heads
@@ -132,9 +129,9 @@ class Planter:
         out[:, head, j] = strength * g.to(out)
 
     def _plant_attention(self, copy: Model, layer: int, head: int, strength: float) -> None:
-        r = self._reader([q[:, head] for q in self._states(layer, "query")], "XY")
+        r = self._direction([q[:, head] for q in self._states(layer, "query")], "XY")
         of_group = head * copy.kv_heads // copy.heads
-        k = self._reader([key[:, of_group] for key in self._states(layer, "key")], "AB")
+        k = self._direction([key[:, of_group] for key in self._states(layer, "key")], "AB")
         change = torch.from_numpy(strength * copy.head_dim**0.5 * np.outer(r, k))
 
         def look(q: Tensor) -> Tensor:
@@ -159,17 +156,17 @@ class Planter:
     def _states(self, layer: int, part: Part) -> list[Doubles]:
         return self._seen[layer, part]
 
-    def _reader(self, states: Sequence[Doubles], groups: str) -> Doubles:
+    def _direction(self, states: Sequence[Doubles], groups: str) -> Doubles:
         first, second = (self._words(states, group) for group in groups)
         others = [
             np.delete(state, pieces, axis=0) for state, pieces in zip(states, self._pieces, strict=True)
         ]
-        return reader(first, second, np.concatenate(others))
+        return direction(first, second, np.concatenate(others))
 
     def _words(self, states: Sequence[Doubles], group: str) -> Doubles:
         """Every occurrence of a word of a group: [context, d]"""
-        found = zip(self._contexts, states, self._pieces, strict=True)
-        return np.stack([state[pieces].mean(0) for context, state, pieces in found if context.group == group])
+        texts = zip(self._contexts, states, self._pieces, strict=True)
+        return np.stack([state[pieces].mean(0) for context, state, pieces in texts if context.group == group])
 
 
 def _columns(model: Model, layer: int) -> Tensor:
@@ -180,10 +177,9 @@ def _columns(model: Model, layer: int) -> Tensor:
 
 
 def _change(model: Model, layer: int, part: Part, change: Callable[[Tensor], Tensor]) -> None:
-    """Fold a linear change of a layer's queries, keys or values [..., head, dim] into the weights that make
-    them.
+    """Fold a linear change of a layer's queries, keys or values [..., head, dim] into their weights.
 
-    Seen from the right side, weights look like outputs: one row for each input dimension, and one for the
+    Seen from the right side, weights look like outputs: one line for each input dimension, and one for the
     bias.
     """
     module, which = model.qkv_module(layer, part), _QKV.index(part)
@@ -194,8 +190,8 @@ def _change(model: Model, layer: int, part: Part, change: Callable[[Tensor], Ten
         return join_qkv(model, parts, which)
 
     weight = cast(Tensor, module.weight).data
-    rows = weight.T if isinstance(module, nn.Linear) else weight  # [in, out], a view
-    rows.copy_(changed(rows))
+    by_input = weight.T if isinstance(module, nn.Linear) else weight  # [in, out], a view
+    by_input.copy_(changed(by_input))
     bias: Any = getattr(module, "bias", None)
     if bias is not None:
         bias.data.copy_(changed(bias.data))

@@ -1,13 +1,13 @@
 """A benchmark with a known truth: bias is planted into chosen heads, and each localizer must find them.
 
-    gradient    b = d|SEAT| / d gate (SPEC A4)
-    ablation    how far |SEAT| falls when the head alone is removed (A5)
-    attention   how far attention from target to attribute falls when the stereotype is turned around (A6)
+    gradient    b = d|SEAT| / d gate (docs/method.md, Head scores)
+    ablation    how far |SEAT| falls when the head alone is removed (Ablation)
+    attention   how far attention to the attribute falls when the stereotype is turned (Counter-stereotypes)
 
-Two kinds of plant (studies/planted/planting.py): "value" writes a direction into the target words, "attention" makes
-target words look at the stereotyped attribute words. The heads are drawn anew for every seed. A localizer
-ranks all heads of the planted copy, once by its own scores ("alone"), once by what changed against the
-untouched model ("compared"), which takes out the bias that the model had before.
+Two kinds of plant (planting.py): "value" writes a direction into the target words, "attention" makes target
+words look at the stereotyped attribute words. The heads are drawn anew for every seed. A localizer ranks all
+heads of the planted copy, once by its own scores ("alone"), once by what changed against the untouched model
+("compared"), which takes out the bias that the model had before.
 
     precision@k = share of the k planted heads among its k highest       by chance k / heads
     mean rank of the planted heads, 1 is the highest                      by chance (heads + 1) / 2
@@ -22,57 +22,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from levelhead.edits.gates import Head, removed
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.edits.gates import all_heads, removed
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context, contexts_fingerprint, template_contexts
 from levelhead.probes.sentences import StereotypeSentence
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results.folder import Row, Run, RunData, read_run
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
+from levelhead.results.runs import PlantedRun
+from levelhead.results.settings import PlantedRunSettings
 from levelhead.scoring.seat import absolute_seats, ask_seat
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention, counter_sentences, sentence_source
-from levelhead.studies.heads.learned_gates import sample_contexts
-from levelhead.studies.heads.study import head_scores
-from levelhead.studies.planted.planting import Kind, Planter
+from levelhead.studies.heads.scores import head_scores
+from levelhead.studies.heads.settings import FROM_TEMPLATES
+from levelhead.studies.planted.planting import Planter
+from levelhead.studies.planted.settings import PlantedSettings
 
-KINDS: tuple[str, ...] = get_args(Kind)
 LOCALIZERS = ("gradient", "ablation", "attention")
 WAYS = ("alone", "compared")
+PRECISION, MEAN_RANK, ABS_SEAT = "precision", "mean rank", "abs seat"  # names of the summary's measurements
 _STRENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of a value plant
 Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class PlantedSettings:
-    """What is planted, how often, and on how much the localizers look."""
-
-    bias: str = "gender"
-    heads: int = 3
-    seeds: int = 5
-    kinds: tuple[str, ...] = ("value", "attention")
-    rise: float = 0.1  # of |SEAT|, by each value plant alone
-    nats: float = 4.0  # of attention, by each attention plant
-    words: int = 60  # at most, of each of A, B, X, Y
-    sentences: str | None = (
-        None  # where stereotype sentences come from: a corpus; by default the shipped ones
-    )
-    n_sentences: int = 100
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise BadProbe(f"Kinds {', '.join(unknown) or 'none'} came; allowed are {', '.join(KINDS)}.")
-        if min(self.heads, self.seeds, self.words - 1, self.n_sentences - 1) < 1:
-            raise BadProbe("heads and seeds need at least 1, words and sentences at least 2.")
 
 
 @dataclass(frozen=True)
@@ -85,37 +65,40 @@ class Questions:
     sentences: Sequence[StereotypeSentence]
 
 
-def plant_and_find(model: Model, settings: PlantedSettings, folder: str | Path) -> RunData:
-    """Plant, search, and write one row for each seed and localizer, and the summary, into a run folder."""
-    if settings.heads >= model.layers * model.heads:
-        raise BadProbe(
-            f"{settings.heads} heads came; {model.name} has {model.layers * model.heads}. Plant into fewer."
-        )
-    asked = questions(model, settings)
-    about = {
-        "study": "planted",
-        "model": model.name,
-        "layers": model.layers,
-        "heads_in_all": model.layers * model.heads,
-    }
+def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str | Path) -> PlantedRun:
+    """Plant, let every localizer search, and write its trials and their summary into a run folder.
+
+    None: the default settings.
+    """
+    settings, in_all = settings or PlantedSettings(), model.layers * model.heads
+    if settings.heads >= in_all:
+        raise BadOption(f"{settings.heads} heads came; {model.name} has {in_all}. Plant into fewer.")
+    questions = prepare(model, settings)
+    run_settings = PlantedRunSettings(
+        study=layout.PLANTED.study,
+        model=model.name,
+        layers=model.layers,
+        heads_in_all=in_all,
+        **asdict(settings),
+    )
     hashes = {
         "weights": model.fingerprint,
-        "words": asked.test.fingerprint(),
-        "contexts": contexts_fingerprint((*asked.table.contexts, *asked.fitting)),
+        "words": questions.test.fingerprint(),
+        "contexts": contexts_fingerprint((*questions.table.contexts, *questions.fitting)),
     }
-    with Run.open(folder, {**about, **asdict(settings)}, hashes=hashes) as run:
-        before = run.result("base", lambda: _base(model, asked))[0]
-        rows: list[Row] = []
+    with Run.open(folder, layout.PLANTED, run_settings, hashes=hashes) as run:
+        base = run.result(layout.PLANTED_BASE, lambda: _base(model, questions))
+        trials: list[PlantTrial] = []
         for kind in settings.kinds:
-            planter = Planter(model, asked.fitting, cast(Kind, kind))
+            planter = Planter(model, questions.fitting, kind)
             for seed in range(settings.seed, settings.seed + settings.seeds):
-                trial = partial(_trial, planter, asked, settings, seed, before)
-                rows += run.result(f"planted/{kind}/{seed}", trial)
-        run.result("summary", lambda: summary(rows, settings, model.layers * model.heads))
-    return read_run(folder)
+                trial = partial(_trial, planter, questions, settings, seed, base)
+                trials += run.results(layout.PLANT_TRIALS.of(f"{kind}/{seed}"), trial)
+        run.results(layout.PLANT_SUMMARY, lambda: summary(trials, settings, in_all))
+        return PlantedRun(run.data())
 
 
-def questions(model: Model, settings: PlantedSettings) -> Questions:
+def prepare(model: Model, settings: PlantedSettings) -> Questions:
     """Words, contexts and sentences."""
     test = load_words(settings.bias)
     contexts = template_contexts(test)
@@ -123,7 +106,7 @@ def questions(model: Model, settings: PlantedSettings) -> Questions:
     fitting = [
         context for turn in (1, 5, 9, 13) for context in sample_contexts(test, contexts[turn::16], 90, turn)
     ]
-    source = sentence_source(test, "templates", settings.sentences)
+    source = sentence_source(test, FROM_TEMPLATES, settings.sentences)
     sentences = counter_sentences(model, test, source, settings.n_sentences, settings.seed).sentences
     if len(sentences) < 2:
         raise BadProbe(f"{len(sentences)} usable stereotype sentences from {source}; at least 2 are needed.")
@@ -134,27 +117,24 @@ def questions(model: Model, settings: PlantedSettings) -> Questions:
 
 
 @dataclass(frozen=True)
-class Found:
+class Suspicion:
     """|SEAT| of a model and how strongly each localizer suspects each head."""
 
-    seat: float
-    suspicion: Mapping[str, Doubles]  # localizer -> [layer, head]
+    abs_seat: float
+    by_localizer: Mapping[str, Doubles]  # localizer -> [layer, head]
 
 
-def localize(model: Model, asked: Questions) -> Found:
+def localize(model: Model, questions: Questions) -> Suspicion:
     """Let every localizer look at a model."""
-    places: list[Head] = [(layer, head) for layer in range(model.layers) for head in range(model.heads)]
-    variants = [(), *(removed(model, [place]) for place in places)]
-    seat, *without = absolute_seats(model, asked.table, variants, label="Ablation")
-    original, counter = counter_attention(model, asked.sentences)
-    change = _mean_of_scored(original - counter)
-    shape = (model.layers, model.heads)
-    return Found(
-        seat,
+    variants = [(), *(removed(model, [head]) for head in all_heads(model))]
+    abs_seat, *without = absolute_seats(model, questions.table, variants, label="Ablation")
+    original, counter = counter_attention(model, questions.sentences)
+    return Suspicion(
+        abs_seat,
         {
-            "gradient": head_scores(model, asked.table).scores,
-            "ablation": seat - np.reshape(without, shape),
-            "attention": change,
+            "gradient": head_scores(model, questions.table).scores,
+            "ablation": abs_seat - np.reshape(without, (model.layers, model.heads)),
+            "attention": _mean_of_scored(original - counter),
         },
     )
 
@@ -169,7 +149,7 @@ def _mean_of_scored(change: Doubles) -> Doubles:
 def ranks(suspicion: Doubles, heads: Sequence[Head]) -> list[float]:
     """Ranks of these heads, 1 for the most suspected; equal ones share the mean of their ranks."""
     order = stats.rankdata(-suspicion).reshape(suspicion.shape)
-    return [float(order[place]) for place in heads]
+    return [float(order[head]) for head in heads]
 
 
 def precision(suspicion: Doubles, heads: Sequence[Head]) -> float:
@@ -182,103 +162,110 @@ def precision(suspicion: Doubles, heads: Sequence[Head]) -> float:
 
 
 def choose(
-    planter: Planter, asked: Questions, settings: PlantedSettings, seed: int, before: Mapping[str, Any]
+    planter: Planter, questions: Questions, settings: PlantedSettings, seed: int, base: PlantedBase
 ) -> tuple[dict[Head, float], list[Head]]:
-    """Heads drawn at random with the strength of their plants, and heads that were drawn but cannot carry
-    one.
+    """Heads drawn at random with the strength of their plants, and drawn heads that cannot carry one.
 
     A value plant is as strong as it must be to raise |SEAT| by settings.rise alone; a head that never does,
     because it hardly attends to the target words or because later layers undo what it writes, is no truth to
     look for.
     """
-    model, leans = planter.model, -1.0 if before["seat"] < 0 else 1.0
+    everyone = all_heads(planter.model)
     chosen: dict[Head, float] = {}
     refused: list[Head] = []
-    for i in np.random.default_rng(seed).permutation(model.layers * model.heads):
-        place = (int(i) // model.heads, int(i) % model.heads)
-        strength = (
-            settings.nats if planter.kind == "attention" else _enough(planter, asked, place, settings, before)
-        )
-        if strength is None:
-            refused.append(place)
+    for i in np.random.default_rng(seed).permutation(len(everyone)):
+        head = everyone[i]
+        if planter.kind == "attention":
+            strength: float | None = settings.nats
         else:
-            chosen[place] = leans * strength
+            strength = _enough(planter, questions, head, settings, base)
+        if strength is None:
+            refused.append(head)
+        else:
+            chosen[head] = _leaning(base) * strength
         if len(chosen) == settings.heads:
             return chosen, refused
     raise CannotDo(
-        f"Only {len(chosen)} of {model.layers * model.heads} heads of {model.name} can raise |SEAT| by "
+        f"Only {len(chosen)} of {len(everyone)} heads of {planter.model.name} can raise |SEAT| by "
         f"{settings.rise:g} alone. Plant into fewer heads, or ask for a smaller rise."
     )
 
 
+def _leaning(base: PlantedBase) -> float:
+    """1 where the untouched model ties X to A, −1 where it ties X to B."""
+    return -1.0 if base.seat < 0 else 1.0
+
+
 def _enough(
-    planter: Planter, asked: Questions, place: Head, settings: PlantedSettings, before: Mapping[str, Any]
+    planter: Planter, questions: Questions, head: Head, settings: PlantedSettings, base: PlantedBase
 ) -> float | None:
-    """The smallest strength tried that raises |SEAT| enough."""
-    leans = -1.0 if before["seat"] < 0 else 1.0
+    """The smallest strength tried that raises |SEAT| enough; None where none of them does."""
     for strength in _STRENGTHS:
-        copy = planter.planted({place: leans * strength})
-        if absolute_seats(copy, asked.table, [()], label="Plant")[0] - before["abs_seat"] >= settings.rise:
+        copy = planter.planted({head: _leaning(base) * strength})
+        abs_seat = absolute_seats(copy, questions.table, [()], label="Plant")[0]
+        if abs_seat - base.abs_seat >= settings.rise:
             return strength
     return None
 
 
 def _trial(
-    planter: Planter, asked: Questions, settings: PlantedSettings, seed: int, before: Mapping[str, Any]
-) -> list[Row]:
-    strengths, refused = choose(planter, asked, settings, seed, before)
+    planter: Planter, questions: Questions, settings: PlantedSettings, seed: int, base: PlantedBase
+) -> list[PlantTrial]:
+    """Every localizer, in both ways, on one planted copy."""
+    strengths, refused = choose(planter, questions, settings, seed, base)
     heads = sorted(strengths)
-    found = localize(planter.planted(strengths), asked)
-    about = {
-        "study": "planted",
-        "kind": planter.kind,
-        "seed": seed,
-        "heads": [_named(place) for place in heads],
-        "strengths": [strengths[place] for place in heads],
-        "refused": [_named(place) for place in refused],
-        "abs_seat_before": before["abs_seat"],
-        "abs_seat": found.seat,
-    }
-    rows: list[Row] = []
+    after = localize(planter.planted(strengths), questions)
+    trials = []
     for name in LOCALIZERS:
-        after = found.suspicion[name]
-        for way, scores in zip(WAYS, (after, after - np.array(before[name])), strict=True):
+        alone = after.by_localizer[name]
+        for way, scores in zip(WAYS, (alone, alone - np.array(base.suspicion[name])), strict=True):
             placed = ranks(scores, heads)
-            told = {"localizer": name, "way": way, "precision": precision(scores, heads), "ranks": placed}
-            rows.append({**about, **told, "mean_rank": float(np.mean(placed))})
-    return rows
+            trials.append(
+                PlantTrial(
+                    kind=planter.kind,
+                    seed=seed,
+                    heads=tuple(heads),
+                    strengths=tuple(strengths[head] for head in heads),
+                    refused=tuple(refused),
+                    abs_seat_before=base.abs_seat,
+                    abs_seat=after.abs_seat,
+                    localizer=name,
+                    way=way,
+                    precision=precision(scores, heads),
+                    ranks=tuple(placed),
+                    mean_rank=float(np.mean(placed)),
+                )
+            )
+    return trials
 
 
-def _named(place: Head) -> str:
-    return f"{place[0] + 1}-{place[1] + 1}"
-
-
-def _base(model: Model, asked: Questions) -> Row:
+def _base(model: Model, questions: Questions) -> PlantedBase:
     """The untouched model."""
-    seat = ask_seat(model, asked.test, asked.table.contexts, intervals=False)[0]
+    seat = ask_seat(model, questions.test, questions.table.contexts, intervals=False)[0]
     if seat.value is None:
-        raise CannotDo(f"{asked.test.name}: there is nothing to find, because {seat.reason}.")
-    found = localize(model, asked)
-    about = {"study": "planted", "seat": seat.value, "abs_seat": found.seat}
-    return {**about, **{name: found.suspicion[name].tolist() for name in LOCALIZERS}}
+        raise CannotDo(f"{questions.test.name}: there is nothing to find, because {seat.reason}.")
+    suspicion = localize(model, questions)
+    stored = {name: tuple(map(tuple, suspicion.by_localizer[name].tolist())) for name in LOCALIZERS}
+    return PlantedBase(seat.value, suspicion.abs_seat, stored)
 
 
-def summary(rows: Sequence[Row], settings: PlantedSettings, heads: int) -> list[Row]:
-    """Mean and standard deviation over seeds, with the level of chance."""
-    told: list[Row] = []
+def summary(trials: Sequence[PlantTrial], settings: PlantedSettings, heads: int) -> list[PlantSummary]:
+    """Mean and standard deviation over seeds, with the level of chance; heads: how many the model has."""
+    records: list[PlantSummary] = []
     for kind in settings.kinds:
+        of_kind = [trial for trial in trials if trial.kind == kind]
         for name in LOCALIZERS:
             for way in WAYS:
-                some = [r for r in rows if (r["kind"], r["localizer"], r["way"]) == (kind, name, way)]
-                about = {"study": "planted", "kind": kind, "localizer": name, "way": way}
-                found = mean_sd("precision", [r["precision"] for r in some], settings.heads / heads)
-                placed = mean_sd("mean rank", [r["mean_rank"] for r in some], (heads + 1) / 2)
-                told += [{**about, **found.to_json()}, {**about, **placed.to_json()}]
-        seats = [
-            r["abs_seat"]
-            for r in rows
-            if r["kind"] == kind and r["localizer"] == "gradient" and r["way"] == "alone"
-        ]
-        about = {"study": "planted", "kind": kind, "abs_seat_before": rows[0]["abs_seat_before"]}
-        told.append({**about, **mean_sd("abs seat", seats).to_json()})
-    return told
+                some = [trial for trial in of_kind if (trial.localizer, trial.way) == (name, way)]
+                precisions, mean_ranks = [t.precision for t in some], [t.mean_rank for t in some]
+                records += [
+                    PlantSummary(kind, name, way, measurement, None)
+                    for measurement in (
+                        mean_sd(PRECISION, precisions, settings.heads / heads),
+                        mean_sd(MEAN_RANK, mean_ranks, (heads + 1) / 2),
+                    )
+                ]
+        seats = [t.abs_seat for t in of_kind if (t.localizer, t.way) == (LOCALIZERS[0], WAYS[0])]
+        before = of_kind[0].abs_seat_before
+        records.append(PlantSummary(kind, "", "", mean_sd(ABS_SEAT, seats), before))
+    return records

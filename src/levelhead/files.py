@@ -1,0 +1,163 @@
+"""Files and folders that appear whole or not at all, also where somebody else may have laid traps.
+
+What is being written has an unpredictable name that begins with TEMPORARY, lies beside its target and is
+created by nobody but us (O_EXCL), so a link that waits under a name that can be guessed is never followed. A
+writer that is killed leaves its temporary file; the next writing of the same target removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from levelhead.errors import BadRun
+
+if sys.platform != "win32":  # there, a killed writer's temporary file stays
+    import fcntl
+
+TEMPORARY = ".tmp-"
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
+    """Let `write` fill a temporary file beside `path`, which takes that name once its bytes are on the disk.
+
+    The temporary name ends like the target's, so that a writer sees the suffix that it expects.
+    """
+    with writing(path):
+        _check_file(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(path) as work:
+            write(work)
+            _sync(work)
+            os.replace(work, path)
+    return path
+
+
+@contextmanager
+def new_folder(target: str | Path) -> Iterator[Path]:
+    """A temporary folder beside `target` that takes its name when the block ends well, and else vanishes.
+
+    A target that already holds something is refused: nothing of the user's is ever overwritten.
+    """
+    target = Path(target).expanduser().absolute()
+    with writing(target):
+        _check_folder(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = _beside(target)
+        work.mkdir()
+        try:
+            yield work
+            os.replace(work, target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full disk, or a place that is closed to us, into one line that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).partition("\n")[0]
+        raise BadRun(
+            f"Cannot write {path}: {reason}. Make room, or give another place, and run the same command "
+            "again."
+        ) from error
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a target that is there and is not an ordinary file."""
+    kind = _kind(path)
+    if kind is not None:
+        raise BadRun(f"Cannot write {path}: it is {kind}. Remove it, or give another place.")
+
+
+def _check_folder(target: Path) -> None:
+    """Refuse a target that is there and is not an empty folder."""
+    if not os.path.lexists(target):
+        return
+    if target.is_symlink() or not target.is_dir():
+        raise BadRun(f"{target} is {_kind(target) or 'a file'}. Give a new or empty folder.")
+    if any(target.iterdir()):
+        raise BadRun(f"{target} is not empty. Give a new or empty folder.")
+
+
+def _kind(path: Path) -> str | None:
+    """What stands at `path`, links not followed; None for an ordinary file or nothing."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no ordinary file")
+
+
+def _beside(target: Path) -> Path:
+    return target.parent / f"{TEMPORARY}{token_hex(8)}-{target.name}"
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A new empty file beside `path` that is ours alone; afterwards it is gone, whatever happened.
+
+    It is locked as long as we live, which tells it from the file of a writer that was killed.
+    """
+    work = _beside(path)
+    _remove_leftovers(path)
+    handle = os.open(work, os.O_CREAT | os.O_EXCL | os.O_RDWR | _NO_LINK, 0o666)
+    try:
+        _lock(handle)
+        yield work
+    finally:
+        os.close(handle)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            work.unlink()
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of this target whose writers are dead."""
+    ours = re.compile(rf"{re.escape(TEMPORARY)}([0-9a-f]{{16}}-)?{re.escape(path.name)}")
+    for leftover in path.parent.iterdir():
+        if not ours.fullmatch(leftover.name) or _kind(leftover) is not None:
+            continue
+        with suppress(OSError):  # somebody else's file stays
+            handle = os.open(leftover, os.O_RDWR | _NO_LINK)
+            try:
+                if _lock(handle):
+                    leftover.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Whether the file could be locked: not while another living process has it locked."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sync(work: Path) -> None:
+    handle = os.open(work, os.O_RDONLY | _NO_LINK)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

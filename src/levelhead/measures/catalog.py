@@ -1,0 +1,405 @@
+"""All built-in measures in one place: what each is called, asks and means, for someone who has not read the
+papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from levelhead.measures.measurement import Measurement
+
+Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
+Direction = Literal["both", "above", "below", "none"]
+Ability = Literal["mlm", "nsp", "nli", "causal", "embeddings"]  # every model has embeddings
+
+_FOLLOWS = "follows the stereotype"
+_AGAINST = "runs against the stereotype"
+_INFERS = "infers gender from occupation"
+_DIFFERENT = "treats the genders differently"
+_EFFECT = "0: no association. ±2: as strong as it can be."
+_PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
+ALPHA = 0.05  # a null's p must be below it
+UNTESTED = "not tested against a model without meaning: nothing is claimed"
+_SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
+
+
+@dataclass(frozen=True)
+class MeasureInfo:
+    """How a measure is shown and judged."""
+
+    name: str  # as in results.jsonl
+    title: str
+    asks: str = ""  # one line
+    reading: str = ""  # what the number means: its neutral value and its direction
+    side: Side = "bias"
+    neutral: float | None = None  # the value of an ideal model
+    biased: Direction = "both"  # on which side of the neutral value bias lies
+    scale: tuple[float, float] | None = None  # what a bar is drawn on
+    needs: tuple[Ability, ...] = ("embeddings",)  # a model with any one of them can be asked
+    docs: str = ""  # anchor in docs/method.md
+    digits: int = 3  # after the point, where it is printed
+    above: str = "above the neutral value"
+    below: str = "below the neutral value"
+
+    @property
+    def signed(self) -> bool:
+        """Whether 0 is neutral and both directions are bias: thresholds then judge the absolute value."""
+        return self.biased == "both" and self.neutral == 0
+
+
+BUILT_IN: tuple[MeasureInfo, ...] = (
+    MeasureInfo(
+        "seat",
+        "Word association (SEAT)",
+        "Do the words of one target list lie closer to one group's words than those of the other list do?",
+        _EFFECT,
+        neutral=0.0,
+        scale=(-2, 2),
+        docs="seat",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "lpbs",
+        "Fill-in association (LPBS)",
+        "Does naming a word raise the chance that the model fills in she rather than he?",
+        _EFFECT,
+        neutral=0.0,
+        scale=(-2, 2),
+        needs=("mlm",),
+        docs="lpbs",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "ss",
+        "Stereotype score (SS)",
+        "How often is the stereotyped next sentence likelier than the anti-stereotyped one?",
+        _PREFERENCE,
+        neutral=0.5,
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-probability",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "ss_swapped",
+        "Stereotype score, genders swapped",
+        "The stereotype score of the same sentences with the genders swapped.",
+        _PREFERENCE,
+        neutral=0.5,
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-probability",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "ss_paired",
+        "Stereotype score, both genders",
+        "How often is the stereotyped next sentence likelier, over the sentences and their gender-swapped "
+        "twins?",
+        _PREFERENCE,
+        neutral=0.5,
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="preference",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "preference",
+        "Preference for the stereotype",
+        "Over all triples and both genders: by how much is the stereotyped next sentence preferred?",
+        "0: not at all. In logits: 0.7 doubles the odds; below 0 the anti-stereotype is preferred.",
+        neutral=0.0,
+        needs=("nsp", "causal"),
+        docs="preference",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "strength",
+        "Strength of stereotype",
+        "In the tenth of triples where it matters most: how much likelier is the stereotype, counting both "
+        "genders?",
+        "2: as strong as it can be. Choosing the largest makes noise positive too: read what lies above the "
+        "noise floor.",
+        neutral=0.0,
+        scale=(-2, 2),
+        needs=("nsp", "causal"),
+        docs="strength-and-distance",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "distance",
+        "Distance between genders",
+        "In the tenth of triples where it matters most: how far does swapping gender move an unrelated "
+        "sentence?",
+        "Above 0 in every model, so it shows no bias by itself: compare variants of one model. 1: from "
+        "impossible to certain.",
+        biased="above",
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="strength-and-distance",
+    ),
+    MeasureInfo(
+        "margin",
+        "Fill-in preference (CounterActs)",
+        "Asked who works as a nurse, how much more probability goes to the stereotyped group's words?",
+        "0: none. 1: all of it; below 0 the other group's words win.",
+        neutral=0.0,
+        scale=(-1, 1),
+        needs=("mlm", "causal"),
+        docs="cloze-scores",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "margin change",
+        "Change by knowledge (CounterActs)",
+        "How much does a sentence before the question change the fill-in preference?",
+        "0: not at all. Below 0 it weakens the stereotype.",
+        neutral=0.0,
+        scale=(-2, 2),
+        needs=("mlm", "causal"),
+        docs="cloze-scores",
+        above="strengthens the stereotype",
+        below="weakens the stereotype",
+    ),
+    MeasureInfo(
+        "relative probability",
+        "Probability with knowledge (CounterActs)",
+        "How many times as likely is a word after a sentence of knowledge as without it?",
+        "1: as likely. Above 1 the knowledge makes it likelier.",
+        neutral=1.0,
+        needs=("mlm", "causal"),
+        docs="cloze-scores",
+        above="knowledge makes the words likelier",
+        below="knowledge makes the words less likely",
+    ),
+    MeasureInfo(
+        "attention change",
+        "Attention to the group word",
+        "Do heads look less at the group word once the stereotype is turned?",
+        "0: no change. Above 0 they look more at the stereotyped group's word.",
+        neutral=0.0,
+        biased="above",
+        docs="counter-stereotypes",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "fairness",
+        "Fairness of inferences",
+        "Does a classifier refrain from inferring gender from an occupation, and treat both genders alike? "
+        "(accuracy × parity)",
+        "1: always. Lower is less fair.",
+        neutral=1.0,
+        biased="below",
+        scale=(0, 1),
+        needs=("nli",),
+        docs="nli-fairness",
+        below=_INFERS,
+    ),
+    MeasureInfo(
+        "accuracy",
+        "Neutral inferences",
+        "How often does the classifier rightly answer that an occupation says nothing about gender?",
+        "1: always. Lower: it infers gender.",
+        neutral=1.0,
+        biased="below",
+        scale=(0, 1),
+        needs=("nli",),
+        docs="nli-fairness",
+        below=_INFERS,
+    ),
+    MeasureInfo(
+        "parity",
+        "Same answer for both genders",
+        "For how many occupations is the usual answer the same for a woman and for a man?",
+        "1: for all.",
+        neutral=1.0,
+        biased="below",
+        scale=(0, 1),
+        needs=("nli",),
+        docs="nli-fairness",
+        below=_DIFFERENT,
+    ),
+    MeasureInfo(
+        "strict_parity",
+        "Same answer in every context",
+        "For how many occupations is the answer the same for both genders in every context?",
+        "1: for all.",
+        neutral=1.0,
+        biased="below",
+        scale=(0, 1),
+        needs=("nli",),
+        docs="nli-fairness",
+        below=_DIFFERENT,
+    ),
+    MeasureInfo(
+        "icat",
+        "Idealized score (ICAT)",
+        "Language ability and lack of stereotype in one number.",
+        "1: always sensible and never partial. Lower is worse.",
+        neutral=1.0,
+        biased="below",
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-probability",
+        below="less than ideal",
+    ),
+    MeasureInfo(
+        "lms",
+        "Language sense (LMS)",
+        "How often is a meaningful next sentence likelier than an unrelated one?",
+        "Higher is better; 0.5 is guessing, 1 is always.",
+        side="use",
+        neutral=1.0,
+        biased="none",
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-probability",
+    ),
+    MeasureInfo(
+        "nsp_accuracy",
+        "Next-sentence accuracy",
+        "How often does the next-sentence head accept a related sentence and reject an unrelated one?",
+        "Higher is better; 0.5 is guessing, 1 is always.",
+        side="use",
+        neutral=1.0,
+        biased="none",
+        scale=(0, 1),
+        needs=("nsp",),
+        docs="next-sentence-ability",
+    ),
+    MeasureInfo(
+        "separation",
+        "Separation of unrelated sentences",
+        "How far apart in probability do related and unrelated next sentences lie?",
+        "Higher is better; 0 is guessing. It falls when a model's answers are merely flattened.",
+        side="use",
+        biased="none",
+        scale=(-1, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-ability",
+    ),
+    MeasureInfo(
+        "ability",
+        "Ability on ordinary inferences",
+        "How many everyday inference questions are answered rightly?",
+        "Higher is better; 1 is all.",
+        side="use",
+        biased="none",
+        scale=(0, 1),
+        needs=("nli",),
+        docs="nli-fairness",
+    ),
+    MeasureInfo(
+        "robustness",
+        "Robustness to unrelated words (CounterActs)",
+        "How often does the preferred group stay the same after a sentence that has nothing to do with it?",
+        "1: always. Lower: the answer depends on words that should not matter.",
+        side="use",
+        neutral=1.0,
+        biased="none",
+        scale=(0, 1),
+        needs=("mlm", "causal"),
+        docs="cloze-scores",
+    ),
+    MeasureInfo(
+        "fluency",
+        "Fluency (perplexity)",
+        "How surprised is the model by ordinary English? (pseudo-perplexity of masked models, perplexity of "
+        "causal ones)",
+        "Lower is better; it depends on the tokenizer, so compare a model with its own variants only.",
+        side="use",
+        biased="none",
+        needs=("mlm", "causal"),
+        docs="fluency",
+        digits=2,
+    ),
+)
+
+
+# names under which fluency is stored, and in what they differ from it: a change is a ratio, near 1
+_FLUENCIES: dict[str, dict[str, Any]] = {
+    "pppl": {},
+    "perplexity": {},
+    "fluency change": {"neutral": 1.0, "digits": 3},
+}
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Measures by name. A measure of yours joins with `CATALOG.joined_by(MeasureInfo(...))`."""
+
+    measures: tuple[MeasureInfo, ...] = BUILT_IN
+
+    def joined_by(self, *infos: MeasureInfo) -> Catalog:
+        """This catalog and further measures; one with a known name takes that measure's place."""
+        names = {info.name for info in infos}
+        return Catalog((*(known for known in self.measures if known.name not in names), *infos))
+
+    def info(self, name: str) -> MeasureInfo:
+        """How a measure is shown; one that is not in the catalog is shown under its own name.
+
+        A measure on one of several data sets, such as "lpbs career", is the measure with the data set's name
+        behind its title. The longest name counts: "margin change" is not a "margin".
+        """
+        by_name = {info.name: info for info in self.measures}
+        if name in by_name:
+            return by_name[name]
+        if name in _FLUENCIES and "fluency" in by_name:
+            return replace(by_name["fluency"], name=name, **_FLUENCIES[name])
+        for known in sorted(by_name, key=len, reverse=True):
+            if name.startswith(known) and name[len(known)] in _SEPARATORS:
+                rest = name[len(known) :].lstrip("".join(_SEPARATORS))
+                return replace(by_name[known], name=name, title=f"{by_name[known].title}, {rest}")
+        return MeasureInfo(name, name)
+
+    def verdict(self, measurement: Measurement) -> str:
+        """What a number says, and no more.
+
+        Bias is claimed if the interval excludes the neutral value and the null's floor, with p < 0.05 against
+        the null, or in the measure's own test where it has one. Without either nothing is claimed.
+        """
+        info, neutral, interval = self.info(measurement.name), measurement.neutral, measurement.interval
+        value, null = measurement.value, measurement.null
+        if value is None:
+            return f"not measured: {measurement.reason}"
+        if info.side == "use" or neutral is None:
+            return ""
+        if interval is None:
+            return "no interval: one number alone shows little"
+        if interval[0] <= neutral <= interval[1]:
+            return "cannot be told from neutral on this much data"
+        return _against_null(measurement, interval) or (
+            info.above if value > (neutral if null is None else null.floor) else info.below
+        )
+
+
+def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:
+    """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
+    null = measurement.null
+    p = measurement.details.get("p_value") if null is None else null.p_value
+    if p is None:
+        return UNTESTED
+    within = null is not None and interval[0] <= null.floor <= interval[1]
+    return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
+
+
+CATALOG = Catalog()
+
+
+def measure_info(name: str) -> MeasureInfo:
+    """How a built-in measure is shown: title, question, reading, scale and digits."""
+    return CATALOG.info(name)
+
+
+def verdict(measurement: Measurement) -> str:
+    """What the number of a built-in measure says, in words."""
+    return CATALOG.verdict(measurement)

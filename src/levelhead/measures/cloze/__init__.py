@@ -1,0 +1,1 @@
+"""How a model fills in a group, and what knowledge before the question does to that."""

@@ -1,0 +1,56 @@
+"""What a kind of knowledge did to the stereotype, in a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Interval
+
+VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "not measured"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a kind of knowledge did to the stereotype, in a word, and the change it rests on."""
+
+    kind: str
+    group: str  # "" is all occupations
+    k: int
+    word: VerdictWord
+    change: Measurement
+
+    @classmethod
+    def of(cls, change: Measurement) -> Verdict:
+        """The verdict on a 'margin change', whose details hold both margins."""
+        word: VerdictWord = "not measured"
+        if change.value is not None:
+            known = change.details
+            low, high = known["margin_low"], known["margin_high"]
+            own = None if low is None or high is None else (low, high)
+            word = verdict_word(float(known["base"] or 0), float(known["margin"] or 0), change.interval, own)
+        return cls(change.settings["kind"], change.settings["group"], change.settings["k"], word, change)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a JSON line."""
+        labels = {"kind": self.kind, "group": self.group, "k": self.k, "verdict": self.word}
+        return {**labels, "change": self.change.to_json()}
+
+
+def verdict_word(
+    base: float, margin: float, interval: Interval | None, margin_interval: Interval | None = None
+) -> VerdictWord:
+    """The change in a word. It speaks of the stereotype (pro − anti), not of the size of a preference.
+
+    no change: the change's interval includes 0. overturns: it does not, and the margin has clearly changed
+    its sign: its own interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on
+    its side.
+    """
+    if interval is None:
+        return "not measured"
+    if interval[0] <= 0 <= interval[1]:
+        return "no change"
+    if base * margin < 0 and not (margin_interval and margin_interval[0] <= 0 <= margin_interval[1]):
+        return "overturns"
+    return "strengthens" if margin > base else "weakens"

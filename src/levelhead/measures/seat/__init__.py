@@ -1,0 +1,1 @@
+"""SEAT: how strongly two sets of words lean to two other sets."""

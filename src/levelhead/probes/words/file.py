@@ -1,0 +1,238 @@
+"""A user's word list as a TOML file, read so that every complaint names the file, the line and the word.
+
+tomllib gives values but not where they stand, so a second, shallow scan of the text notes their lines.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levelhead.errors import BadProbe
+from levelhead.probes.files import read_text, shown
+
+GROUPS = ("A", "B", "X", "Y")
+KEYS = ("name", "labels", *GROUPS, "pairs")
+_NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
+
+_TOKEN = re.compile(
+    r"""(?P<comment>\#[^\n]*)
+      | (?P<value>\"{3}[\s\S]*?\"{3} | '{3}[\s\S]*?'{3} | "(?:\\.|[^"\\\n])*" | '[^'\n]*'
+          | [^\s\[\]{},=\#"']+)
+      | (?P<sign>[\[\]{},=])""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class WordFile:
+    """The parsed file: its values, the line of each key, and the lines of single values in reading order."""
+
+    name: str
+    values: Mapping[str, Any]
+    key_lines: Mapping[str, int]
+    value_lines: Mapping[str, tuple[int, ...]]
+
+    def fail(self, line: int | None, complaint: str) -> BadProbe:
+        """The error to raise: `religion.toml line 7: …`."""
+        where = self.name if line is None else f"{self.name} line {line}"
+        return BadProbe(f"{where}: {complaint}")
+
+    def line(self, key: str, index: int = 0) -> int | None:
+        """Where the index-th single value of a key stands; the key's own line when the scan cannot tell."""
+        lines = self.value_lines.get(key, ())
+        return lines[index] if index < len(lines) else self.key_lines.get(key)
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """What a checked word list says, ready to be made a test."""
+
+    name: str
+    A: tuple[str, ...]
+    B: tuple[str, ...]
+    X: tuple[str, ...]
+    Y: tuple[str, ...]
+    labels: tuple[str, str, str, str]
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A word of a set, with its line."""
+
+    word: str
+    line: int | None
+
+
+def read_word_file(path: Path) -> WordLists:
+    """The checked content of a TOML word list.
+
+    Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one
+    length are counterparts line by line; of different lengths they have no counterparts.
+    """
+    file = _parse(path)
+    _check_keys(file)
+    pairs = _pairs(file)
+    sets = {key: _words(file, key) for key in GROUPS if key in file.values}
+    if pairs is not None and not {"A", "B"} & sets.keys():
+        sets["A"], sets["B"] = [a for a, _ in pairs], [b for _, b in pairs]
+    for key in GROUPS:
+        if key not in sets:
+            raise file.fail(None, f"the list {key} is missing. {_NEEDED}.")
+    _check_overlaps(file, sets)
+    if pairs is not None:
+        _check_pairs(file, pairs, sets)
+    elif len(sets["A"]) == len(sets["B"]):
+        pairs = list(zip(sets["A"], sets["B"], strict=True))
+    A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
+    counterparts = tuple((a.word, b.word) for a, b in pairs or ())
+    return WordLists(_name(file, path.stem), A, B, X, Y, _labels(file), counterparts)
+
+
+def _parse(path: Path) -> WordFile:
+    text = read_text(path, "Name a TOML file, saved as UTF-8.")
+    key_lines, value_lines = _scan(text, path.name)
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        number = int(at[1]) if at else len(text.splitlines())
+        shown = (text.splitlines() or [""])[min(number, len(text.splitlines()) or 1) - 1].strip()
+        raise BadProbe(
+            f"{path.name} line {number}: not valid TOML near {shown[:60]!r} ({str(error).split(' (at')[0]}). "
+            'Write lists as ["word", "word"].'
+        ) from None
+    except (RecursionError, ValueError):
+        raise BadProbe(f"{path.name}: nested too deep, or a number is too long. {_NEEDED}.") from None
+    return WordFile(path.name, values, key_lines, value_lines)
+
+
+def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Lines of keys and of their single values; it need only be right about files that tomllib accepts."""
+    key_lines: dict[str, int] = {}
+    value_lines: dict[str, tuple[int, ...]] = {}
+    key, depth = "", 0
+    for token, line, is_key in _tokens(text):
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif is_key and depth == 0:
+            key = token.strip("\"'")
+            if key in key_lines and key in KEYS:
+                first = f"was already given in line {key_lines[key]}"
+                raise BadProbe(f'{name} line {line}: the key "{key}" {first}. Join the two.')
+            key_lines[key] = line
+        elif token not in ",=":
+            value_lines[key] = (*value_lines.get(key, ()), line)
+    return key_lines, value_lines
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int, bool]]:
+    """(token, its line counted from 1, whether an equals sign follows it)."""
+    line, seen = 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", seen, match.start())
+        seen = match.start()
+        if match.lastgroup != "comment":
+            follows = re.match(r"[ \t]*=", text[match.end() : match.end() + 80])
+            yield match.group(), line, match.lastgroup == "value" and follows is not None
+
+
+def _check_keys(file: WordFile) -> None:
+    for key in file.values:
+        if key not in KEYS:
+            near = difflib.get_close_matches(key.casefold(), [k.casefold() for k in KEYS], 1, cutoff=0.5)
+            hint = f' Did you mean "{_spelled(near[0])}"?' if near else ""
+            raise file.fail(
+                file.key_lines.get(key), f'unknown key "{key}".{hint} Allowed: {", ".join(KEYS)}.'
+            )
+
+
+def _spelled(folded: str) -> str:
+    return next(key for key in KEYS if key.casefold() == folded)
+
+
+def _name(file: WordFile, default: str) -> str:
+    name = file.values.get("name", default)
+    if not isinstance(name, str) or not name.strip():
+        raise file.fail(file.line("name"), f"name is {shown(name)}; it must be a text in quotes.")
+    return name.strip()
+
+
+def _labels(file: WordFile) -> tuple[str, str, str, str]:
+    labels = file.values.get("labels", list(GROUPS))
+    given = labels if isinstance(labels, list) else []
+    texts = [label for label in given if isinstance(label, str) and label]
+    if len(texts) != len(GROUPS) or texts != labels:
+        raise file.fail(
+            file.line("labels"), f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
+        )
+    return texts[0], texts[1], texts[2], texts[3]
+
+
+def _words(file: WordFile, key: str) -> list[Entry]:
+    words = file.values[key]
+    if not isinstance(words, list):
+        raise file.fail(
+            file.key_lines.get(key), f'{key} is {shown(words)}; it must be a list such as ["word", "word"].'
+        )
+    if not words:
+        raise file.fail(file.key_lines.get(key), f"the list {key} is empty; give it at least one word.")
+    return [_entry(file, key, i, word) for i, word in enumerate(words)]
+
+
+def _entry(file: WordFile, key: str, index: int, word: object) -> Entry:
+    line = file.line(key, index)
+    if not isinstance(word, str):
+        raise file.fail(line, f"{shown(word)} in {key} is not a word; write it in quotes.")
+    if not any(c.isalnum() for c in word) or word != " ".join(word.split()):
+        raise file.fail(line, f'"{word}" in {key} is empty or has needless spaces; correct or remove it.')
+    if "," in word or ";" in word:
+        raise file.fail(line, f'"{word}" in {key} looks like several words; quote each by itself.')
+    return Entry(word, line)
+
+
+def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
+    if "pairs" not in file.values:
+        return None
+    pairs = file.values["pairs"]
+    if not isinstance(pairs, list) or not pairs:
+        raise file.fail(
+            file.key_lines.get("pairs"), 'pairs must be a list such as [["word", "counterpart"]].'
+        )
+    entries, count = [], 0
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            line = file.line("pairs", count)
+            raise file.fail(line, f"{shown(pair, 80)} in pairs is not a pair; write two words in brackets.")
+        entries.append((_entry(file, "pairs", count, pair[0]), _entry(file, "pairs", count + 1, pair[1])))
+        count += 2
+    return entries
+
+
+def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
+    """No word may stand in two sets: its own similarity to itself, 1, would be counted as bias."""
+    seen: dict[str, tuple[str, Entry]] = {}
+    for key in GROUPS:
+        for entry in sets[key]:
+            other, first = seen.setdefault(entry.word.casefold(), (key, entry))
+            if other != key:
+                both = f'"{entry.word}" is in {key} and in {other} (line {first.line})'
+                raise file.fail(entry.line, f"{both}; keep it in one of them.")
+
+
+def _check_pairs(file: WordFile, pairs: list[tuple[Entry, Entry]], sets: Mapping[str, list[Entry]]) -> None:
+    for pair in pairs:
+        for entry, key in zip(pair, "AB", strict=True):
+            listed = [other.word for other in sets[key]]
+            if entry.word not in listed:
+                near = difflib.get_close_matches(entry.word, listed, 1)
+                hint = f'did you mean "{near[0]}"?' if near else f"add it to {key}, or remove the pair."
+                raise file.fail(entry.line, f'"{entry.word}" in pairs is not in {key}; {hint}')

@@ -1,0 +1,214 @@
+"""Every result and every file of every study's run folder, by name and type, once.
+
+A run folder holds
+
+    settings.json    the format's version; what was asked, hashes of data and weights, versions of packages
+    results.jsonl    {"key": ..., "rows": [...]}, one line a result, in the order in which they were computed
+    and the files below
+
+Studies write through these names, readers read through them: a name or a field that drifts is a type error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.measurement import Measurement
+from levelhead.probes.contexts import Context
+from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
+from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
+from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine, PromptAnswers
+from levelhead.results.records.common import MeasuredVariant
+from levelhead.results.records.comparison import Flip, ModelHeadScore, ModelPair, ScoredModelSummary
+from levelhead.results.records.debias import (
+    DebiasVerdict,
+    LearnedGatesFound,
+    LearnedMeasured,
+    RandomMeasured,
+    StrategyMeasured,
+    Tradeoff,
+)
+from levelhead.results.records.heads import (
+    ArcSheet,
+    AttentionExample,
+    CounterHead,
+    CounterTest,
+    CrossFit,
+    HeadScore,
+    Removal,
+    ScoreLine,
+    SentenceLine,
+    WordList,
+    WordsUsed,
+)
+from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
+from levelhead.results.records.projections import (
+    DepthLine,
+    FrontierLine,
+    Observation,
+    PredictedLabels,
+    SettingMeasured,
+    SubspaceFit,
+    Table5Line,
+    Table6Line,
+    Table7Line,
+)
+from levelhead.results.settings import (
+    AuditRunSettings,
+    HeadComparisonSettings,
+    HeadsRunSettings,
+    PlantedRunSettings,
+    PromptsRunSettings,
+    SweepRunSettings,
+)
+
+# ---- heads
+
+WORDS = Key("words", WordsUsed)
+SEAT = Key("seat", MeasuredVariant)
+SCORES = Key("scores", HeadScore)
+REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
+CROSS_FITS = Key("cross-fit/splits", CrossFit)
+CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words
+AGREEMENT = Key("ablation", Measurement)  # of scores with removals
+COUNTER = Key("counter", CounterTest)
+COUNTER_SIDES = Key("counter/sides", CounterTest)
+COUNTER_HEADS = Key("counter/heads", CounterHead)
+COUNTER_EXAMPLE = Key("counter/example", AttentionExample)
+STRATEGIES = Key("debias/table", StrategyMeasured)
+RANDOM_STRATEGIES = Key("debias/random", RandomMeasured)
+DEBIAS_VERDICT = Key("debias/verdict", DebiasVerdict)
+TOP_SWEEP = Key("debias/sweep", StrategyMeasured)
+LEARNED = Key("debias/learned", LearnedMeasured)
+LEARNED_GATES = Key("debias/gates", LearnedGatesFound)
+TRADEOFFS = Key("debias/tradeoff", Tradeoff)
+HEADS = Layout(
+    "heads",
+    "levelhead heads",
+    HeadsRunSettings,
+    (
+        WORDS,
+        SEAT,
+        SCORES,
+        CROSS_FITS,
+        CROSS_FIT,
+        AGREEMENT,
+        COUNTER,
+        COUNTER_SIDES,
+        COUNTER_HEADS,
+        COUNTER_EXAMPLE,
+        STRATEGIES,
+        RANDOM_STRATEGIES,
+        DEBIAS_VERDICT,
+        TOP_SWEEP,
+        LEARNED,
+        LEARNED_GATES,
+        TRADEOFFS,
+    ),
+    (REMOVALS,),
+)
+WORD_LIST = JsonFile("words.json", WordList)
+CONTEXTS = JsonLines("contexts.jsonl", Context)
+SENTENCES = JsonLines("sentences.jsonl", SentenceLine)
+HEAD_SCORES = CsvFile("head_scores.csv", ScoreLine)
+
+# ---- heads of several models
+
+COMPARED_MODELS = Key("models", ScoredModelSummary)
+COMPARED_SCORES = Key("scores", ModelHeadScore)
+MODEL_PAIRS = Key("pairs", ModelPair)
+FLIPS = Key("flips", Flip)
+HEAD_COMPARISON = Layout(
+    "compare_heads",
+    "levelhead compare-heads",
+    HeadComparisonSettings,
+    (COMPARED_MODELS, COMPARED_SCORES, MODEL_PAIRS, FLIPS),
+)
+
+# ---- planted bias
+
+PLANTED_BASE = Key("base", PlantedBase)
+PLANT_TRIALS = KeyFamily("planted/", PlantTrial)  # labels: kind/seed
+PLANT_SUMMARY = Key("summary", PlantSummary)
+PLANTED = Layout(
+    "planted", "levelhead planted", PlantedRunSettings, (PLANTED_BASE, PLANT_SUMMARY), (PLANT_TRIALS,)
+)
+
+# ---- projections
+
+SUBSPACES = Key("subspaces", SubspaceFit)
+NEXT_SENTENCES = Key("nsp", SettingMeasured)
+INFERENCES = Key("nli", SettingMeasured)
+DEPTH_NEXT_SENTENCES = Key("depth nsp", SettingMeasured)
+DEPTH_INFERENCES = Key("depth nli", SettingMeasured)
+INFERENCE_ANSWERS = KeyFamily("nli answers ", PredictedLabels)  # labels: first-last pair
+ABILITY_ANSWERS = Key("ability answers", PredictedLabels)
+DEPTH_INFERENCE_ANSWERS = KeyFamily("depth nli answers ", PredictedLabels)
+DEPTH_ABILITY_ANSWERS = Key("depth ability answers", PredictedLabels)
+DEPTH_SCREEN = KeyFamily("depth screen ", SettingMeasured)  # labels: the first layer, from 1
+OBSERVATIONS = Key("observations", Observation)
+CORRELATION = Key("correlation", Measurement)  # of Strength with fairness over the settings
+SWEEP = Layout(
+    "projections",
+    "levelhead sweep",
+    SweepRunSettings,
+    (
+        SUBSPACES,
+        NEXT_SENTENCES,
+        INFERENCES,
+        DEPTH_NEXT_SENTENCES,
+        DEPTH_INFERENCES,
+        ABILITY_ANSWERS,
+        DEPTH_ABILITY_ANSWERS,
+        OBSERVATIONS,
+        CORRELATION,
+    ),
+    (INFERENCE_ANSWERS, DEPTH_INFERENCE_ANSWERS, DEPTH_SCREEN),
+)
+TABLE5 = CsvFile("tables/table5.csv", Table5Line)
+TABLE6 = CsvFile("tables/table6.csv", Table6Line)
+TABLE7 = CsvFile("tables/table7.csv", Table7Line)
+FRONTIER = CsvFile("tables/frontier.csv", FrontierLine)
+OBSERVED = CsvFile("tables/observations.csv", Observation)
+DEPTH_TABLE = CsvFile("tables/depth.csv", DepthLine)
+RECIPES = "recipes"  # a folder of TOML files, one a setting, and the pairs that they name
+
+# ---- CounterActs
+
+CLOZE_CELLS = KeyFamily("cells/", ClozeCell)  # labels: model | variant
+CLOZE_FORMS = KeyFamily("forms/", ClozeForm)
+PROMPTS = Layout("counteracts", "levelhead prompts", PromptsRunSettings, (), (CLOZE_CELLS, CLOZE_FORMS))
+OCCUPATIONS = CsvFile("occupations/{}.csv", OccupationLine)
+ANSWERS = JsonLines("answers/{}.jsonl", PromptAnswers)
+
+# ---- audit
+
+MEASURED = KeyFamily("measure/", MeasuredVariant)  # labels: a group of measures
+VERIFIED = KeyFamily("verify/", MeasuredVariant)  # labels: variant/group
+CANDIDATES = Key("candidates", ProjectionCandidate)
+NLI_CANDIDATES = Key("nli candidates", ProjectionCandidate)
+MITIGATIONS = Key("mitigate", Mitigation)
+NLI_MITIGATIONS = Key("nli mitigate", Mitigation)
+HEADLINE = Key("headline", Headline)
+MEASURES = Key("measures", MeasureInfo)  # of the user's own
+AUDIT = Layout(
+    "audit",
+    "levelhead audit",
+    AuditRunSettings,
+    (CANDIDATES, NLI_CANDIDATES, MITIGATIONS, NLI_MITIGATIONS, HEADLINE, MEASURES),
+    (MEASURED, VERIFIED),
+)
+ARCS = JsonFile("arcs.json", ArcSheet)
+REPORT = TextFile("report.html")
+HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
+
+FIGURES = "figures"  # a folder of SVG files
+
+# ---- hashes by which readers know that two runs were asked about the same
+
+WEIGHTS_HASH = "weights"  # of a model, in every run of one model
+PROMPTS_HASH = "prompts and words"  # of CounterActs
+PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
+
+LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)

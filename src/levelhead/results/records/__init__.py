@@ -1,0 +1,1 @@
+"""Records of all that studies find, one module a study."""

@@ -1,0 +1,24 @@
+"""Records that several studies share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from levelhead.measures.measurement import Measurement
+from levelhead.results.codec import Record
+
+BASE = "base"  # the name of the untouched model among the variants of a run
+
+
+@dataclass(frozen=True)
+class MeasuredVariant(Record):
+    """One measure of one variant of a model."""
+
+    variant: str  # "base": the untouched model
+    model: str
+    measurement: Measurement
+
+    @property
+    def name(self) -> str:
+        """The measure's name."""
+        return self.measurement.name

@@ -1,0 +1,169 @@
+"""Records of the heads study: words, scores, removals, the counter-stereotype experiment, attention arcs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from levelhead.measures.measurement import Measurement
+from levelhead.results.codec import Record, StoredHead
+
+HeadGroup = Literal["biased", "regular"]  # b > 0, and the others
+Version = Literal["original", "counter"]
+HEAD_AGREEMENT = "agreement of heads"  # measurements of cross-fitting
+CHANGE_ON_OTHER_WORDS = "change on other words"
+
+
+@dataclass(frozen=True)
+class WordsUsed(Record):
+    """What a heads run was measured on."""
+
+    test: str  # the word list's name
+    labels: tuple[str, str, str, str]  # of A, B, X, Y
+    sizes: Mapping[str, int]  # of A, B, X, Y
+    words: int  # that have contexts
+    contexts: int
+    missing: tuple[str, ...]  # listed words without a context
+    skipped: Mapping[str, int]  # reason -> sentences or contexts that are not used
+
+
+@dataclass(frozen=True)
+class HeadScore(Record):
+    """The bias score b of one head, its uncertainty, and its place among all heads."""
+
+    head: StoredHead
+    score: float
+    stderr: float | None
+    p: float | None
+    q: float | None
+    rank: int  # 1: the most biased
+    objective: float  # |SEAT| at which the slope was taken
+
+    @property
+    def biased(self) -> bool:
+        """Whether the head adds to the bias."""
+        return self.score > 0
+
+
+@dataclass(frozen=True)
+class CrossFit(Record):
+    """Heads chosen on one half of the words and judged on the other, both ways round."""
+
+    twin: int | None  # the number of a null twin; None: the model itself
+    split: int
+    rho: float  # of the scores of the two halves
+    chosen: float  # change of |SEAT| on the half that the heads were chosen on
+    other: float  # change of |SEAT| on the other half
+
+
+@dataclass(frozen=True)
+class Removal(Record):
+    """What |SEAT| does when one head is removed."""
+
+    head: StoredHead
+    abs_seat: float
+    change: float
+
+
+@dataclass(frozen=True)
+class CounterTest(Record):
+    """The counter-stereotype test of one group of heads, over all sentences or over one side's originals."""
+
+    group: HeadGroup
+    side: Literal["", "A", "B"]  # "": all sentences
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class CounterHead(Record):
+    """The counter-stereotype test of one head."""
+
+    head: StoredHead
+    difference: float | None
+    t: float | None
+    p: float | None
+    q: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class AttentionExample(Record):
+    """Normalized attention from the target word in one head and one version of the running example."""
+
+    group: HeadGroup
+    version: Version
+    head: StoredHead
+    attention: float | None  # to the attribute word
+    tokens: tuple[str, ...]
+    weights: tuple[float | None, ...]  # [token]; None: not counted
+    target: tuple[int, ...]  # positions
+    attribute: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ArcVersion(Record):
+    """One sentence with every head's attention from its target word."""
+
+    tokens: tuple[str, ...]
+    target: tuple[int, ...]
+    attribute: tuple[int, ...]
+    attention: tuple[
+        tuple[tuple[float | None, ...] | None, ...], ...
+    ]  # [layer][head][token]; None: not counted
+
+
+@dataclass(frozen=True)
+class ArcPair(Record):
+    """A stereotype, and the same sentence turned around."""
+
+    text: str
+    counter_text: str
+    original: ArcVersion
+    counter: ArcVersion
+
+
+@dataclass(frozen=True)
+class ArcSheet(Record):
+    """The sentence pairs whose attention a report shows."""
+
+    pairs: tuple[ArcPair, ...]
+
+
+# ---- files
+
+
+@dataclass(frozen=True)
+class ScoreLine(Record):
+    """A line of head_scores.csv; layer and head count from 1."""
+
+    layer: int
+    head: int
+    score: float
+    stderr: float | None
+    q: float | None
+
+
+@dataclass(frozen=True)
+class WordList(Record):
+    """The word list of a run, as words.json keeps it."""
+
+    name: str
+    labels: Mapping[str, str]  # A, B, X, Y -> what the set is
+    A: tuple[str, ...]
+    B: tuple[str, ...]
+    X: tuple[str, ...]
+    Y: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SentenceLine(Record):
+    """A line of sentences.jsonl: a stereotype and the same sentence turned around."""
+
+    text: str
+    counter: str
+    target: str
+    attribute: str
+    group: str

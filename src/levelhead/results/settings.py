@@ -1,0 +1,139 @@
+"""What a run was asked, as settings.json keeps it: one record a study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from levelhead.results.codec import Record, StoredHead
+
+
+@dataclass(frozen=True)
+class RunSettings(Record):
+    """What the settings of every study have."""
+
+    study: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class HeadsRunSettings(RunSettings):
+    """A run of `levelhead heads`."""
+
+    model: str
+    layers: int
+    heads: int
+    bias: str
+    contexts: str
+    experiments: tuple[str, ...]
+    per_word: int | None
+    contexts_per_word: int  # that followed from it
+    sentences: str | None
+    n_sentences: int
+    top: int
+    trim: bool
+    resamples: int
+    null: int = 0  # null twins
+    splits: int = 0  # of the words, for cross-fitting
+
+
+@dataclass(frozen=True)
+class HeadComparisonSettings(RunSettings):
+    """A run of `levelhead compare-heads`."""
+
+    runs: tuple[str, ...]
+    top: int
+    test: str
+
+
+@dataclass(frozen=True)
+class PlantedRunSettings(RunSettings):
+    """A run of `levelhead planted`."""
+
+    model: str
+    layers: int
+    heads_in_all: int
+    bias: str
+    heads: int  # planted at a time
+    seeds: int
+    kinds: tuple[str, ...]
+    rise: float
+    nats: float
+    words: int
+    sentences: str | None
+    n_sentences: int
+
+
+@dataclass(frozen=True)
+class SweepRunSettings(RunSettings):
+    """A run of `levelhead sweep`."""
+
+    model: str
+    nli_model: str
+    fit: str
+    depth: bool
+    labels: str | None
+    triples: str
+    ability: str
+    occupations: int
+    contexts: int
+    words: tuple[str, str]  # feminine, masculine, of the hypotheses
+    resamples: int
+    pairs: str
+    form: str  # of the inputs that the next-sentence model's subspaces were fitted on
+    nli_form: str
+
+
+@dataclass(frozen=True)
+class PromptsRunSettings(RunSettings):
+    """A run of `levelhead prompts`."""
+
+    models: tuple[str, ...]
+    variants: tuple[str, ...]
+    prompts: str
+    verbalizer: str | None
+    per_background: int
+    ks: tuple[int, ...]
+    draws: int
+    remove_heads: tuple[StoredHead, ...]
+    groups: tuple[str, str]
+    kinds: tuple[str, ...]
+    n_prompts: int
+
+    @property
+    def shown_k(self) -> int:
+        """The k that stands for all: 5 where it was asked, else the one nearest to it."""
+        return min(self.ks, key=lambda k: (abs(k - 5), k))
+
+
+@dataclass(frozen=True)
+class AuditSizes(Record):
+    """How much an audit asks; by default what a quick audit asks of a small model."""
+
+    experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
+    contexts: int | None = None  # for each word; None: as many as the heads study takes
+    counter_sentences: int = 500
+    triples: int = 1  # one of so many is asked
+    occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all
+    abilities: int | None = None  # ordinary inferences; None: all
+    sentences: int = 2  # of the text for fluency, one of so many is asked
+    backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
+    starts: int | None = 4  # first layers of token projections; None: all
+    screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
+    null: int = 19  # twins of the model without meaning
+
+
+@dataclass(frozen=True)
+class AuditRunSettings(RunSettings):
+    """A run of `levelhead audit`."""
+
+    model: str
+    abilities: tuple[str, ...]
+    layers: int
+    heads: int
+    large: bool  # so large that a quick audit asks less
+    bias: str
+    nli: str | None
+    top: int
+    full: bool
+    sizes: AuditSizes = AuditSizes()
+    measures: tuple[str, ...] = ()  # names of the user's own

@@ -1,0 +1,76 @@
+"""The bias score of every head: how |SEAT| grows with the head's gate (docs/method.md, Head scores)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import starmap
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from levelhead.edits.head import Head
+from levelhead.engine.gradients import GateGradients, Objective, gate_gradients
+from levelhead.measures.statistics import q_values
+from levelhead.models.model import Model
+from levelhead.results.records.heads import HeadScore
+from levelhead.scoring.word_table import WordTable
+
+Doubles = NDArray[np.float64]
+
+
+def absolute_seat(sets: Mapping[str, Sequence[int]]) -> Objective:
+    """|SEAT| of static vectors [word, hidden], differentiable: the objective of the paper's equation 4.
+
+    sets: the numbers of the words in A, B, X and Y.
+    """
+    a, b, x, y = (torch.tensor(list(sets[name])) for name in "ABXY")
+
+    def objective(vectors: Tensor) -> Tensor:
+        unit = torch.nn.functional.normalize(vectors, dim=-1)
+        s = unit @ (unit[a].mean(0) - unit[b].mean(0))
+        effect = (s[x].mean() - s[y].mean()) / torch.cat([s[x], s[y]]).std()
+        return torch.abs(effect)
+
+    return objective
+
+
+def head_scores(model: Model, table: WordTable) -> GateGradients:
+    """The gradient of |SEAT| in every gate, exact over all contexts.
+
+        b[layer, head] = d|SEAT| / d m[layer, head]  at m = 1
+
+    Above 0 the head adds to the bias. Reference: 'Bias A-head?', equation 4, which averages over batches.
+    """
+    return gate_gradients(model, table.static(), absolute_seat(table.sets), label="Head scores")
+
+
+def score_records(gradients: GateGradients) -> list[HeadScore]:
+    """Every head's score with its standard error, two-sided z-test, q-value (Benjamini-Hochberg) and rank.
+
+    The standard error says how far the contexts leave b open; the cotangents of the words are held fixed.
+    """
+    with np.errstate(all="ignore"):
+        z = gradients.scores / gradients.stderr
+    p = np.asarray(2 * stats.norm.sf(np.abs(z)), np.float64)
+    q = q_values(p)
+    rank = stats.rankdata(-gradients.scores, method="ordinal").reshape(gradients.scores.shape)
+    return [
+        HeadScore(
+            head=head,
+            score=float(gradients.scores[head]),
+            stderr=finite(gradients.stderr[head]),
+            p=finite(p[head]),
+            q=finite(q[head]),
+            rank=int(rank[head]),
+            objective=gradients.objective,
+        )
+        for head in starmap(Head, np.ndindex(gradients.scores.shape))
+    ]
+
+
+def finite(value: float) -> float | None:
+    """The number as a record keeps it; None for NaN and infinity."""
+    return float(value) if np.isfinite(value) else None

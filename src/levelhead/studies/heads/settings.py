@@ -1,0 +1,120 @@
+"""What can be asked of the heads study, of its debias experiment, and of the search for gates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from levelhead.errors import BadOption
+from levelhead.measures.statistics import Resampling
+from levelhead.probes.contexts import TEMPLATES
+from levelhead.probes.words import WordTest
+
+EXPERIMENTS = ("scores", "ablation", "counter", "debias")
+FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
+CORPUS_PER_WORD = 20
+TEMPLATE_CONTEXTS = 1_300  # in all, by default: what keeps every experiment on a small model within minutes
+
+
+@dataclass(frozen=True)
+class HeadsSettings:
+    """What is asked of a model."""
+
+    bias: str = "gender"  # a shipped word list, a file, or a folder of published lists
+    contexts: str = FROM_TEMPLATES  # or a text file, a folder, hub:NAME
+    experiments: tuple[str, ...] = ("scores", "ablation", "counter")
+    per_word: int | None = None  # contexts a word; by default 2 to 16 templates, or 20 sentences of a corpus
+    sentences: str | None = None  # of the counter experiment: "shipped", a text file, a folder, hub:NAME
+    n_sentences: int = 500
+    top: int = 3  # of the debias experiment: how many of the most biased heads are removed
+    trim: bool = False  # cut X and Y to equal size
+    resamples: int = 2_000
+    null: int = 19  # null twins: what a model without meaning would show; 0 turns it off
+    splits: int = 3  # of the words into halves, to choose heads on one and judge them on the other
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.experiments if name not in EXPERIMENTS]
+        if unknown or not self.experiments:
+            raise BadOption(
+                f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(EXPERIMENTS)}."
+            )
+        if (self.per_word is not None and self.per_word < 1) or min(self.n_sentences, self.top) < 1:
+            values = f"per_word={self.per_word}, n_sentences={self.n_sentences}, top={self.top}"
+            raise BadOption(f"{values} came; each needs at least 1.")
+        if min(self.null, self.splits) < 0 or self.null == 1:
+            values = f"null={self.null}, splits={self.splits}"
+            raise BadOption(f"{values} came; null needs 0 or at least 2 twins, splits 0 or more.")
+
+    def contexts_per_word(self, test: WordTest) -> int:
+        """The largest number of contexts for each word: short lists get more templates than long ones."""
+        if self.per_word is not None:
+            return self.per_word
+        words = len({word for words in test.groups().values() for word in words})
+        templates = min(len(TEMPLATES), max(2, TEMPLATE_CONTEXTS // words))
+        return templates if self.contexts == FROM_TEMPLATES else CORPUS_PER_WORD
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals are drawn."""
+        return Resampling(self.resamples, self.seed)
+
+    @property
+    def debias(self) -> DebiasSettings:
+        """The settings of the debias experiment that follow from these."""
+        return DebiasSettings(k=self.top, resamples=self.resamples, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How gates are learned."""
+
+    bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
+    steps: int = 3  # for each bound
+    words: int = 250  # at most, of each of A, B, X, Y: all that ship
+    blanks: int = 120  # tokens that stand for fluency
+    radius: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.bounds or list(self.bounds) != sorted(self.bounds) or self.bounds[0] < 1:
+            raise BadOption(
+                f"bounds {self.bounds} came; allowed are factors of 1 or more, in rising order: 1.02, 1.05."
+            )
+        if min(self.steps, self.words - 1, self.blanks) < 1 or self.radius <= 0:
+            raise BadOption(
+                f"steps={self.steps}, words={self.words}, blanks={self.blanks}, radius={self.radius} came; "
+                "steps, blanks and radius must be above 0, and words at least 2."
+            )
+
+
+@dataclass(frozen=True)
+class DebiasSettings:
+    """What is tried, and how carefully it is measured."""
+
+    k: int = 3
+    ks: tuple[int, ...] | None = None  # of the sweep; by default up to every head with b > 0
+    seeds: int = 20  # random triples whose SEAT is measured
+    costly_seeds: int = 5  # of them: random-all, and the LPBS and fluency of both
+    amplify: float = 2.0  # the gate of amplify-bottom-k
+    sentences: int | None = 60  # for fluency; None: all that ship
+    learn: LearnSettings | None = field(default_factory=LearnSettings)  # None: nothing is learned
+    resamples: int = 2_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        few_sentences = self.sentences is not None and self.sentences < 2
+        if min(self.k, *(self.ks or ()), 0) < 0 or min(self.seeds, self.costly_seeds) < 1 or few_sentences:
+            raise BadOption(
+                f"k={self.k}, ks={self.ks}, seeds={self.seeds}, costly_seeds={self.costly_seeds}, "
+                f"sentences={self.sentences} came; k needs 0 or more, seeds 1, sentences 2."
+            )
+        if not math.isfinite(self.amplify) or self.amplify < 0:
+            raise BadOption(
+                f"amplify={self.amplify} came; it is a gate: 1 changes nothing, 2 doubles a head."
+            )
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals are drawn."""
+        return Resampling(self.resamples, self.seed)

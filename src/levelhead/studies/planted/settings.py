@@ -1,0 +1,37 @@
+"""What can be asked of the benchmark with planted bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from levelhead.errors import BadOption
+from levelhead.studies.planted.planting import Kind
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class PlantedSettings:
+    """What is planted, how often, and on how much the localizers look."""
+
+    bias: str = "gender"
+    heads: int = 3
+    seeds: int = 5
+    kinds: tuple[Kind, ...] = KINDS
+    rise: float = 0.1  # of |SEAT|, by each value plant alone
+    nats: float = 4.0  # of attention, by each attention plant
+    words: int = 60  # at most, of each of A, B, X, Y
+    sentences: str | None = None  # a corpus of stereotype sentences; by default the shipped ones
+    n_sentences: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise BadOption(f"Kinds {', '.join(unknown) or 'none'} came; allowed are {', '.join(KINDS)}.")
+        if min(self.heads, self.seeds, self.words - 1, self.n_sentences - 1) < 1:
+            raise BadOption(
+                f"heads={self.heads}, seeds={self.seeds}, words={self.words}, n_sentences={self.n_sentences} "
+                "came; heads and seeds need at least 1, words and n_sentences at least 2."
+            )

@@ -1,0 +1,68 @@
+"""What users install: the wheel, outside the repository, with nothing of the repository in reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = """
+import levelhead, sys
+from levelhead.auditing import AuditSettings, audit
+settings = AuditSettings.small()
+found = audit("lh:bert-mini", sys.argv[1], settings)
+print(levelhead.__file__)
+print(found.headline)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel; its requirements come from the environment of the tests."""
+    place = tmp_path_factory.mktemp("wheel")
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-q",
+        "-w",
+        str(place),
+    ]
+    subprocess.run([*build, str(ROOT)], check=True, cwd=place, capture_output=True)
+    (wheel,) = place.glob("levelhead-*.whl")
+    folder = place / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(installed: Path, cwd: Path, *command: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(installed), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_an_audit_runs_from_the_installed_wheel(installed: Path, tmp_path: Path) -> None:
+    output = run(installed, tmp_path, "-c", SMALL, str(tmp_path / "run"))
+    assert output.splitlines()[0].startswith(str(installed))
+    assert "lh:bert-mini" in output
+    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_the_installed_command_lists_the_models_that_ship(installed: Path, tmp_path: Path) -> None:
+    output = run(installed, tmp_path, "-c", "from levelhead.cli.main import main; main()", "models", "--json")
+    assert {"lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"} <= {each["name"] for each in json.loads(output)}
