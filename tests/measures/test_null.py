@@ -12,7 +12,7 @@ from scipy import stats
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import WordSets
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
-from levelhead.measures.seat import associations, seat
+from levelhead.measures.seat.effect import associations, seat
 
 
 def null(*values: float) -> NullDistribution:

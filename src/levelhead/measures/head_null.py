@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import FloatArray
 
@@ -82,14 +82,11 @@ def _agreement(own: FloatArray, twins: FloatArray) -> Measurement:
     by_split = half_agreement(own)
     null = NullDistribution(np.array([half_agreement(twin).mean() for twin in twins]))
     value = float(by_split.mean())
-    details = {
-        "sd": float(by_split.std(ddof=1)) if by_split.size > 1 else None,
-        "p_value": null.upper_p_value(value),
-        "floor": null.floor,
-        "spread": null.spread,
-        "twins": float(len(null)),
-    }
-    return Measurement("rho between halves", value, n=own[0, 0].size, neutral=0.0, details=details)
+    judged = Null("null twins, one-sided", len(null), null.floor, null.spread, null.upper_p_value(value))
+    details = {"sd": float(by_split.std(ddof=1)) if by_split.size > 1 else None}
+    return Measurement(
+        "rho between halves", value, n=len(by_split), neutral=0.0, details=details, null=judged
+    )
 
 
 def _checked(halves: npt.ArrayLike) -> FloatArray:
