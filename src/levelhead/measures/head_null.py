@@ -1,0 +1,96 @@
+"""Which heads are clear? Those whose score holds on other words, farther than any head's does in twins.
+
+Scores b come from disjoint halves of the words (pairs and targets split together), several splits. What one
+half says about a head counts as far as the other half says the same:
+
+    held[head] = mean over splits of  sign(b1) · min(|b1|, |b2|)   where b1 and b2 have one sign, else 0
+
+In a model without meaning the halves agree by chance only: there rho(b1, b2) scatters around 0. The null is
+the largest |held| over all heads of each twin, with the same splits, so that
+
+    p[head] = (1 + #{twins whose largest |held| ≥ |held[head]|}) / (1 + K)
+
+is corrected for the number of heads: at most 5 % of models without meaning have any head with p ≤ 0.05,
+exactly, if twins are exchangeable. The largest |b| alone would not do: in meaningless models it is as large
+as in real ones. With K = 19 the smallest p is 0.05, that of a head beyond all twins. Definitions:
+docs/method.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from levelhead.errors import BadProbe
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.null import NullDistribution
+from levelhead.measures.statistics import FloatArray
+
+LEVEL = 0.05
+
+
+def held_scores(halves: npt.ArrayLike) -> FloatArray:
+    """What both halves say, in the mean over splits: [split, half, layer, head] -> [layer, head]"""
+    first, second = np.moveaxis(_checked(halves), 1, 0)
+    smaller = np.minimum(np.abs(first), np.abs(second))
+    return np.asarray(np.where(first * second > 0, np.sign(first) * smaller, 0.0).mean(axis=0))
+
+
+def half_agreement(halves: npt.ArrayLike) -> FloatArray:
+    """Spearman's rho of the heads' scores between the halves of each split: [split]"""
+    values = _checked(halves)
+    return np.array([float(stats.spearmanr(one.ravel(), other.ravel()).statistic) for one, other in values])
+
+
+@dataclass(frozen=True)
+class HeadTest:
+    """Scores that hold on other words, and how they compare with twins."""
+
+    held: FloatArray  # [layer, head]
+    p_value: FloatArray  # [layer, head], corrected for the number of heads
+    threshold: float  # a head is clear beyond it
+    agreement: Measurement  # rho between the halves, with twins as its null
+
+    @property
+    def clear(self) -> npt.NDArray[np.bool_]:
+        """Which heads are clear: [layer, head]"""
+        return np.asarray(np.abs(self.held) > self.threshold)
+
+
+def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike) -> HeadTest:
+    """Compare a model's half scores [split, half, layer, head] with those of its twins [twin, split, half,
+    ...].
+
+    Twins must have been scored on the same splits as the model, as many of them: then the test is exact.
+    """
+    own, others = _checked(halves), np.asarray(twins, np.float64)
+    if others.shape[1:] != own.shape or len(others) < 2:
+        raise BadProbe(
+            f"Twins {others.shape} came for scores {own.shape}; give [twin, *same shape], 2 or more."
+        )
+    held = held_scores(own)
+    largest = NullDistribution(np.array([np.abs(held_scores(twin)).max() for twin in others]))
+    p_value = (1 + (largest.values[:, None, None] >= np.abs(held)).sum(axis=0)) / (1 + len(largest))
+    threshold = largest.upper_quantile(1 - LEVEL)
+    return HeadTest(held, np.asarray(p_value), threshold, _agreement(own, others))
+
+
+def _agreement(own: FloatArray, twins: FloatArray) -> Measurement:
+    by_split = half_agreement(own)
+    null = NullDistribution(np.array([half_agreement(twin).mean() for twin in twins]))
+    value = float(by_split.mean())
+    judged = Null("null twins, one-sided", len(null), null.floor, null.spread, null.upper_p_value(value))
+    details = {"sd": float(by_split.std(ddof=1)) if by_split.size > 1 else None}
+    return Measurement(
+        "rho between halves", value, n=len(by_split), neutral=0.0, details=details, null=judged
+    )
+
+
+def _checked(halves: npt.ArrayLike) -> FloatArray:
+    values = np.asarray(halves, np.float64)
+    if values.ndim != 4 or values.shape[1] != 2 or not np.isfinite(values).all():
+        raise BadProbe(f"Half scores of shape {values.shape} came; give finite [split, 2, layer, head].")
+    return values

@@ -1,0 +1,74 @@
+"""One word test three times: one-token words, words matched by their number of pieces, all words.
+
+A tokenizer that cuts feminine words into more pieces than masculine ones, and female-stereotyped words into
+more than male-stereotyped ones, gives even a model without meaning an association between them. Words of one
+token, or of equally many, have none of that. Which row is sound for a model is what its null says
+(measures/null.py, sound_choice).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from levelhead.errors import BadProbe
+from levelhead.probes.words import WordTest
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PieceRows:
+    """The rows of one test; None where fewer than two words of a set are left."""
+
+    one_token: WordTest | None
+    matched: WordTest | None
+    everything: WordTest
+
+    def present(self) -> dict[str, WordTest]:
+        """The rows that exist by name, the one with the most words first."""
+        rows = {"all words": self.everything, "matched by pieces": self.matched, "one token": self.one_token}
+        return {name: test for name, test in rows.items() if test is not None}
+
+
+def piece_rows(test: WordTest, pieces: Mapping[str, int]) -> PieceRows:
+    """Split a test by the number of pieces that a tokenizer makes of each word.
+
+    One token: pairs of two one-token words, targets of one token. Matched: pairs of two words with equally
+    many pieces; of each number of pieces as many X as Y, those listed first. A and B without pairs are
+    matched as X and Y are.
+    """
+    unknown = [word for words in test.groups().values() for word in words if word not in pieces]
+    if unknown:
+        raise BadProbe(
+            f"{test.name}: the number of pieces of {unknown[0]!r} is missing; give it for every word."
+        )
+    single = {word for word, number in pieces.items() if number == 1}
+    ones = [tuple(word for word in words if word in single) for words in test.groups().values()]
+    whole = [pair for pair in test.pairs if single.issuperset(pair)]
+    alike = [pair for pair in test.pairs if pieces[pair[0]] == pieces[pair[1]]]
+    targets = _balanced(test.X, test.Y, pieces)
+    attributes = _balanced(test.A, test.B, pieces)
+    return PieceRows(_row(test, ones, whole), _row(test, (*attributes, *targets), alike), test)
+
+
+def _balanced(
+    first: Sequence[str], second: Sequence[str], pieces: Mapping[str, int]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of each number of pieces as many words of one list as of the other."""
+    kept: tuple[list[str], list[str]] = ([], [])
+    for number in sorted({pieces[word] for word in (*first, *second)}):
+        both = [[word for word in words if pieces[word] == number] for words in (first, second)]
+        for side, words in zip(kept, both, strict=True):
+            side.extend(words[: min(map(len, both))])
+    return tuple(kept[0]), tuple(kept[1])
+
+
+def _row(test: WordTest, groups: Sequence[tuple[str, ...]], pairs: Sequence[Pair]) -> WordTest | None:
+    """A test of these words; where the test has pairs, A and B are those of the pairs that are left."""
+    a, b, x, y = groups
+    if test.pairs:
+        a, b = tuple(first for first, _ in pairs), tuple(second for _, second in pairs)
+    if min(map(len, (a, b, x, y))) < 2:
+        return None
+    return replace(test, A=a, B=b, X=x, Y=y, pairs=tuple(pairs) if test.pairs else ())

@@ -1,0 +1,90 @@
+"""Heads that hold on other words, against the largest that twins show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from levelhead.errors import BadProbe
+from levelhead.measures.head_null import half_agreement, head_test, held_scores
+
+
+def noise(rng: np.random.Generator, *shape: int) -> NDArray[np.float64]:
+    return rng.normal(size=(*shape, 2, 8, 8))
+
+
+def test_what_both_halves_say_by_hand() -> None:
+    halves = np.array([[[[3.0, -2.0, 1.0]], [[1.0, -5.0, -1.0]]], [[[2.0, -1.0, 4.0]], [[4.0, 1.0, 6.0]]]])
+    np.testing.assert_allclose(held_scores(halves), [[(1 + 2) / 2, (-2 + 0) / 2, (0 + 4) / 2]])
+
+
+def test_exchanging_the_halves_changes_nothing_and_turning_the_signs_turns_the_scores() -> None:
+    halves = noise(np.random.default_rng(0), 3)
+    np.testing.assert_array_equal(held_scores(halves), held_scores(halves[:, ::-1]))
+    np.testing.assert_array_equal(held_scores(-halves), -held_scores(halves))
+
+
+def test_agreement_is_spearmans_rho_of_each_split() -> None:
+    halves = noise(np.random.default_rng(1), 2)
+    expected = [stats.spearmanr(one.ravel(), other.ravel()).statistic for one, other in halves]
+    np.testing.assert_allclose(half_agreement(halves), expected)
+
+
+def test_a_head_beyond_all_twins_is_clear_and_one_that_flips_is_not() -> None:
+    rng = np.random.default_rng(2)
+    halves, twins = noise(rng, 2), noise(rng, 19, 2)
+    halves[:, :, 3, 4] = 9.0
+    halves[:, 0, 5, 6], halves[:, 1, 5, 6] = 9.0, -9.0  # large in both halves, and never the same
+    test = head_test(halves, twins)
+    assert test.clear[3, 4]
+    assert test.p_value[3, 4] == 1 / 20
+    assert not test.clear[5, 6]
+    assert test.p_value[5, 6] == 1
+    assert test.clear.sum() == 1
+
+
+def test_of_models_without_meaning_one_in_twenty_has_any_clear_head() -> None:
+    """The family of 64 heads is corrected: scale and heavy tails of the scores do not matter."""
+    rng = np.random.default_rng(3)
+    any_clear = [
+        head_test(scores[0], scores[1:]).clear.any()
+        for scores in (rng.standard_t(3, size=(20, 2, 2, 8, 8)) for _ in range(600))
+    ]
+    assert np.mean(any_clear) == pytest.approx(0.05, abs=0.03)
+
+
+def test_the_largest_score_alone_would_miss_what_holds() -> None:
+    """Ten heads of middling size that hold in both halves: none is the largest in a single half."""
+    rng = np.random.default_rng(4)
+    halves, twins = noise(rng, 2), noise(rng, 39, 2)
+    halves.reshape(2, 2, 64)[:, :, :10] = 2.2
+    test = head_test(halves, twins)
+    assert test.clear.ravel()[:10].all()
+    largest = np.sort(np.abs(twins.mean(axis=(1, 2))).reshape(39, 64).max(axis=1))
+    assert np.abs(halves.mean(axis=(0, 1))).ravel()[:10].max() > largest[37]  # one mean would do here too
+    single = np.sort(np.abs(twins[:, 0, 0]).reshape(39, 64).max(axis=1))
+    assert np.abs(halves[0, 0]).ravel()[:10].max() < single[20]
+
+
+def test_agreement_stands_beside_that_of_the_twins() -> None:
+    rng = np.random.default_rng(5)
+    halves, twins = noise(rng, 3), noise(rng, 19, 3)
+    halves += 2 * rng.normal(size=(8, 8))
+    agreement = head_test(halves, twins).agreement
+    assert agreement.value == pytest.approx(half_agreement(halves).mean())
+    assert agreement.value is not None
+    assert agreement.value > 0.6
+    assert agreement.null is not None
+    assert agreement.null.p_value == 1 / 20
+    assert abs(agreement.null.floor) < 0.1
+    assert agreement.details["sd"] == pytest.approx(half_agreement(halves).std(ddof=1))
+
+
+def test_other_shapes_are_refused() -> None:
+    rng = np.random.default_rng(6)
+    with pytest.raises(BadProbe, match="same shape"):
+        head_test(noise(rng, 2), noise(rng, 19, 3))
+    with pytest.raises(BadProbe, match=r"\[split, 2, layer, head\]"):
+        held_scores(np.zeros((2, 3, 8, 8)))
