@@ -32,6 +32,7 @@ from levelhead.results.records.debias import (
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     HeadScore,
@@ -71,6 +72,7 @@ REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
+COUNTER_CONTRASTS = Key("counter/contrasts", CounterContrast)
 COUNTER_HEADS = Key("counter/heads", CounterHead)
 COUNTER_EXAMPLE = Key("counter/example", AttentionExample)
 STRATEGIES = Key("debias/table", StrategyMeasured)
@@ -91,6 +93,7 @@ HEADS = Layout(
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,
+        COUNTER_CONTRASTS,
         COUNTER_HEADS,
         COUNTER_EXAMPLE,
         STRATEGIES,
