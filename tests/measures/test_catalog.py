@@ -11,10 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.measures.attention import counter_contrasts, counter_test
-from levelhead.measures.catalog import BUILT_IN, CATALOG, Catalog, MeasureInfo, measure_info, verdict
+from levelhead.measures.catalog import (
+    BUILT_IN,
+    CATALOG,
+    UNTESTED,
+    Catalog,
+    MeasureInfo,
+    measure_info,
+    verdict,
+)
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
@@ -39,6 +48,9 @@ OTHERS = {
     "attention contrast",
     "attention to group words",
 }
+
+
+SMALL = {"p_value": 0.001}
 
 
 def in_catalog(name: str) -> bool:
@@ -152,15 +164,19 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
 @pytest.mark.parametrize(
     ("measurement", "words"),
     [
-        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), "follows the stereotype"),
-        (Measurement("seat", -0.5, (-0.8, -0.2), neutral=0.0), "runs against the stereotype"),
+        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0, details=SMALL), "follows the stereotype"),
+        (Measurement("seat", -0.5, (-0.8, -0.2), neutral=0.0, details=SMALL), "runs against the stereotype"),
+        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), UNTESTED),
         (Measurement("seat", 0.5, (-0.1, 0.8), neutral=0.0), "cannot be told from neutral on this much data"),
         (Measurement("seat", 0.5, neutral=0.0), "no interval: one number alone shows little"),
         (Measurement.missing("seat", "no words"), "not measured: no words"),
         (Measurement("lms", 0.7, (0.6, 0.8), neutral=1.0), ""),
         (Measurement("fluency", 20.0, (18.0, 22.0)), ""),
-        (Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0), "infers gender from occupation"),
-        (Measurement("unheard of", 2.0, (1.0, 3.0), neutral=0.0), "above the neutral value"),
+        (
+            Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0, details=SMALL),
+            "infers gender from occupation",
+        ),
+        (Measurement("unheard of", 2.0, (1.0, 3.0), neutral=0.0, details=SMALL), "above the neutral value"),
     ],
 )
 def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words: str) -> None:
@@ -181,8 +197,7 @@ def test_a_verdict_needs_a_small_p_and_an_interval_beyond_the_noise_floor(
 ) -> None:
     null = Null("sign flips", 9_999, 0.226, 0.03, p_value)
     assert verdict(Measurement("strength", 0.258, interval, neutral=0.0, null=null)) == words
-    without = verdict(Measurement("strength", 0.258, (0.20, 0.31), neutral=0.0))
-    assert without == "follows the stereotype"  # what was said of any model before there was a null
+    assert verdict(Measurement("strength", 0.258, interval, neutral=0.0)) in (UNTESTED, words)
 
 
 def test_no_claim_rests_on_distance() -> None:
@@ -193,7 +208,7 @@ def test_no_claim_rests_on_distance() -> None:
 def test_a_measure_of_yours_joins_and_the_built_in_catalog_stays_as_it_was() -> None:
     mine = MeasureInfo("politeness", "Politeness gap", neutral=0.0, above="politer to one group")
     joined = CATALOG.joined_by(mine)
-    measurement = Measurement("politeness", 0.3, (0.1, 0.5), neutral=0.0)
+    measurement = Measurement("politeness", 0.3, (0.1, 0.5), neutral=0.0, details=SMALL)
     assert joined.info("politeness, email").title == "Politeness gap, email"
     assert joined.verdict(measurement) == "politer to one group"
     assert CATALOG.verdict(measurement) == "above the neutral value"

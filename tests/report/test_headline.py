@@ -45,7 +45,7 @@ def candidate(
     return ProjectionCandidate(name, "SENT", "", *values, viable=True, gain=0.1, recipe="", chosen=chosen)
 
 
-def said(
+def headline_of(
     folder: Path,
     variants: Mapping[str, list[Measurement]],
     candidates: list[ProjectionCandidate] | None = None,
@@ -68,7 +68,7 @@ def seat(value: float, half: float = 0.1) -> Measurement:
 def test_the_opening_has_seat_with_its_uncertainty_and_the_first_way_out_with_its_cost(
     tmp_path: Path,
 ) -> None:
-    text, _ = said(tmp_path, {BASE: [seat(1.2)], CLOSED: [seat(0.7), PERPLEXITY]})
+    text, _ = headline_of(tmp_path, {BASE: [seat(1.2)], CLOSED: [seat(0.7), PERPLEXITY]})
     assert text == (
         "tiny associates gender with stereotypes: SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; p < 0.001). "
         "Removing heads 4-5 and 1-2 lowers it: 0.70 [0.60, 0.80], "
@@ -77,14 +77,14 @@ def test_the_opening_has_seat_with_its_uncertainty_and_the_first_way_out_with_it
 
 
 def test_an_interval_that_holds_zero_and_a_way_out_that_does_not_help_are_said(tmp_path: Path) -> None:
-    text, _ = said(tmp_path, {BASE: [seat(0.05)], CLOSED: [seat(-0.06)]})
+    text, _ = headline_of(tmp_path, {BASE: [seat(0.05)], CLOSED: [seat(-0.06)]})
     assert "tiny shows no clear association of gender with stereotypes: SEAT 0.05 [-0.05, 0.15]" in text
     assert text.endswith("Removing heads 4-5 and 1-2 does not lower it: -0.06 [-0.16, 0.04].")
 
 
 def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
     missing = Measurement.missing("seat", "no word has a context")
-    text, findings = said(tmp_path, {BASE: [missing, measured("ss", 0.52, 0.04)]})
+    text, findings = headline_of(tmp_path, {BASE: [missing, measured("ss", 0.52, 0.04)]})
     assert text == "tiny: the association of gender with stereotypes was not measured."
     assert findings == (
         "It prefers the stereotypical next sentence in a share of 0.52 [0.48, 0.56] of the triples "
@@ -95,12 +95,14 @@ def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
 
 def test_the_best_projection_is_said_with_what_it_bought_and_cost(tmp_path: Path) -> None:
     candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    _, findings = said(tmp_path, {BASE: [seat(1.2)]}, candidates)
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
     assert findings == ("Best viable of 1 projections (sent: soft): strength 0.41 → 0.20, lms 0.80 → 0.79.",)
 
 
 def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
-    _, findings = said(tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)])
+    _, findings = headline_of(
+        tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
+    )
     assert findings == ("None of 1 projections improves strength without losing too much ability.",)
 
 
@@ -117,7 +119,7 @@ def test_an_ability_or_a_bias_that_was_not_measured_is_no_number(
 ) -> None:
     before, after = ability
     candidates = [candidate(BASE, None, before), candidate("sent: soft", 0.2, after, chosen=True)]
-    _, findings = said(tmp_path, {BASE: [seat(1.2)]}, candidates)
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
     assert findings == (f"Best viable of 1 projections (sent: soft): strength not measured → 0.20, {words}.",)
 
 
@@ -126,7 +128,7 @@ def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
     biased = [score for score in scores if score.score > 0]
     sure = [score for score in biased if score.q == 0.00001]
-    _, findings = said_beside(tmp_path)
+    _, findings = headline_beside(tmp_path)
     assert findings[0] == (
         f"{len(biased)} of 20 heads add to the association, {len(sure)} of them clearly (q < 0.05)."
     )
@@ -140,7 +142,7 @@ def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     )
 
 
-def said_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
+def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
     """The headline of an audit around the heads run that is in its folder already."""
     heads = (folder / layout.HEADS_PART).rename(folder.parent / f"{folder.name}-heads")
     with Run.open(folder, layout.AUDIT, SETTINGS) as run:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from levelhead.cli.app import COMMANDS, app
+from levelhead.cli.app import app
+from levelhead.cli.main import COMMANDS
 from levelhead.edits.head import Head
 from levelhead.report.contents import open_contents
 from levelhead.report.reproduce import command
@@ -83,9 +84,8 @@ def options(folder: Path, study: Layout[Any], settings: Any) -> dict[str, Any]:
     with Run.open(folder, study, settings) as run:
         key = study.keys[0] if study.keys else layout.CLOZE_CELLS.of("none")
         run.results(key, list)
-    for name in COMMANDS:
-        import_module(f"levelhead.cli.{name}")
-    program, name, *arguments = shlex.split(command(open_contents(folder)))
+    assert COMMANDS  # importing them has registered them
+    program, name, *arguments = shlex.split(command(open_contents(folder)), comments=True)
     assert program == "levelhead"
     group: Any = typer.main.get_command(app)
     with group.commands[name].make_context(name, arguments) as context:
@@ -96,6 +96,16 @@ def test_an_audit(tmp_path: Path) -> None:
     read = options(tmp_path, layout.AUDIT, AUDIT)
     assert (read["name"], read["out"], read["seed"]) == (HOSTILE, tmp_path, 3)
     assert (read["nli"], read["bias"], read["top"], read["full"]) == ("my nli", "race", 7, True)
+
+
+def test_an_audit_with_measures_of_the_users_own_asks_for_their_file_and_stays_one_line(
+    tmp_path: Path,
+) -> None:
+    settings = replace(AUDIT, measures=("pronoun gap", "two\nlines"))
+    assert options(tmp_path, layout.AUDIT, settings)["name"] == HOSTILE
+    line = command(open_contents(tmp_path))
+    assert line.endswith(r"  # and --measure FILE for 'pronoun gap', 'two\nlines'")
+    assert "\n" not in line
 
 
 def test_a_heads_run(tmp_path: Path) -> None:

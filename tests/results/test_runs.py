@@ -127,9 +127,9 @@ def test_a_run_of_another_study_is_refused_in_one_line_that_names_the_command(
     Run.open(tmp_path, other, other_settings).close()
     with pytest.raises(BadRun) as caught:
         opener(tmp_path)
-    told = str(caught.value)
-    assert told.endswith(f"holds a run of {other.study!r}. Give a folder that `{study.command}` wrote.")
-    assert "\n" not in told
+    message = str(caught.value)
+    assert message.endswith(f"holds a run of {other.study!r}. Give a folder that `{study.command}` wrote.")
+    assert "\n" not in message
 
 
 # ---- heads

@@ -15,7 +15,7 @@ from levelhead.edits.sites import Edit, Site, Variant
 from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, BadRun, CannotDo
+from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
     OTHER_PIECES,
@@ -238,7 +238,7 @@ def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
 
 def test_more_dimensions_than_pairs_and_no_alignable_pair_are_errors() -> None:
     model = tiny("bert", "nsp")
-    with pytest.raises(BadProbe, match=r"3 dimensions .* 2 pairs"):
+    with pytest.raises(BadOption, match=r"3 dimensions .* 2 pairs"):
         fit_steps(model, SINGLE[:2], [[Step("tokens", 1, 3)]])
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
     with pytest.raises(BadProbe, match="No pair can be aligned word by word"):

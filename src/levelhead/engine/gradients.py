@@ -4,7 +4,7 @@ An objective J of a reading's answer y = sum over texts of y_c depends on the ga
 
     dJ/dm = sum_c <dJ/dy, dy_c/dm>
 
-(docs/method.md, head scores). One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and
+(docs/method.md, Head scores). One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and
 a second pass pushes it into the gates batch by batch. Each text has gates of its own there, which gives its
 contribution without further cost: standard errors come from their spread within each stratum (a word's
 texts), with the cotangent held fixed. A stratum of one text is not certain: its variance is pooled from the
@@ -30,7 +30,7 @@ from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
 
@@ -89,7 +89,7 @@ def _point(model: Model, at: Doubles | None) -> Tensor:
     shape = (model.layers, model.heads)
     values = np.ones(shape) if at is None else np.asarray(at, np.float64)
     if values.shape != shape or not np.isfinite(values).all():
-        raise BadProbe(
+        raise BadOption(
             f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}."
         )
     return torch.from_numpy(values).float().to(model.device)

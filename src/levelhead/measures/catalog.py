@@ -19,6 +19,7 @@ _DIFFERENT = "treats the genders differently"
 _EFFECT = "0: no association. ±2: as strong as it can be."
 _PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
 ALPHA = 0.05  # a null's p must be below it
+UNTESTED = "not tested against a model without meaning: nothing is claimed"
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
 
 
@@ -384,8 +385,8 @@ class Catalog:
     def verdict(self, measurement: Measurement) -> str:
         """What a number says, and no more.
 
-        Bias is claimed if the interval excludes the neutral value and, where a null is known, also its floor,
-        with p < 0.05.
+        Bias is claimed if the interval excludes the neutral value and the null's floor, with p < 0.05 against
+        the null, or in the measure's own test where it has one. Without either nothing is claimed.
         """
         info, neutral, interval = self.info(measurement.name), measurement.neutral, measurement.interval
         value, null = measurement.value, measurement.null
@@ -397,9 +398,19 @@ class Catalog:
             return "no interval: one number alone shows little"
         if interval[0] <= neutral <= interval[1]:
             return "cannot be told from neutral on this much data"
-        if null is not None and (null.p_value >= ALPHA or interval[0] <= null.floor <= interval[1]):
-            return "cannot be told from a model without meaning on this much data"
-        return info.above if value > (neutral if null is None else null.floor) else info.below
+        return _against_null(measurement, interval) or (
+            info.above if value > (neutral if null is None else null.floor) else info.below
+        )
+
+
+def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:
+    """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
+    null = measurement.null
+    p = measurement.details.get("p_value") if null is None else null.p_value
+    if p is None:
+        return UNTESTED
+    within = null is not None and interval[0] <= null.floor <= interval[1]
+    return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
 
 
 CATALOG = Catalog()

@@ -1,7 +1,7 @@
 """StereoSet's scores and the projective paper's Strength and Distance, from next-sentence probabilities.
 
-Scores are shares between 0 and 1, where StereoSet prints percent (docs/method.md, Next-sentence probability;
-Strength and Distance).
+Scores are shares between 0 and 1, where StereoSet prints percent (docs/method.md,
+Next-sentence probability; Strength and Distance).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from levelhead.measures.statistics import (
 )
 
 BCA = "BCa bootstrap"
+SCALE_FREE = "scale_free"  # the detail that holds a difference relative to the scale of all
 PAIRS, CONTEXTS = "triple pairs", "contexts"
 NO_CLAIM = "none: without a sign it is above 0 in every model; compare variants of one model"
 
@@ -194,7 +195,7 @@ def scale_free(value: float, differences: FloatArray) -> dict[str, float | None]
     rms = sqrt(mean x²),   scale_free = value / rms     None where every difference is 0
     """
     rms = float(np.sqrt(np.mean(differences**2)))
-    return {"rms": rms, "scale_free": value / rms if rms > 0 else None}
+    return {"rms": rms, SCALE_FREE: value / rms if rms > 0 else None}
 
 
 def _top_mean(

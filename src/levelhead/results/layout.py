@@ -35,6 +35,7 @@ from levelhead.results.records.heads import (
     CounterContrast,
     CounterHead,
     CounterTest,
+    CrossFit,
     HeadScore,
     Removal,
     ScoreLine,
@@ -69,6 +70,8 @@ WORDS = Key("words", WordsUsed)
 SEAT = Key("seat", MeasuredVariant)
 SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
+CROSS_FITS = Key("cross-fit/splits", CrossFit)
+CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
@@ -90,6 +93,8 @@ HEADS = Layout(
         WORDS,
         SEAT,
         SCORES,
+        CROSS_FITS,
+        CROSS_FIT,
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,
@@ -202,5 +207,11 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
+
+# ---- hashes by which readers know that two runs were asked about the same
+
+WEIGHTS_HASH = "weights"  # of a model, in every run of one model
+PROMPTS_HASH = "prompts and words"  # of CounterActs
+PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
 LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)

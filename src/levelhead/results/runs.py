@@ -32,6 +32,7 @@ from levelhead.results.records.heads import (
     CounterContrast,
     CounterHead,
     CounterTest,
+    CrossFit,
     HeadScore,
     Removal,
     WordsUsed,
@@ -75,7 +76,7 @@ class StudyRun(Generic[S]):
     @property
     def weights(self) -> str | None:
         """The hash of the model's weights; None for a run about several models."""
-        return self.data.hashes.get("weights")
+        return self.data.hashes.get(layout.WEIGHTS_HASH)
 
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""
@@ -109,6 +110,16 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
     def ranked(self) -> list[HeadScore]:
         """Every head's score, the most biased first."""
         return sorted(self.scores, key=lambda score: score.rank)
+
+    @property
+    def cross_fits(self) -> tuple[CrossFit, ...]:
+        """Heads chosen on half of the words, judged on the other: the model's splits, then its twins'."""
+        return self.data.records(layout.CROSS_FITS)
+
+    @property
+    def cross_fit(self) -> tuple[Measurement, ...]:
+        """Agreement of heads between halves of the words, and what removing them does on other words."""
+        return self.data.records(layout.CROSS_FIT)
 
     @property
     def removals(self) -> tuple[Removal, ...]:
@@ -312,6 +323,10 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
     def forms(self) -> tuple[ClozeForm, ...]:
         """How each model was asked in each variant."""
         return tuple(form for part in self.data.family(layout.CLOZE_FORMS).values() for form in part)
+
+    def cells_of(self, model: str, variant: str = BASE) -> tuple[ClozeCell, ...]:
+        """Every measure of every kind of knowledge, for one model in one variant."""
+        return self.data.records(layout.CLOZE_CELLS.of(prompts_label(model, variant)))
 
     def occupations(self, model: str, variant: str = BASE) -> list[OccupationLine]:
         """Every measure of every occupation, for one model in one variant."""

@@ -22,12 +22,11 @@ from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
-from levelhead.probes.nli.labels import LABELS, label_order
+from levelhead.probes.nli.labels import LABELS, NEUTRAL, label_order
 from levelhead.probes.triples import TripleSet
 
 Doubles = NDArray[np.float64]
 Labels = NDArray[np.int64]
-NEUTRAL = LABELS.index("neutral")
 _KINDS = 3  # of next sentences: stereotype, anti-stereotype, unrelated
 _NO_TWIN = "triple without a gender-swapped twin"
 _HEAD = "next-sentence head"

@@ -73,7 +73,7 @@ class Sweep:
             "model": nsp.fingerprint,
             "nli_model": nli.fingerprint,
             "triples": self.triples.fingerprint,
-            "probe": self.probe.fingerprint,
+            layout.PROBE_HASH: self.probe.fingerprint,
             "ability": self.ability.fingerprint,
             "pairs": text_hash(map(repr, self.fitted_on(nsp))),
             "nli_pairs": text_hash(map(repr, self.fitted_on(nli))),
