@@ -192,6 +192,27 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         below=_AGAINST,
     ),
     MeasureInfo(
+        "attention contrast",
+        "Attention of biased heads",
+        "Do biased heads look more at the stereotyped group's word than regular heads do?",
+        "0: no more than regular heads. Above 0 they follow the stereotype.",
+        neutral=0.0,
+        biased="above",
+        docs="counter-stereotypes",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "attention to group words",
+        "Attention to one group's words",
+        "Do heads look more at one group's words than at the other's, whatever the sentence says?",
+        "0: at both alike. Above 0 more at the first group's words. It is no stereotype by itself.",
+        neutral=0.0,
+        docs="counter-stereotypes",
+        above="looks more at the first group's words",
+        below="looks more at the second group's words",
+    ),
+    MeasureInfo(
         "fairness",
         "Fairness of inferences",
         "Does a classifier refrain from inferring gender from an occupation, and treat both genders alike? "

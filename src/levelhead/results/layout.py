@@ -32,6 +32,7 @@ from levelhead.results.records.debias import (
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     CrossFit,
@@ -74,6 +75,7 @@ CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
+COUNTER_CONTRASTS = Key("counter/contrasts", CounterContrast)
 COUNTER_HEADS = Key("counter/heads", CounterHead)
 COUNTER_EXAMPLE = Key("counter/example", AttentionExample)
 STRATEGIES = Key("debias/table", StrategyMeasured)
@@ -96,6 +98,7 @@ HEADS = Layout(
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,
+        COUNTER_CONTRASTS,
         COUNTER_HEADS,
         COUNTER_EXAMPLE,
         STRATEGIES,

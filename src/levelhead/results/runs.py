@@ -29,6 +29,7 @@ from levelhead.results.records.debias import (
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     CrossFit,
@@ -140,6 +141,11 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
     def counter_sides(self) -> tuple[CounterTest, ...]:
         """The same tests over the originals of either side alone."""
         return self.data.records(layout.COUNTER_SIDES)
+
+    @property
+    def contrasts(self) -> tuple[CounterContrast, ...]:
+        """Biased heads against regular ones in the counter-stereotype experiment, tested by cluster."""
+        return self.data.records(layout.COUNTER_CONTRASTS)
 
     @property
     def counter_heads(self) -> tuple[CounterHead, ...]:

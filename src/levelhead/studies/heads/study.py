@@ -255,6 +255,7 @@ def _counter(
         return
     outcome = counter_experiment(model, sentences, scores, settings.resampling)
     run.results(layout.COUNTER_SIDES, lambda: outcome.sides)
+    run.results(layout.COUNTER_CONTRASTS, lambda: outcome.contrasts)
     run.results(layout.COUNTER_HEADS, lambda: outcome.heads)
     run.results(layout.COUNTER_EXAMPLE, lambda: outcome.example)
     run.results(layout.COUNTER, lambda: outcome.tests)
