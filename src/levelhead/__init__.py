@@ -50,6 +50,9 @@ _PUBLIC = {
     "mitigate": "mitigation.mitigate",
     "counteracts": "studies.counteracts",
     "CounteractsSettings": "studies.counteracts",
+    "glue": "studies.glue",
+    "GlueSettings": "studies.glue",
+    "Hyperparameters": "engine.finetuning",
     "Run": "results.folder",
     "read_run": "results.folder",
     "read_recipe": "mitigation.recipe",
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from levelhead.edits.gates import removed as removed
     from levelhead.edits.projection import Projection as Projection
     from levelhead.edits.sites import Site as Site
+    from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
     from levelhead.engine.gradients import gate_gradients as gate_gradients
     from levelhead.engine.readings import Attention as Attention
     from levelhead.engine.readings import Pooled as Pooled
@@ -90,6 +94,8 @@ if TYPE_CHECKING:
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
     from levelhead.studies.counteracts import counteracts as counteracts
+    from levelhead.studies.glue import GlueSettings as GlueSettings
+    from levelhead.studies.glue import glue as glue
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
     from levelhead.studies.heads.study import heads as heads
     from levelhead.studies.projections.sweep import Sweep as Sweep

@@ -29,6 +29,7 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
+from levelhead.results.records.glue import GlueCell, GlueCost, GlueRecipe, GlueTaskUsed, GlueUnit
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
@@ -55,6 +56,7 @@ from levelhead.results.records.projections import (
 )
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -177,6 +179,22 @@ PROMPTS = Layout("counteracts", "levelhead prompts", PromptsRunSettings, (), (CL
 OCCUPATIONS = CsvFile("occupations/{}.csv", OccupationLine)
 ANSWERS = JsonLines("answers/{}.jsonl", PromptAnswers)
 
+# ---- GLUE
+
+GLUE_RECIPES = Key("recipes", GlueRecipe)
+GLUE_TASKS = Key("tasks", GlueTaskUsed)
+GLUE_UNITS = KeyFamily("unit/", GlueUnit)  # labels: task/recipe/seed
+GLUE_CELLS = Key("cells", GlueCell)
+GLUE_COSTS = Key("costs", GlueCost)
+GLUE = Layout(
+    "glue",
+    "levelhead glue",
+    GlueRunSettings,
+    (GLUE_RECIPES, GLUE_TASKS, GLUE_CELLS, GLUE_COSTS),
+    (GLUE_UNITS,),
+)
+CHECKPOINTS = "checkpoints"  # a folder of unfinished trainings; none is left when the run is whole
+
 # ---- audit
 
 MEASURED = KeyFamily("measure/", MeasuredVariant)  # labels: a group of measures
@@ -200,4 +218,4 @@ HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an a
 
 FIGURES = "figures"  # a folder of SVG files
 
-LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)
+LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT)
