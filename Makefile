@@ -4,14 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= runs/demo
 STAMP := $(VENV)/.installed
+THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
-.PHONY: demo test check bench report clean
+WORKERS ?= auto
+.PHONY: demo test test-fast check bench report clean
 
 demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
 
-test: $(STAMP)  ## the whole suite
-	$(BIN)/python -m pytest
+test: $(STAMP)  ## the whole suite, on all cores
+	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS)
+
+test-fast: $(STAMP)  ## what takes seconds: everything but tests marked slow
+	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not smollm2 and not browser"
 
 check: $(STAMP)  ## style and types
 	$(BIN)/ruff check src tests benchmarks training

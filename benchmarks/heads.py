@@ -86,7 +86,8 @@ def _ablation() -> list[Claim]:
                     model.base(**batch)
 
     shared, anew = in_turn(lambda: read_one(model, reading, variants), every_head_anew, rounds=1)
-    note = f"{len(heads)} heads, {len(table.contexts)} contexts; 1.85 is the limit without narrowing the last layer"
+    limit = "1.85 is the limit without narrowing the last layer"
+    note = f"{len(heads)} heads, {len(table.contexts)} contexts; {limit}"
     return [Claim("removing every head against re-running everything", anew / shared, 1.6, True, note)]
 
 

@@ -35,7 +35,8 @@ def main(names: list[str]) -> int:
 
 def _machine() -> str:
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} cores"
-    return f"Ratios measured in one run on {where}, Python {platform.python_version()}, torch {torch.__version__}"
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    return f"Ratios measured in one run on {where}, {versions}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,12 @@
-"""What all tests share. No test fails because a machine is slow: hypothesis would, at 200 ms an example, by
-default."""
+"""What all tests share.
+
+No test fails because a machine is slow: hypothesis would by default, at 200 ms an example.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -18,3 +25,11 @@ def bert() -> Model:
 @pytest.fixture(scope="session")
 def gpt() -> Model:
     return load("lh:gpt-mini")
+
+
+@pytest.fixture(autouse=True)
+def _measures_of_a_test_end_with_it() -> Iterator[None]:
+    """A measure that a test, or a page of the docs, registers is not asked by the audits of later tests."""
+    yield
+    if (registry := sys.modules.get("levelhead.scoring.registry")) is not None:
+        registry._OWN.clear()

@@ -37,12 +37,17 @@ ROOMS = Rooms(
         "studies.projections",
         "studies.planted",
         "studies.counteracts",
+        "studies.extent",
         "report",
         "auditing",
         "cli",
     ),
     strangers=["studies"],
-    acquainted=[("studies.planted", "studies.heads")],
+    acquainted=[
+        ("studies.planted", "studies.heads"),
+        ("studies.extent", "studies.heads"),
+        ("studies.extent", "studies.counteracts"),
+    ],
 )
 FRONT_DOOR = "levelhead/__init__.py"  # hands out names of all rooms, each imported when it is first used
 VERSION = "levelhead.__version__"

@@ -1,4 +1,5 @@
-"""The whole story, end to end, on a tiny causal model that cannot do everything."""
+"""The whole story, end to end and at a small size: the README's demo in values, and a model that cannot do
+everything."""
 
 from __future__ import annotations
 
@@ -9,20 +10,191 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import levelhead as lh
-from levelhead.errors import BadRun
-from levelhead.results.folder import read_run
+from levelhead.edits.sites import Variant
+from levelhead.errors import BadOption, BadRun
+from levelhead.measures.viability import viable
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import read_recipe
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.nli import ability_pairs, nli_probe
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+from levelhead.results.records.common import BASE
+from levelhead.results.settings import AuditSizes
+from levelhead.scoring.cloze import ask_cloze
+from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
+from levelhead.scoring.lpbs import ask_lpbs
+from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
+from levelhead.scoring.seat import ask_seat
+from levelhead.studies import extent
+from levelhead.studies.counteracts import CounteractsSettings
 from tests.test_cli import call
 from tests.tiny import tiny
+
+SMALL = AuditSizes(
+    contexts=2,
+    counter_sentences=20,
+    triples=10,
+    occupations=(41, 3),
+    abilities=60,
+    sentences=30,
+    backgrounds=1,
+    starts=1,
+    screen=(12, 2),
+)
+
+
+# ---- the README's demo: a next-sentence model and the classifier that was fine-tuned from it
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
+    settings = lh.AuditSettings(nli="lh:nli-mini", sizes=SMALL)
+    return lh.audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "demo", settings, device="cpu")
+
+
+def value(measurement: lh.Measurement) -> float:
+    assert measurement.value is not None, measurement.reason
+    return measurement.value
+
+
+@pytest.mark.slow
+def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
+    demo: lh.Audit, bert: lh.Model
+) -> None:
+    words, nli = load_words("gender"), lh.load("lh:nli-mini", device="cpu")
+    triples = ask_nsp(bert, load_triples().every(10))[0]
+    fair = ask_nli(nli, nli_probe(limit=(41, 3)))[0]
+    prompts = CounteractsSettings(per_background=1)
+    cells = ask_cloze(bert, prompts.load(), [()], (5,))[0].scores().measurements
+    margins = [m for m in cells if m.name == "margin" and _place(m) == (5, BASE, "", "")]
+    direct = {
+        "seat": ask_seat(bert, words, template_contexts(words, 2))[0],
+        "lpbs career": ask_lpbs(bert, load_words("career"))[0],
+        "lpbs science": ask_lpbs(bert, load_words("science"))[0],
+        "fluency": ask_fluency(bert, fluency_sentences()[::30])[0],
+        "margin": margins[0],
+        "ability": ask_ability(nli, ability_pairs(limit=60))[0],
+        **{name: triples[name] for name in ("ss", "ss_swapped", "lms", "icat", "strength", "distance")},
+        **{name: fair[name] for name in ("accuracy", "parity", "strict_parity", "fairness")},
+    }
+    for name, measurement in direct.items():
+        assert value(demo[name]) == pytest.approx(value(measurement), abs=1e-5), name
+        assert demo[name].n == measurement.n, name
+        assert demo[name].interval == pytest.approx(measurement.interval, abs=1e-4), name
+
+
+def _place(measurement: lh.Measurement) -> tuple[int, str, str, str]:
+    where = measurement.settings
+    return where["k"], where["kind"], where.get("group", ""), where.get("occupation", "")
+
+
+CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: hard, 2-d; sent: soft"
+FROZEN = {
+    BASE: {
+        "seat": 0.606654,
+        "lpbs career": 1.412349,
+        "lpbs math": 1.394216,
+        "lpbs science": 1.319563,
+        "ss": 0.647059,
+        "icat": 0.664360,
+        "strength": 0.043553,
+        "distance": 0.123229,
+        "fluency": 15.816828,
+        "accuracy": 0.170732,
+        "fairness": 0.004164,
+        "ability": 0.766667,
+        "margin": 0.008808,
+    },
+    CLOSED: {
+        "seat": 0.439188,
+        "lpbs math": 1.113877,
+        "strength": 0.034581,
+        "fluency change": 1.010790,
+        "margin": 0.005425,
+    },
+    PROJECTED: {
+        "seat": 0.471951,
+        "lpbs career": 0.847178,
+        "strength": 0.024056,
+        "distance": 0.158054,
+        "fluency change": 1.000305,
+    },
+    "nli tokens from layer 1: soft, 2-d": {"accuracy": 0.012195, "parity": 0.560976, "ability": 0.733333},
+}
+
+
+@pytest.mark.slow
+def test_the_demo_gives_these_numbers(demo: lh.Audit) -> None:
+    assert list(demo.measurements) == list(FROZEN)
+    for variant, numbers in FROZEN.items():
+        for name, number in numbers.items():
+            assert value(demo.measurements[variant][name]) == pytest.approx(number, abs=1e-4), (variant, name)
+
+
+@pytest.mark.slow
+def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
+    demo: lh.Audit, bert: lh.Model, tmp_path: Path
+) -> None:
+    run = lh.open_audit(demo.folder)
+    models = {"": bert, "nli ": lh.load("lh:nli-mini", device="cpu")}
+    for way in run.mitigations:
+        model = models["nli " if way.variant.startswith("nli ") else ""]
+        (tmp_path / "r.toml").write_text(way.recipe, encoding="utf-8")
+        edits = edits_of(model, read_recipe(tmp_path / "r.toml"))
+        if model is bert:
+            direct = ask_nsp(bert, load_triples().every(10), [edits])[0]["strength"]
+            cost = ask_fluency_change(bert, fluency_sentences()[::30], [edits])[0]
+            measured = demo.measurements[way.variant]
+            assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
+            assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
+        else:
+            direct = ask_nli(model, nli_probe(limit=(41, 3)), [edits])[0]["fairness"]
+            assert value(demo.measurements[way.variant]["fairness"]) == pytest.approx(value(direct))
+    assert run.heads is not None
+    assert run.mitigations[0].heads == tuple(run.heads.biased_heads(3))
+
+
+@pytest.mark.slow
+def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: lh.Audit) -> None:
+    run = lh.open_audit(demo.folder)
+    for trials in (run.candidates, run.nli_candidates):
+        base, able = trials[0], [t for t in trials[1:] if viable(t.ability.value, trials[0].ability.value)]
+        assert [t.viable for t in trials[1:]] == [t in able for t in trials[1:]]
+        better = [t for t in able if t.gain > base.gain]
+        assert [t for t in trials if t.chosen] == sorted(better, key=lambda t: -t.gain)[:1]
+    names = [way.variant for way in run.mitigations if not way.heads]
+    chosen = [t.variant for t in run.candidates if t.chosen]
+    assert names == chosen + [f"nli {t.variant}" for t in run.nli_candidates if t.chosen]
+
+
+@pytest.mark.slow
+def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(demo: lh.Audit) -> None:
+    run = lh.open_audit(demo.folder)
+    assert run.settings.sizes == SMALL
+    assert run.heads is not None
+    assert run.heads.seat is not None
+    assert demo["seat"] == run.heads.seat.measurement
+    assert lh.read_audit(demo.folder).measurements == demo.measurements == run.by_variant()
+    assert f"{value(demo['seat']):.3f}" in demo._repr_html_()
+    assert demo.report is not None
+    assert demo.headline in demo.report.read_text(encoding="utf-8").replace("&lt;", "<")
+    assert run.arcs is not None
+    assert len(run.arcs.pairs) == 3
+
+
+# ---- a tiny causal model, as a plain folder: no next-sentence head, no masked-language head
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A causal model as a plain folder: no next-sentence head, no masked-language head."""
     path = tmp_path_factory.mktemp("model") / "tiny-llama"
     model = tiny("llama")
     model.hf.save_pretrained(path)
@@ -32,32 +204,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
-    return lh.audit(str(folder), tmp_path_factory.mktemp("runs") / "whole")
+    run = tmp_path_factory.mktemp("runs") / "whole"
+    return lh.audit(str(folder), run, lh.AuditSettings(sizes=SMALL), device="cpu")
 
 
 @pytest.mark.slow
 def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure(audited: lh.Audit) -> None:
-    assert audited["seat"]["value"] is not None
-    assert audited["strength"]["value"] is not None  # by likelihood, since there is no next-sentence head
+    assert value(audited["strength"])  # by likelihood, since there is no next-sentence head
     for measure in ("lpbs career", "fairness", "ability"):
-        assert audited[measure]["value"] is None
-        assert audited[measure]["reason"]
+        assert audited[measure].value is None
+        assert audited[measure].reason
     assert "Not measured:" in audited.findings[-1]
-    variants = [name for name in audited.measurements if name != "base"]
+    variants = [name for name in audited.measurements if name != BASE]
     assert variants[0].startswith("without heads ")
-    assert audited.measurements[variants[0]]["fluency change"]["value"] > 0
-    assert audited.report is not None
-    assert audited.headline in audited.report.read_text(encoding="utf-8").replace("&lt;", "<")
-
-
-@pytest.mark.slow
-def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(audited: lh.Audit) -> None:
-    rows = read_run(audited.folder).results
-    assert audited["seat"] == rows["measure/seat"][0]
-    assert rows["measure/seat"][0]["value"] == read_run(audited.folder / "heads").results["seat"][0]["value"]
-    assert lh.read_audit(audited.folder).measurements == audited.measurements
-    html = audited._repr_html_()
-    assert f"{audited['seat']['value']:.3f}" in html
+    assert value(audited.measurements[variants[0]]["fluency change"]) > 0
 
 
 @pytest.mark.slow
@@ -71,7 +231,12 @@ def test_check_holds_exceeds_and_does_not_pretend(
     assert "not measured" in capsys.readouterr().out
 
 
-AUDIT = "import sys; import levelhead as lh; lh.audit(sys.argv[1], sys.argv[2])"
+AUDIT = f"""
+import sys
+import levelhead as lh
+from levelhead.results.settings import AuditSizes
+lh.audit(sys.argv[1], sys.argv[2], lh.AuditSettings(sizes={SMALL}), device="cpu")
+"""
 
 
 @pytest.mark.slow
@@ -86,8 +251,8 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
         results = broken / "results.jsonl"
         before = results.stat().st_size if results.exists() else -1
         while process.poll() is None and (not results.exists() or results.stat().st_size == before):
-            time.sleep(0.05)  # until it has added something, so that every kill finds it at another place
-        time.sleep(rng.uniform(0, 3))
+            time.sleep(0.02)  # until it has added something, so that every kill finds it at another place
+        time.sleep(rng.uniform(0, 0.3))
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
@@ -101,5 +266,86 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
 @pytest.mark.slow
 def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: lh.Audit, folder: Path) -> None:
     with pytest.raises(BadRun, match="seed"):
-        lh.audit(str(folder), audited.folder, lh.AuditSettings(seed=1))
-    assert json.loads((audited.folder / "settings.json").read_text(encoding="utf-8"))["settings"]["seed"] == 0
+        lh.audit(str(folder), audited.folder, lh.AuditSettings(seed=1, sizes=SMALL), device="cpu")
+    assert lh.open_audit(audited.folder).settings.seed == 0
+
+
+def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
+    with pytest.raises(BadOption, match="top=0 came"):
+        lh.AuditSettings(top=0)
+    with pytest.raises(BadOption, match="triples=0, sentences=2 came"):
+        lh.AuditSettings(sizes=AuditSizes(triples=0))
+
+
+def test_presets_ask_less_of_large_models_and_everything_in_a_full_audit() -> None:
+    small = extent.Extent(lh.AuditSettings(), tiny("bert", "nsp"))
+    assert (small.large, small.sizes) == (False, extent.QUICK)
+    assert extent.Extent(lh.AuditSettings(full=True), small.model).sizes == extent.FULL
+    large = extent.QUICK_LARGE
+    assert large.triples > extent.QUICK.triples > extent.FULL.triples - 1
+    assert large.counter_sentences < extent.QUICK.counter_sentences == extent.FULL.counter_sentences
+    assert (extent.FULL.occupations, extent.FULL.screen, extent.FULL.starts) == (None, None, None)
+
+
+# ---- a measure of the test's own
+
+OWN = """
+import levelhead as lh
+
+def width(model, variants):
+    widths = [float(model.config.hidden_size - len(variant)) for variant in variants]
+    return [lh.Measurement("width", value, (value - 1, value + 1), n=1) for value in widths]
+
+def broken(model, variants):
+    raise RuntimeError("the ruler is lost")
+
+lh.register_measure(lh.MeasureInfo("width", "Width of the model", neutral=0.0), width)
+lh.register_measure(lh.MeasureInfo("broken ruler", "A ruler that is lost"), broken)
+"""
+
+
+@pytest.mark.slow
+def test_a_measure_in_a_file_joins_results_table_object_and_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.setattr(extent, "QUICK", SMALL)
+    command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu"]
+    assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 0
+    printed = capsys.readouterr().out
+    assert "width" in printed
+    assert "32.00 [31.00," in " ".join(printed.split())
+    assert "broken ruler (RuntimeError: the ruler is lost (own.py, line 9))" in printed
+
+    result, run = lh.read_audit(tmp_path / "run"), lh.open_audit(tmp_path / "run")
+    closed = run.mitigations[0].variant
+    assert value(result["width"]) == 32.0
+    assert value(result.measurements[closed]["width"]) < 32.0  # asked of every changed model too
+    assert result["broken ruler"].value is None
+    assert [info.title for info in run.measures] == ["Width of the model", "A ruler that is lost"]
+    assert run.settings.measures == ("width", "broken ruler")
+    lines = (run.folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    assert "measure/width" in [json.loads(line)["key"] for line in lines]
+    assert "<th scope='row' style='text-align:left'>width</th>" in result._repr_html_()
+
+
+@pytest.mark.slow
+def test_a_run_with_other_measures_is_another_run(audited: lh.Audit, folder: Path) -> None:
+    def width(model: lh.Model, variants: Sequence[Variant]) -> list[lh.Measurement]:
+        return [lh.Measurement("width", 1.0)] * len(variants)
+
+    lh.register_measure(lh.MeasureInfo("width", "Width"), width)
+    with pytest.raises(BadRun, match="measures"):
+        lh.audit(str(folder), audited.folder, lh.AuditSettings(sizes=SMALL), device="cpu")
+
+
+def test_a_file_of_measures_that_does_not_run_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.py").write_text("import levelhead as lh\nlh.register_measure()\n", encoding="utf-8")
+    command = ["audit", "lh:bert-mini", "-o", str(tmp_path / "run")]
+    assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"levelhead: {tmp_path / 'own.py'} does not run: TypeError")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()

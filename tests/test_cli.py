@@ -20,8 +20,9 @@ from levelhead.models.model import load
 from levelhead.report.figures import comparison as figures_compare
 from levelhead.report.figures import counteracts as figures_counteracts
 from levelhead.report.figures import heads as figures_heads
-from levelhead.results.folder import Run
+from levelhead.studies.heads.comparison import compare_heads
 from tests.report.synthetic import write_heads, write_prompts
+from tests.studies.head_runs import scored_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -199,11 +200,9 @@ def test_a_report_that_cannot_be_written_is_one_line(
 
 
 def _comparison(folder: Path) -> Path:
-    scores = [{"number": n, "layer": 1, "head": head, "score": n - head} for n in (1, 2) for head in (1, 2)]
-    told = {"layers": 1, "heads": 2, "value": 0.5, "biased": 1}
-    with Run.open(folder, {"study": "compare_heads", "top": 1, "test": "gender"}) as run:
-        run.result("models", lambda: [{"model": name, **told} for name in ("base", "chat")])
-        run.result("scores", lambda: scores)
+    rows = [[0.1, -0.2], [0.3, -0.1]]
+    runs = [scored_run(folder.parent / "scored", name, rows, 0.5) for name in ("base", "chat")]
+    compare_heads(runs, folder, top=1)
     return folder
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from levelhead.results.records.cloze import ClozeCell
+from levelhead.results.runs import open_prompts
 from tests.studies.test_counteracts import SETS
 
 COMMAND = [sys.executable, "-c", "from levelhead.cli import main; main()", "prompts"]
@@ -37,33 +39,24 @@ def test_list_takes_a_set_a_seed_and_fewer_backgrounds() -> None:
 def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(SETS)
-    asked = [
-        "lh:bert-mini",
-        "lh:gpt-mini",
-        "-o",
-        str(tmp_path / "run"),
-        "--set",
-        str(own),
-        "--k",
-        "3",
-        "--k",
-        "5",
-    ]
-    said = prompts(*asked, "--remove-heads", "3-5,2-1")
-    for text in ("lh:bert-mini", "lh:gpt-mini", "without heads 3-5, 2-1", "verdict", "silent", "unrelated"):
-        assert text in said
-    data = json.loads(prompts(*asked, "--remove-heads", "3-5,2-1", "--json"))
-    assert [(m["model"], m["variant"], m["asked_as"]) for m in data["models"]] == [
+    command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
+    command += ["--k", "3", "--k", "5", "--remove-heads", "3-5,2-1"]
+    text = prompts(*command)
+    for part in ("lh:bert-mini", "lh:gpt-mini", "without heads 3-5, 2-1", "verdict", "silent", "unrelated"):
+        assert part in text
+    data = json.loads(prompts(*command, "--json"))
+    assert [(each["model"], each["variant"], each["form"]) for each in data["models"]] == [
         ("lh:bert-mini", "base", "sentence pair"),
         ("lh:bert-mini", "without heads 3-5, 2-1", "sentence pair"),
         ("lh:gpt-mini", "base", "continuation"),
         ("lh:gpt-mini", "without heads 3-5, 2-1", "continuation"),
     ]
-    words = {
-        row["verdict"] for m in data["models"] for row in m["measurements"] if row["name"] == "margin change"
-    }
+    run = open_prompts(tmp_path / "run")
+    cells = [ClozeCell.from_json(cell) for each in data["models"] for cell in each["cells"]]
+    assert cells == list(run.cells)
+    words = {cell.verdict for cell in cells if cell.name == "margin change"}
     assert words <= {"strengthens", "weakens", "overturns", "no change", "not measured"}
-    assert {row["k"] for row in data["models"][0]["measurements"]} == {3, 5}
+    assert {cell.k for cell in cells} == {3, 5}
     assert all(Path(path).is_file() for path in data["figures"])
 
 
@@ -71,17 +64,18 @@ def test_a_recipe_is_one_more_variant(tmp_path: Path) -> None:
     own, recipe = tmp_path / "own.toml", tmp_path / "quiet.toml"
     own.write_text(SETS)
     recipe.write_text("[[gate]]\nlayer = 3\nhead = 5\nvalue = 0.0\n")
-    asked = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3"]
-    data = json.loads(prompts(*asked, "--recipe", str(recipe), "--json"))
-    assert [m["variant"] for m in data["models"]] == ["base", "with quiet.toml"]
-    assert data["models"][0]["measurements"] != data["models"][1]["measurements"]
+    command = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3"]
+    data = json.loads(prompts(*command, "--recipe", str(recipe), "--json"))
+    assert [each["variant"] for each in data["models"]] == ["base", "with quiet.toml"]
+    measurements = [[cell["measurement"] for cell in each["cells"]] for each in data["models"]]
+    assert measurements[0] != measurements[1]
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     assert "run folder" in prompts(ok=False)
     assert "No prompt set" in prompts("lh:bert-mini", "-o", run, "--set", "nothing", ok=False)
-    assert "is not a head" in prompts("lh:bert-mini", "-o", run, "--remove-heads", "3:5", ok=False)
+    assert "'3:5' is no head" in prompts("lh:bert-mini", "-o", run, "--remove-heads", "3:5", ok=False)
     assert "whole numbers" in prompts("lh:bert-mini", "-o", run, "--k", "0", ok=False)
     assert "vocabulary of 16384" in prompts("lh:bert-mini", "-o", run, "--k", "99999", ok=False)
     assert "fill-in-the-blank" in prompts("lh:nli-mini", "-o", str(tmp_path / "nli"), ok=False)

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from levelhead.cli import app
 from levelhead.cli import debias as command
 from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
+from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, BadRun, LevelheadError
+from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.mitigation.export import RECIPE_FILE
 from levelhead.mitigation.mitigate import biased_heads, edits_of
-from levelhead.mitigation.recipe import Recipe, read_recipe, step, write_recipe
+from levelhead.mitigation.recipe import Fit, Recipe, read_recipe, recipe_text, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
+from levelhead.results import layout
 from levelhead.results.folder import Run
+from levelhead.results.records.heads import HeadScore
+from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.results.settings import HeadsRunSettings
 from tests.tiny import tiny
 
-ASKED = Pooled([Text("The nurse said that she was tired.", "He gave her a book.")])
+READING = Pooled([Text("The nurse said that she was tired.", "He gave her a book.")])
 
 
 @pytest.fixture(scope="module")
@@ -46,98 +54,135 @@ def debias(*arguments: object) -> dict[str, Any]:
     done = CliRunner().invoke(app, ["debias", *map(str, arguments), "--device", "cpu", "--json"])
     if done.exception is not None:
         raise done.exception
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def same_answers(exported: str, model: Model, variant: Variant) -> None:
     again = load(exported, device="cpu")
-    wanted = read_one(model, ASKED, [(), variant])
-    np.testing.assert_allclose(read_one(again, ASKED)[0], wanted[1], atol=1e-5)
+    wanted = read_one(model, READING, [(), variant])
+    np.testing.assert_allclose(read_one(again, READING)[0], wanted[1], atol=1e-5)
     assert np.abs(wanted[0] - wanted[1]).max() > 1e-4
 
 
-def write_scores(place: Path, scores: dict[str, float], weights: str) -> Path:
-    table = "layer,head,score,stderr,q\n" + "".join(
-        f"{head.replace('-', ',')},{score},0.1,0.2\n" for head, score in scores.items()
+def heads_run(place: Path, scores: Mapping[Head, float], weights: str) -> HeadsRun:
+    """A finished heads run with these scores."""
+    settings = HeadsRunSettings(
+        study=layout.HEADS.study,
+        seed=0,
+        model="some model",
+        layers=3,
+        heads=4,
+        bias="gender",
+        contexts="templates",
+        experiments=("scores",),
+        per_word=None,
+        contexts_per_word=2,
+        sentences=None,
+        n_sentences=500,
+        top=3,
+        trim=False,
+        resamples=2_000,
     )
-    with Run.open(place, {"model": "some model"}, hashes={"weights": weights}) as run:
-        run.artifact("head_scores.csv", lambda path: path.write_text(table))
-    return place
+    records = [
+        HeadScore(head, score, 0.1, 0.2, 0.2, rank, objective=1.0)
+        for rank, (head, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1)
+    ]
+    with Run.open(place, layout.HEADS, settings, hashes={"weights": weights}) as run:
+        run.results(layout.SCORES, lambda: sorted(records, key=lambda record: record.head))
+    return open_heads(place)
 
 
 def test_heads_are_removed_and_scaled(folder: Path, model: Model, tmp_path: Path) -> None:
-    told = debias(folder, "--heads", "1-2, 3-4=0.5", "-o", tmp_path / "out")
-    assert told["folded"] is True
-    assert told["max_difference"] <= 1e-5
-    same_answers(told["folder"], model, gates(model, {(0, 1): 0.0, (2, 3): 0.5}))
+    report = debias(folder, "--heads", "1-2, 3-4=0.5", "-o", tmp_path / "out")
+    assert report["folded"] is True
+    assert report["max_difference"] <= 1e-5
+    same_answers(report["folder"], model, gates(model, {Head(0, 1): 0.0, Head(2, 3): 0.5}))
 
 
 @pytest.mark.parametrize("fit", ["base", "sequential"])
 def test_a_recipe_becomes_the_model_that_it_describes(
-    folder: Path, model: Model, tmp_path: Path, fit: Any
+    folder: Path, model: Model, tmp_path: Path, fit: Fit
 ) -> None:
     steps = (step("tokens", dimensions=2, soft=True), step("query"), step("cls"), step("sent"))
-    recipe = Recipe(gates={(0, 0): 0.0}, projections=steps, fit=fit, fingerprint=model.fingerprint)
-    write_recipe(tmp_path / "r.toml", recipe)
-    told = debias(folder, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "out")
-    assert told["folded"] is False
-    assert told["obstacles"] == ["the tokens of layer 2: the residual stream carries it on"]
-    same_answers(told["folder"], model, edits_of(model, recipe))
-    assert read_recipe(Path(told["folder"]) / RECIPE_FILE).projections == steps
+    recipe = Recipe(gates={Head(0, 0): 0.0}, projections=steps, fit=fit, fingerprint=model.fingerprint)
+    (tmp_path / "r.toml").write_text(recipe_text(recipe), encoding="utf-8")
+    report = debias(folder, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "out")
+    assert report["folded"] is False
+    assert report["obstacles"] == ["the tokens of layer 2: the residual stream carries it on"]
+    same_answers(report["folder"], model, edits_of(model, recipe))
+    assert read_recipe(Path(report["folder"]) / RECIPE_FILE).projections == steps
 
 
 def test_sequential_fitting_sees_the_gates_and_base_does_not(model: Model) -> None:
-    def basis(fit: Any, closed: dict[tuple[int, int], float]) -> np.ndarray[Any, Any]:
-        found = edits_of(model, Recipe(closed, (step("sent"),), fit))[-1]
-        return found.basis.numpy()  # type: ignore[attr-defined, no-any-return]
+    def basis(fit: Fit, closed: Mapping[Head, float]) -> NDArray[np.float32]:
+        edit = edits_of(model, Recipe(closed, (step("sent"),), fit))[-1]
+        assert isinstance(edit, Projection)
+        vectors: NDArray[np.float32] = edit.basis.numpy()
+        return vectors
 
-    closed = {(0, head): 0.0 for head in range(4)}
+    closed = {Head(0, head): 0.0 for head in range(4)}
     np.testing.assert_array_equal(basis("base", closed), basis("base", {}))
     assert np.abs(basis("sequential", closed) - basis("sequential", {})).max() > 1e-3
 
 
 def test_the_most_biased_heads_of_a_run_are_removed(folder: Path, model: Model, tmp_path: Path) -> None:
-    scores = {"1-1": 0.1, "1-2": -0.9, "2-3": 0.7, "3-4": 0.3}
-    run = write_scores(tmp_path / "run", scores, model.fingerprint)
-    assert biased_heads(run, 9, model) == [(1, 2), (2, 3), (0, 0)]  # never the anti-biased one
-    told = debias(folder, "--from-heads", run, "--top", 2, "-o", tmp_path / "out")
-    assert read_recipe(Path(told["folder"]) / RECIPE_FILE).gates == {(1, 2): 0.0, (2, 3): 0.0}
-    same_answers(told["folder"], model, gates(model, {(1, 2): 0.0, (2, 3): 0.0}))
+    scores = {Head(0, 0): 0.1, Head(0, 1): -0.9, Head(1, 2): 0.7, Head(2, 3): 0.3}
+    run = heads_run(tmp_path / "run", scores, model.fingerprint)
+    assert biased_heads(run, 9, model) == [Head(1, 2), Head(2, 3), Head(0, 0)]  # never the anti-biased one
+    report = debias(folder, "--from-heads", run.folder, "--top", 2, "-o", tmp_path / "out")
+    closed = {Head(1, 2): 0.0, Head(2, 3): 0.0}
+    assert read_recipe(Path(report["folder"]) / RECIPE_FILE).gates == closed
+    same_answers(report["folder"], model, gates(model, closed))
 
 
-def test_a_heads_run_of_another_model_or_without_scores_is_refused(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="other weights"):
-        biased_heads(write_scores(tmp_path / "other", {"1-1": 1.0}, "123"), 3, model)
+def test_a_heads_run_about_other_weights_is_refused_in_one_line(
+    folder: Path, model: Model, tmp_path: Path
+) -> None:
+    run = heads_run(tmp_path / "other", {Head(0, 0): 1.0}, "123")
+    with pytest.raises(BadRun, match="is about some model, with other weights than those of ") as caught:
+        debias(folder, "--from-heads", run.folder, "-o", tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_without_a_biased_head_and_a_folder_that_is_no_heads_run_are_refused(
+    folder: Path, model: Model, tmp_path: Path
+) -> None:
+    anti = heads_run(tmp_path / "anti", {Head(0, 0): -1.0}, model.fingerprint)
     with pytest.raises(BadRun, match="no head with a score above 0"):
-        biased_heads(write_scores(tmp_path / "anti", {"1-1": -1.0}, model.fingerprint), 3, model)
+        biased_heads(anti, 3, model)
     with pytest.raises(BadRun, match="not a run folder"):
-        biased_heads(tmp_path / "none", 3, model)
-    with Run.open(tmp_path / "bare", {}) as run, pytest.raises(BadRun, match="no table of head scores"):
-        biased_heads(run.folder, 3, model)
+        debias(folder, "--from-heads", tmp_path / "none", "-o", tmp_path / "out")
+    other = anti.folder / "settings.json"
+    other.write_text(other.read_text(encoding="utf-8").replace('"heads"', '"planted"', 1), encoding="utf-8")
+    with pytest.raises(BadRun, match="Give a folder that `levelhead heads` wrote"):
+        debias(folder, "--from-heads", anti.folder, "-o", tmp_path / "out")
 
 
 def test_heads_are_parsed_as_people_write_them() -> None:
-    assert command.parse_heads("3-5,7-2=0.5, 12-1 = 2") == {(2, 4): 0.0, (6, 1): 0.5, (11, 0): 2.0}
+    parsed = command.parse_heads("3-5,7-2=0.5, 12-1 = 2")
+    assert parsed == {Head(2, 4): 0.0, Head(6, 1): 0.5, Head(11, 0): 2.0}
 
 
 @pytest.mark.parametrize(
     "text", ["3", "0-1", "3-0", "3-5=", "3-5=x", "3-5=nan", "3-5-1", "a-b", "-3-5", "3-5,3-5"]
 )
 def test_heads_that_mean_nothing_are_refused_in_one_line(text: str) -> None:
-    with pytest.raises(BadProbe, match="--heads") as raised:
+    with pytest.raises(BadOption, match="--heads") as raised:
         command.parse_heads(text)
     assert "\n" not in str(raised.value)
 
 
 def test_mistakes_are_one_line_and_write_nothing(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(BadProbe, match="Nothing to change: give --recipe"):
+    with pytest.raises(BadOption, match="Nothing to change: give --recipe"):
         debias(folder, "-o", out)
-    with pytest.raises(BadProbe, match="has heads 1-1 to 3-4; 9-9"):
+    with pytest.raises(LevelheadError, match="has heads 1-1 to 3-4; 9-9"):
         debias(folder, "--heads", "9-9", "-o", out)
-    write_recipe(tmp_path / "r.toml", Recipe(gates={(0, 0): 0.0}, model="lh:other", fingerprint="123"))
-    with pytest.raises(BadProbe, match="made for lh:other"):
+    recipe = Recipe(gates={Head(0, 0): 0.0}, model="lh:other", fingerprint="123")
+    (tmp_path / "r.toml").write_text(recipe_text(recipe), encoding="utf-8")
+    with pytest.raises(BadOption, match="made for lh:other"):
         debias(folder, "--recipe", tmp_path / "r.toml", "-o", out)
     with pytest.raises(LevelheadError, match="not empty"):
         debias(folder, "--heads", "1-1", "-o", tmp_path)

@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 
 from levelhead.cli import main
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
+from levelhead.probes.triples import load_triples
+from levelhead.results import layout
+from levelhead.results.records.projections import SweepSummary
+from levelhead.results.runs import open_sweep
+from levelhead.scoring.pairs import ask_nsp
 from tests.studies.projection_cases import ABLE, own_pairs, small_triples
 from tests.tiny import tiny
 
-Told = Callable[..., tuple[int, str, str]]
+Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def levelhead(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+def levelhead(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """The command line in this process: (exit code, standard output, standard error)."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -50,23 +55,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved(two, place / "unnamed")
     small_triples(place)
     own_pairs(place)
-    rows = [f"{p.premise}\t{p.hypothesis}\t{p.label}" for p in ABLE.pairs]
-    (place / "able.tsv").write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", encoding="utf-8")
+    lines = [f"{p.premise}\t{p.hypothesis}\t{p.label}" for p in ABLE.pairs]
+    text = "\n".join(["premise\thypothesis\tlabel", *lines]) + "\n"
+    (place / "able.tsv").write_text(text, encoding="utf-8")
     return place
 
 
-def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Told, folder: Path) -> None:
+def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Call, folder: Path) -> None:
     code, out, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(folder / "mine.jsonl"), "--json")
     assert code == 0, err
-    told = json.loads(out)
-    for key in ("ss", "lms", "icat", "strength", "distance"):
-        assert 0 <= abs(told[key]["value"]) <= 2
-        assert told[key]["n"] == 4
-        assert len(told[key]["interval"]) == 2
+    printed = json.loads(out)
+    triples = load_triples(folder / "mine.jsonl")
+    measured = ask_nsp(load(str(folder / "nsp"), device="cpu"), triples)[0]
+    for name, measurement in measured.items():
+        assert printed[name]["value"] == pytest.approx(measurement.value, abs=1e-6)
+        assert printed[name]["n"] == measurement.n == 4
+        assert printed[name]["interval"] == pytest.approx(measurement.interval, abs=1e-6)
+    assert printed["data"] == {"mine.jsonl": triples.fingerprint}
 
 
 def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
-    levelhead: Told, folder: Path
+    levelhead: Call, folder: Path
 ) -> None:
     code, out, err = levelhead("nsp", str(folder / "nli"), "--triples", str(folder / "mine.jsonl"))
     assert code == 1
@@ -77,71 +86,57 @@ def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
     assert "It can do: embeddings, nli" in line
 
 
-def test_nli_prints_fairness_and_ability_and_names_the_ability_set(levelhead: Told, folder: Path) -> None:
+def test_nli_prints_fairness_and_ability_and_names_the_ability_set(levelhead: Call, folder: Path) -> None:
     able = str(folder / "able.tsv")
     code, out, err = levelhead("nli", str(folder / "nli"), "--ability", able, "--limit", "3", "2", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["pairs"] == 12
-    assert told["fairness"]["value"] == pytest.approx(told["accuracy"]["value"] * told["parity"]["value"])
-    assert (told["ability"]["n"], told["ability_set"]) == (4, able)
+    printed = json.loads(out)
+    assert printed["pairs"] == 12
+    accuracy, parity = (printed[name]["value"] for name in ("accuracy", "parity"))
+    assert printed["fairness"]["value"] == pytest.approx(accuracy * parity)
+    assert (printed["ability"]["n"], printed["ability_set"]) == (4, able)
 
 
-def test_nli_needs_labels_for_outputs_without_names(levelhead: Told, folder: Path) -> None:
-    asked = [
-        "nli",
-        str(folder / "unnamed"),
-        "--ability",
-        str(folder / "able.tsv"),
-        "--limit",
-        "2",
-        "2",
-        "--json",
-    ]
-    code, out, err = levelhead(*asked)
+def test_nli_needs_labels_for_outputs_without_names(levelhead: Call, folder: Path) -> None:
+    command = ["nli", str(folder / "unnamed"), "--ability", str(folder / "able.tsv"), "--json"]
+    command += ["--limit", "2", "2"]
+    code, out, err = levelhead(*command)
     assert code == 1
     assert "does not say which is entailment" in err
-    code, out, err = levelhead(*asked, "--labels", "entailment,neutral,contradiction")
+    code, out, err = levelhead(*command, "--labels", "entailment,neutral,contradiction")
     assert code == 0, err
     assert json.loads(out)["accuracy"]["n"] == 2
 
 
 def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
-    levelhead: Told, folder: Path, tmp_path: Path
+    levelhead: Call, folder: Path, tmp_path: Path
 ) -> None:
-    asked = [
-        "sweep",
-        str(folder / "nsp"),
-        "--nli",
-        str(folder / "nli"),
-        "-o",
-        str(tmp_path / "run"),
-        "--limit",
-        "3",
-        "2",
-        "--triples",
-        str(folder / "mine.jsonl"),
-        "--ability",
-        str(folder / "able.tsv"),
-        "--pairs",
-        str(folder / "own.tsv"),
-    ]
-    code, out, err = levelhead(*asked)
+    options = {
+        "--nli": "nli",
+        "--triples": "mine.jsonl",
+        "--ability": "able.tsv",
+        "--pairs": "own.tsv",
+    }
+    command = ["sweep", str(folder / "nsp"), "-o", str(tmp_path / "run"), "--limit", "3", "2"]
+    command += [part for option, name in options.items() for part in (option, str(folder / name))]
+    code, out, err = levelhead(*command)
     assert code == 0, err
     for words in (
         "layer 2 + attn",
         "Weighting at SENT raises ability",
-        "rank correlation",
+        "rank correlation of strength and fairness",
         "Fairest viable of the paper's 74",
     ):
         assert words in out
-    assert levelhead(*asked)[1] == out
-    told = json.loads(levelhead(*asked, "--json")[1])
-    assert len(told["settings"]) == 76
-    assert told["settings"][0]["setting"] == "base"
+    assert levelhead(*command)[1] == out
+    summary = SweepSummary.from_json(json.loads(levelhead(*command, "--json")[1]))
+    run = open_sweep(tmp_path / "run")
+    assert list(summary.settings) == layout.TABLE7.read(run.folder)
+    assert summary.observations == run.observations
+    assert summary.correlation == run.correlation
 
 
-def test_a_run_folder_of_other_settings_is_refused(levelhead: Told, folder: Path, tmp_path: Path) -> None:
+def test_a_run_folder_of_other_settings_is_refused(levelhead: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     place = str(tmp_path / "file")
     code, out, err = levelhead("sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", place)
@@ -151,7 +146,7 @@ def test_a_run_folder_of_other_settings_is_refused(levelhead: Told, folder: Path
 
 
 @pytest.mark.parametrize("command", ["nsp", "nli", "sweep"])
-def test_each_command_has_help_and_stands_in_the_docs(levelhead: Told, command: str) -> None:
+def test_each_command_has_help_and_stands_in_the_docs(levelhead: Call, command: str) -> None:
     code, out, err = levelhead(command, "--help")
     assert code == 0, err
     assert "--json" in out

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.report.compare import Comparison
 from tests.report.synthetic import write_audit, write_heads
 
 
@@ -41,8 +42,10 @@ def test_compare_prints_differences_and_writes_a_page(runs: tuple[Path, Path], t
     assert "+0.500" in done.stdout
     assert "head scores agree with rho" in done.stdout
     assert "Side by side" in (tmp_path / "both.html").read_text(encoding="utf-8")
-    told = json.loads(levelhead("compare", *runs, "--json").stdout)
-    assert told["measures"]["seat"]["differences"][0]["value"] == pytest.approx(0.5)
+    comparison = Comparison.from_json(json.loads(levelhead("compare", *runs, "--json").stdout))
+    (difference,) = comparison.measures["seat"].differences
+    assert difference is not None
+    assert difference.value == pytest.approx(0.5)
 
 
 def test_card_goes_to_standard_output_or_a_file(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Tiny random-weight models of every family, each with a real tokenizer, built in the test run: no hub.
 
-The tokenizers are the same in every run, which those that `tokenizers` trains by itself are not: its WordPiece
-and Unigram trainers break ties by the order of a hash map.
+The tokenizers are the same in every run. What `tokenizers` trains by itself is not: its WordPiece and Unigram
+trainers break ties by the order of a hash map.
 """
 
 from __future__ import annotations
@@ -101,6 +101,9 @@ _HEADS = {"mlm": "ForMaskedLM", "nli": "ForSequenceClassification", "base": "Mod
 _CAUSAL_CLASS = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}
 
 
+_fast_tokenizer: Any = hf.PreTrainedTokenizerFast  # transformers gives its constructor no types
+
+
 @cache
 def wordpiece() -> Any:
     """An uncased WordPiece tokenizer, as BERT's: the corpus's words, and every letter for all other words."""
@@ -116,7 +119,7 @@ def wordpiece() -> Any:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -138,7 +141,7 @@ def bpe() -> Any:
         CORPUS, trainers.BpeTrainer(vocab_size=BPE_SIZE, special_tokens=special, initial_alphabet=alphabet)
     )
     tok.post_processor = processors.ByteLevel(trim_offsets=False)
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok, pad_token="<pad>", bos_token="<|endoftext|>", eos_token="<|endoftext|>"
     )
 
@@ -158,7 +161,7 @@ def unigram() -> Any:
     tok.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
-    return hf.PreTrainedTokenizerFast(
+    return _fast_tokenizer(
         tokenizer_object=tok,
         pad_token="<pad>",
         unk_token="<unk>",

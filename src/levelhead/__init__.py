@@ -1,4 +1,4 @@
-"""levelhead: measure bias inside language models, find what carries it, take it out, prove what that bought
+"""levelhead: measure bias inside language models, find what carries it, take it out, and see what that bought
 and cost.
 
     import levelhead as lh
@@ -34,20 +34,25 @@ _PUBLIC = {
     "States": "engine.readings",
     "Attention": "engine.readings",
     "Measurement": "measures.measurement",
+    "Head": "edits.head",
     "gates": "edits.gates",
     "removed": "edits.gates",
     "HeadGates": "edits.gates",
     "Projection": "edits.projection",
-    "auditing": "auditing",
+    "MeasureInfo": "measures.catalog",
+    "register_measure": "scoring.registry",
+    "audit": "auditing",
     "Audit": "auditing",
-    "AuditSettings": "auditing",
+    "AuditSettings": "studies.extent",
+    "AuditSizes": "results.settings",
     "read_audit": "auditing",
     "heads": "studies.heads.study",
     "HeadsSettings": "studies.heads.settings",
     "sentence_seat": "scoring.seat",
     "sweep": "studies.projections.sweep",
-    "Sweep": "studies.projections.sweep",
+    "Sweep": "studies.projections.plan",
     "mitigate": "mitigation.mitigate",
+    "read_recipe": "mitigation.recipe",
     "counteracts": "studies.counteracts",
     "CounteractsSettings": "studies.counteracts",
     "glue": "studies.glue",
@@ -55,18 +60,22 @@ _PUBLIC = {
     "Hyperparameters": "engine.finetuning",
     "Run": "results.folder",
     "read_run": "results.folder",
-    "read_recipe": "mitigation.recipe",
+    "open_run": "results.runs",
+    "open_audit": "results.runs",
+    "open_heads": "results.runs",
+    "open_prompts": "results.runs",
+    "open_sweep": "results.runs",
     "LevelheadError": "errors",
 }
 
 if TYPE_CHECKING:
     from levelhead.auditing import Audit as Audit
-    from levelhead.auditing import AuditSettings as AuditSettings
     from levelhead.auditing import audit as audit
     from levelhead.auditing import read_audit as read_audit
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
+    from levelhead.edits.head import Head as Head
     from levelhead.edits.projection import Projection as Projection
     from levelhead.edits.sites import Site as Site
     from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
@@ -82,6 +91,7 @@ if TYPE_CHECKING:
     from levelhead.engine.run import read as read
     from levelhead.engine.run import read_one as read_one
     from levelhead.errors import LevelheadError as LevelheadError
+    from levelhead.measures.catalog import MeasureInfo as MeasureInfo
     from levelhead.measures.measurement import Measurement as Measurement
     from levelhead.mitigation.mitigate import mitigate as mitigate
     from levelhead.mitigation.recipe import read_recipe as read_recipe
@@ -91,14 +101,22 @@ if TYPE_CHECKING:
     from levelhead.models.model import load as load
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
+    from levelhead.results.runs import open_audit as open_audit
+    from levelhead.results.runs import open_heads as open_heads
+    from levelhead.results.runs import open_prompts as open_prompts
+    from levelhead.results.runs import open_run as open_run
+    from levelhead.results.runs import open_sweep as open_sweep
+    from levelhead.results.settings import AuditSizes as AuditSizes
+    from levelhead.scoring.registry import register_measure as register_measure
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
     from levelhead.studies.counteracts import counteracts as counteracts
+    from levelhead.studies.extent import AuditSettings as AuditSettings
     from levelhead.studies.glue import GlueSettings as GlueSettings
     from levelhead.studies.glue import glue as glue
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
     from levelhead.studies.heads.study import heads as heads
-    from levelhead.studies.projections.sweep import Sweep as Sweep
+    from levelhead.studies.projections.plan import Sweep as Sweep
     from levelhead.studies.projections.sweep import sweep as sweep
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from concept_erasure import LeaceEraser
@@ -11,31 +12,33 @@ from sklearn.linear_model import LogisticRegression
 
 from levelhead.edits.erasure import inlp, leace
 from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Edit, Site
 from levelhead.edits.subspace import fit_subspace, projection
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 
+Doubles = npt.NDArray[np.float64]
 TOKENS, VALUES = Site(1, "block"), Site(1, "value")
 
 
 @pytest.fixture
-def differences() -> np.ndarray:
+def differences() -> Doubles:
     rng = np.random.default_rng(3)
-    return rng.normal(size=(40, 12)) * np.array([5.0, 3.0, 2.0] + [0.5] * 9) + np.array([4.0] + [0.0] * 11)
+    spread, shared = np.array([5.0, 3.0, 2.0] + [0.5] * 9), np.array([4.0] + [0.0] * 11)
+    return np.asarray(rng.normal(size=(40, 12)) * spread + shared)
 
 
 def test_directions_of_two_pairs_by_hand() -> None:
-    found = fit_subspace(TOKENS, [[3.0, 0.0, 0.0], [0.0, 0.0, -4.0]])
-    assert torch.allclose(found.basis, torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
-    assert torch.allclose(found.explained, torch.tensor([16 / 25, 9 / 25]))
+    space = fit_subspace(TOKENS, [[3.0, 0.0, 0.0], [0.0, 0.0, -4.0]])
+    assert torch.allclose(space.basis, torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+    assert torch.allclose(space.explained, torch.tensor([16 / 25, 9 / 25]))
 
 
-def test_subspace_equals_sklearns_pca_of_both_halves(differences: np.ndarray) -> None:
+def test_subspace_equals_sklearns_pca_of_both_halves(differences: Doubles) -> None:
     halves = np.concatenate([differences / 2, -differences / 2])
     reference = PCA(n_components=4).fit(halves)
-    found = fit_subspace(TOKENS, differences)
-    assert np.allclose(found.explained[:4].numpy(), reference.explained_variance_ratio_, atol=1e-5)
-    cosines = np.abs((found.basis[:4].numpy() * reference.components_).sum(axis=1))
+    space = fit_subspace(TOKENS, differences)
+    assert np.allclose(space.explained[:4].numpy(), reference.explained_variance_ratio_, atol=1e-5)
+    cosines = np.abs((space.basis[:4].numpy() * reference.components_).sum(axis=1))
     assert np.allclose(cosines, 1, atol=1e-5)
 
 
@@ -43,29 +46,29 @@ def test_a_difference_common_to_all_pairs_is_found_not_centered_away() -> None:
     rng = np.random.default_rng(0)
     shared = np.zeros(6)
     shared[2] = 3.0
-    found = fit_subspace(TOKENS, shared + 0.01 * rng.normal(size=(20, 6)))
-    assert found.explained[0] > 0.99
-    assert abs(float(found.basis[0, 2])) > 0.999
+    space = fit_subspace(TOKENS, shared + 0.01 * rng.normal(size=(20, 6)))
+    assert space.explained[0] > 0.99
+    assert abs(float(space.basis[0, 2])) > 0.999
 
 
-def test_swapping_all_pairs_changes_no_subspace(differences: np.ndarray) -> None:
+def test_swapping_all_pairs_changes_no_subspace(differences: Doubles) -> None:
     one, other = fit_subspace(TOKENS, differences), fit_subspace(TOKENS, -differences)
     assert torch.allclose(one.basis, other.basis, atol=1e-6)
     assert torch.allclose(one.explained, other.explained, atol=1e-6)
 
 
-def test_every_head_gets_its_own_subspace(differences: np.ndarray) -> None:
+def test_every_head_gets_its_own_subspace(differences: Doubles) -> None:
     heads = differences.reshape(40, 3, 4)
-    found = fit_subspace(VALUES, heads)
+    space = fit_subspace(VALUES, heads)
     for head in range(3):
         alone = fit_subspace(VALUES, heads[:, head])
-        assert torch.allclose(found.basis[head], alone.basis, atol=1e-6)
-        assert torch.allclose(found.explained[head], alone.explained, atol=1e-6)
+        assert torch.allclose(space.basis[head], alone.basis, atol=1e-6)
+        assert torch.allclose(space.explained[head], alone.explained, atol=1e-6)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 4])
 def test_after_a_hard_projection_the_component_is_zero_and_twice_is_once(
-    differences: np.ndarray, dimensions: int
+    differences: Doubles, dimensions: int
 ) -> None:
     edit = projection(fit_subspace(TOKENS, differences), dimensions)
     h = torch.randn(3, 5, 12, generator=torch.Generator().manual_seed(1)) * 10
@@ -75,7 +78,7 @@ def test_after_a_hard_projection_the_component_is_zero_and_twice_is_once(
     assert not torch.allclose(once, h, atol=0.1)
 
 
-def test_hard_projection_of_heads_zeroes_each_heads_own_component(differences: np.ndarray) -> None:
+def test_hard_projection_of_heads_zeroes_each_heads_own_component(differences: Doubles) -> None:
     edit = projection(fit_subspace(VALUES, differences.reshape(40, 3, 4)), 1)
     h = torch.randn(2, 5, 3, 4, generator=torch.Generator().manual_seed(1))
     once = edit(h)
@@ -83,14 +86,14 @@ def test_hard_projection_of_heads_zeroes_each_heads_own_component(differences: n
     assert torch.allclose(edit(once), once, atol=1e-5)
 
 
-def test_soft_with_v_0_changes_nothing_and_with_v_1_equals_hard(differences: np.ndarray) -> None:
+def test_soft_with_v_0_changes_nothing_and_with_v_1_equals_hard(differences: Doubles) -> None:
     hard = projection(fit_subspace(TOKENS, differences), 2)
     h = torch.randn(4, 12, generator=torch.Generator().manual_seed(1))
     assert torch.equal(Projection(TOKENS, hard.basis, torch.zeros(2))(h), h)
     assert torch.equal(Projection(TOKENS, hard.basis, torch.ones(2))(h), hard(h))
 
 
-def test_soft_projection_takes_out_the_share_that_a_direction_explains(differences: np.ndarray) -> None:
+def test_soft_projection_takes_out_the_share_that_a_direction_explains(differences: Doubles) -> None:
     space = fit_subspace(TOKENS, differences)
     h = torch.randn(4, 12, generator=torch.Generator().manual_seed(1))
     left = projection(space, 2, soft=True)(h) @ space.basis[:2].T
@@ -99,19 +102,19 @@ def test_soft_projection_takes_out_the_share_that_a_direction_explains(differenc
 
 def test_more_dimensions_than_pairs_is_one_clear_sentence() -> None:
     space = fit_subspace(TOKENS, np.eye(6)[:2] * 3)
-    with pytest.raises(BadProbe, match=r"3 dimensions .* layer 2 .* 2 pairs and has 2"):
+    with pytest.raises(BadOption, match=r"3 dimensions .* layer 2 .* 2 pairs and has 2"):
         projection(space, 3)
 
 
-def test_tokens_of_one_pair_do_not_count_as_several_pairs(differences: np.ndarray) -> None:
+def test_tokens_of_one_pair_do_not_count_as_several_pairs(differences: Doubles) -> None:
     space = fit_subspace(TOKENS, differences, pairs=1)
     assert (space.pairs, space.vectors, space.dimensions) == (1, 40, 1)
-    with pytest.raises(BadProbe, match="1 pairs and has 1"):
+    with pytest.raises(BadOption, match="1 pairs and has 1"):
         projection(space, 2)
 
 
 @pytest.mark.parametrize("bad", [np.zeros((0, 4)), np.zeros(4), np.full((2, 4), np.nan)])
-def test_differences_that_cannot_be_fitted_are_refused(bad: np.ndarray) -> None:
+def test_differences_that_cannot_be_fitted_are_refused(bad: Doubles) -> None:
     with pytest.raises(BadProbe, match="cannot be fitted"):
         fit_subspace(TOKENS, bad)
 
@@ -124,20 +127,20 @@ def test_pairs_that_make_no_difference_are_refused() -> None:
 # ---- LEACE and INLP
 
 
-def two_groups(seed: int = 0, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def two_groups(seed: int = 0, n: int = 200) -> tuple[Doubles, Doubles]:
     rng = np.random.default_rng(seed)
     mixing = rng.normal(size=(6, 6))
     apart = np.array([2.0, -1.0, 0.0, 0.0, 1.0, 0.0])
     return rng.normal(size=(n, 6)) @ mixing + apart, rng.normal(size=(n, 6)) @ mixing - apart
 
 
-def probe_accuracy(first: np.ndarray, second: np.ndarray) -> float:
+def probe_accuracy(first: Doubles, second: Doubles) -> float:
     states, labels = np.concatenate([first, second]), np.arange(len(first) * 2) < len(first)
     return float(LogisticRegression(C=1e4, max_iter=2000).fit(states, labels).score(states, labels))
 
 
-def edited(edit: object, states: np.ndarray) -> np.ndarray:
-    return np.asarray(edit(torch.from_numpy(states).float()))  # type: ignore[operator]
+def edited(edit: Edit, states: Doubles) -> Doubles:
+    return np.asarray(edit(torch.from_numpy(states).float()), np.float64)
 
 
 def test_leace_equals_the_reference_and_no_linear_probe_beats_chance() -> None:
@@ -182,7 +185,7 @@ def test_first_direction_of_inlp_is_the_least_squares_classifier() -> None:
 
 def test_inlp_refuses_more_rounds_than_coordinates_and_groups_of_other_width() -> None:
     first, second = two_groups()
-    with pytest.raises(BadProbe, match="6 rounds of INLP on 6 coordinates"):
+    with pytest.raises(BadOption, match="6 rounds of INLP on 6 coordinates"):
         inlp(TOKENS, first, second, rounds=6)
     with pytest.raises(BadProbe, match="give \\[vector, hidden\\] of both"):
         leace(TOKENS, first, second[:, :4])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
+from torch import Tensor
 
 from levelhead.edits.gates import gates
 from levelhead.engine.gradients import gate_gradients
@@ -22,9 +25,11 @@ from tests.tiny import tiny
 
 FILLS = ["tired", "happy", "late", "early", "ready", "sorry", "glad", "hungry", "quiet", "busy"]
 WORDS = ["nurse", "engineer", "teacher", "women"]
+Doubles = npt.NDArray[np.float64]
 
 
-def contexts(n: int) -> tuple[list[Text], list[tuple[int, int]], list[int]]:
+def contexts(n: int) -> StaticVectors:
+    """n sentences, each with one of the words in it."""
     texts, spans, word = [], [], []
     for i in range(n):
         number = i % len(WORDS)
@@ -33,94 +38,106 @@ def contexts(n: int) -> tuple[list[Text], list[tuple[int, int]], list[int]]:
         texts.append(Text(text))
         spans.append(find_word(text, WORDS[number]))
         word.append(number)
-    return texts, spans, word
+    return StaticVectors(texts, spans, word)
 
 
-def objective(vectors: torch.Tensor) -> torch.Tensor:
+def chosen(reading: StaticVectors, numbers: Sequence[int]) -> StaticVectors:
+    """The same reading of some of its sentences."""
+    return StaticVectors(
+        [reading.texts[i] for i in numbers],
+        [reading.spans[i] for i in numbers],
+        [reading.word[i] for i in numbers],
+    )
+
+
+def objective(vectors: Tensor) -> Tensor:
     unit = torch.nn.functional.normalize(vectors, dim=-1)
     return (unit[0] @ unit[2] - unit[1] @ unit[3]).abs() + unit[0] @ unit[1]
 
 
-def one_graph(model: Model, texts: list[Text], spans: list[tuple[int, int]], word: list[int]) -> np.ndarray:
+def one_graph(model: Model, reading: StaticVectors) -> Doubles:
     """All contexts in one padded batch, one graph, the model's own forward pass."""
     mask = torch.ones(model.layers, model.heads, requires_grad=True, dtype=torch.float64)
+
+    def times(gates: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda h: h * gates[:, None].to(h)
+
     handles = [
-        model.output_projection(layer).register_forward_pre_hook(
-            on_heads(model, lambda h, layer=layer: h * mask[layer][:, None].to(h))  # type: ignore[misc]
-        )
+        model.output_projection(layer).register_forward_pre_hook(on_heads(model, times(mask[layer])))
         for layer in range(model.layers)
     ]
-    inputs = model.tokenizer(
-        [t.first for t in texts], return_tensors="pt", padding=True, padding_side="right"
-    )
+    texts = [text.first for text in reading.texts]
+    inputs = model.tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
     hidden = model.base(**inputs).last_hidden_state.double()
-    rows = list(encode(model, texts))
-    each = [hidden[i, row.pieces(spans[i])].mean(0) for i, row in enumerate(rows)]
-    vectors = [
-        torch.stack([v for v, k in zip(each, word, strict=True) if k == w]).mean(0) for w in range(len(WORDS))
+    rows = encode(model, reading.texts)
+    each = [
+        hidden[i, row.pieces(span)].mean(0)
+        for i, (row, span) in enumerate(zip(rows, reading.spans, strict=True))
     ]
-    objective(torch.stack(vectors)).backward()  # type: ignore[no-untyped-call]
+    vectors = [
+        torch.stack([v for v, k in zip(each, reading.word, strict=True) if k == w]).mean(0)
+        for w in range(len(WORDS))
+    ]
+    (gradient,) = torch.autograd.grad(objective(torch.stack(vectors)), mask)
     for handle in handles:
         handle.remove()
-    assert mask.grad is not None
-    return mask.grad.numpy()
+    return np.asarray(gradient)
 
 
 @pytest.mark.parametrize("n", [4, 3000])
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_gradients_over_many_batches_equal_one_big_graph(family: str, n: int) -> None:
     model = tiny(family)
-    texts, spans, word = contexts(n)
-    ours = gate_gradients(model, StaticVectors(texts, spans, word), objective, batch_tokens=500)
-    reference = one_graph(model, texts, spans, word)
+    ours = gate_gradients(model, contexts(n), objective, batch_tokens=500)
+    reference = one_graph(model, contexts(n))
     np.testing.assert_allclose(ours.scores, reference, rtol=1e-4, atol=1e-4 * np.abs(reference).max())
     assert ours.n == n
 
 
-def test_three_contexts_equal_one_big_graph_to_the_same_tolerance() -> None:
+def test_with_one_context_a_word_the_gradients_are_exact_and_have_no_standard_error() -> None:
     model = tiny("bert")
-    texts, spans, word = contexts(4)
-    texts, spans, word = [*texts[:2], *texts[:2]], [*spans[:2], *spans[:2]], [0, 1, 2, 3]
-    ours = gate_gradients(model, StaticVectors(texts, spans, word), objective)
-    reference = one_graph(model, texts, spans, word)
+    two = contexts(2)
+    reading = StaticVectors([*two.texts, *two.texts], [*two.spans, *two.spans], [0, 1, 2, 3])  # a text twice
+    ours = gate_gradients(model, reading, objective)
+    reference = one_graph(model, reading)
     np.testing.assert_allclose(ours.scores, reference, rtol=1e-4, atol=1e-4 * np.abs(reference).max())
-    assert np.isnan(ours.stderr).all()  # one context a word: no spread to learn from
+    assert ours.n == 4
+    assert np.isnan(ours.stderr).all()  # no spread to learn from
 
 
-def by_hand(
-    model: Model, texts: list[Text], spans: list[tuple[int, int]], word: list[int]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Of each word: <g, dv_c/dm> of its contexts c, one model run each, [context, layer, head]; and |g|², g =
-    dJ/dv."""
-    vectors = torch.from_numpy(read_one(model, StaticVectors(texts, spans, word))[0]).requires_grad_()
+def by_hand(model: Model, reading: StaticVectors) -> tuple[list[Doubles], Doubles]:
+    """Of each word: <g, dv_c/dm> of its contexts c, one model run each, [context, layer, head]; and |g|².
+
+    g = dJ/dv.
+    """
+    vectors = torch.from_numpy(read_one(model, reading)[0]).requires_grad_()
     (cotangent,) = torch.autograd.grad(objective(vectors), vectors)
-    alone = [
-        gate_gradients(model, StaticVectors([t], [s], [0]), lambda v, w=w: (v[0] * cotangent[w]).sum()).scores  # type: ignore[misc]
-        for t, s, w in zip(texts, spans, word, strict=True)
-    ]
-    by_word = [np.stack([a for a, w in zip(alone, word, strict=True) if w == k]) for k in range(len(WORDS))]
-    return by_word, cotangent.square().sum(-1).numpy()
+
+    def along(g: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda v: (v[0] * g).sum()
+
+    by_word: list[list[Doubles]] = [[] for _ in WORDS]
+    for text, span, w in zip(reading.texts, reading.spans, reading.word, strict=True):
+        alone = gate_gradients(model, StaticVectors([text], [span], [0]), along(cotangent[w]))
+        by_word[w].append(alone.scores)
+    return [np.stack(own) for own in by_word], cotangent.square().sum(-1).numpy()
 
 
 def test_standard_errors_equal_the_stratified_formula_by_hand() -> None:
     model = tiny("bert")
-    texts, spans, word = contexts(40)
-    whole = gate_gradients(model, StaticVectors(texts, spans, word), objective)
-    by_word, _ = by_hand(model, texts, spans, word)
+    whole = gate_gradients(model, contexts(40), objective)
+    by_word, _ = by_hand(model, contexts(40))
     expected = np.sqrt(sum(own.var(0, ddof=1) / len(own) for own in by_word))
     np.testing.assert_allclose(whole.stderr, expected, rtol=1e-3, atol=1e-7)
     np.testing.assert_allclose(whole.scores, sum(own.mean(0) for own in by_word), rtol=1e-4, atol=1e-6)
 
 
-def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_proportion_to_its_cotangent() -> (
-    None
-):
+def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_times_its_squared_cotangent() -> None:
     model = tiny("bert")
     many = contexts(40)
-    kept = [i for i, w in enumerate(many[2]) if i // len(WORDS) < (10, 5, 2, 1)[w]]
-    texts, spans, word = ([part[i] for i in kept] for part in many)
-    whole = gate_gradients(model, StaticVectors(texts, spans, word), objective)
-    by_word, steep = by_hand(model, texts, spans, word)
+    reading = chosen(many, [i for i, w in enumerate(many.word) if i // len(WORDS) < (10, 5, 2, 1)[w]])
+    whole = gate_gradients(model, reading, objective)
+    by_word, steep = by_hand(model, reading)
     *several, single = by_word
     assert [len(own) for own in by_word] == [10, 5, 2, 1]
     certain = sum(own.var(0, ddof=1) / len(own) for own in several)
@@ -134,9 +151,8 @@ def test_a_word_with_one_context_has_the_pooled_variance_of_the_others_in_propor
 
 
 def test_words_without_influence_lend_no_certainty_to_a_word_with_one_context() -> None:
-    texts, spans, word = contexts(8)
-    word = [0, 0, 0, 0, 0, 0, 0, 1]
-    reading = StaticVectors(texts, spans, word)
+    eight = contexts(8)
+    reading = StaticVectors(eight.texts, eight.spans, [0, 0, 0, 0, 0, 0, 0, 1])
     assert np.isnan(gate_gradients(tiny("bert"), reading, lambda v: v[1].square().sum()).stderr).all()
     assert np.isfinite(gate_gradients(tiny("bert"), reading, lambda v: v.square().sum()).stderr).all()
 
@@ -146,20 +162,19 @@ def test_objectives_of_token_log_probs_have_gate_gradients_too() -> None:
     texts = [Text(f"The nurse said that [MASK] was {fill}.") for fill in FILLS]
     reading = TokenLogProbs(texts, [7, 11])
 
-    def gap(log_probs: torch.Tensor) -> torch.Tensor:
+    def gap(log_probs: Tensor) -> Tensor:
         return (log_probs[:, 0] - log_probs[:, 1]).sum()
 
     model.hf.double()
-    found = gate_gradients(model, reading, gap)
+    scores = gate_gradients(model, reading, gap).scores
     variants = [gates(model, {(1, 2): 1 + e}) for e in (1e-2, -1e-2)]
     up, down = (float(gap(torch.from_numpy(a))) for a in read_one(model, reading, variants))
-    assert found.scores[1, 2] == pytest.approx((up - down) / 2e-2, rel=1e-2)
+    assert scores[1, 2] == pytest.approx((up - down) / 2e-2, rel=1e-2)
 
 
 def test_an_objective_without_a_finite_gradient_is_refused() -> None:
-    texts, spans, word = contexts(4)
     with pytest.raises(CannotDo, match="no finite gradient"):
-        gate_gradients(tiny("bert"), StaticVectors(texts, spans, word), lambda v: (v * 0).sum().sqrt())
+        gate_gradients(tiny("bert"), contexts(4), lambda v: (v * 0).sum().sqrt())
 
 
 MEMORY = """
@@ -168,9 +183,7 @@ sys.path.insert(0, {root!r})
 from tests.engine.test_gradients import contexts, objective
 from tests.tiny import tiny
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.readings import StaticVectors
-model = tiny("bert")
-gate_gradients(model, StaticVectors(*contexts(int(sys.argv[1]))), objective)
+gate_gradients(tiny("bert"), contexts(int(sys.argv[1])), objective)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

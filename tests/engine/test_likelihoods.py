@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,20 +30,20 @@ SENTENCES = [
 ]
 
 
-def masked_only(model: Model) -> BertForMaskedLM:
+def masked_only(model: Model) -> Any:
     """The same weights without the next-sentence head, which minicons does not know."""
-    found = BertForMaskedLM(model.hf.config).eval()
-    found.bert, found.cls.predictions = model.hf.bert, model.hf.cls.predictions
-    return found
+    kind: Any = BertForMaskedLM  # transformers gives its constructor no types
+    masked = kind(model.hf.config)
+    masked.bert, masked.cls.predictions = model.hf.bert, model.hf.cls.predictions
+    return masked.eval()
 
 
 def test_masked_likelihoods_equal_minicons_on_ten_sentences() -> None:
     model = load("lh:bert-mini")
     ours = read_one(model, TokenLikelihoods([Text(s) for s in SENTENCES]))
     tokenizer = copy.deepcopy(model.tokenizer)
-    tokenizer.batch_encode_plus = (
-        tokenizer.__call__
-    )  # minicons 0.3.39 asks for it; transformers 5 has dropped it
+    # minicons 0.3.39 calls it; transformers 5 has dropped it
+    tokenizer.batch_encode_plus = tokenizer.__call__
     theirs = scorer.MaskedLMScorer(masked_only(model), "cpu", tokenizer=tokenizer)
     reference = theirs.sequence_score(SENTENCES, reduction=lambda x: x.sum(0).item(), PLL_metric="original")
     np.testing.assert_allclose([values.sum() for values in ours.values[0]], reference, atol=1e-4)

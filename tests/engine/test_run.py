@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Edit, Part, Site, Variant
 from levelhead.engine import run as engine
-from levelhead.engine.batches import Tokens, batches
+from levelhead.engine.batches import Tokens, batches, inputs
 from levelhead.engine.readings import (
     Attention,
     Pooled,
     Predictions,
+    Reading,
     States,
     StaticVectors,
     TokenLikelihoods,
@@ -26,7 +29,7 @@ from levelhead.engine.readings import (
     WordVectors,
 )
 from levelhead.engine.run import read, read_one
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model
 from tests.tiny import CORPUS, tiny
@@ -34,13 +37,14 @@ from tests.tiny import CORPUS, tiny
 SENTENCES = [s.strip() for line in CORPUS for s in line.replace("!", ".").split(".") if len(s.split()) > 2]
 
 
-def random_edits(model: Model, rng: random.Random, pooled: bool) -> tuple[Any, ...]:
+def random_edits(model: Model, rng: random.Random) -> Variant:
     generator = torch.Generator().manual_seed(rng.randrange(10**6))
     width = model.config.hidden_size
-    edits: list[Any] = []
+    parts: list[Part] = ["heads", "block", "cls", "query", "key", "value"]
+    edits: list[Edit] = []
     for _ in range(rng.randrange(4)):
         layer = rng.randrange(model.layers)
-        part = rng.choice(["heads", "block", "cls", "query", "key", "value"] + (["pooled"] if pooled else []))
+        part = rng.choice(parts if model.judge is None else [*parts, "pooled"])
         heads = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}.get(part)
         if part == "heads":
             edits.append(
@@ -53,39 +57,38 @@ def random_edits(model: Model, rng: random.Random, pooled: bool) -> tuple[Any, .
     return tuple(edits)
 
 
-def readings_of(model: Model) -> list[Any]:
+def readings_of(model: Model) -> list[Reading[Any]]:
     words = [find_word(s, s.split()[-1].strip(",;:")) for s in SENTENCES]
     texts = [Text(s) for s in SENTENCES]
-    found: list[Any] = [
+    readings: list[Reading[Any]] = [
         WordVectors(texts, words),
         StaticVectors(texts, words, [i % 3 for i in range(len(texts))]),
     ]
     if "causal" in model.abilities:
-        return [*found, Predictions(texts, 5), TokenLogProbs(texts, [5, 9]), TokenLikelihoods(texts)]
+        return [*readings, Predictions(texts, 5), TokenLogProbs(texts, [5, 9]), TokenLikelihoods(texts)]
     masked = [Text(f"{s} {model.tokenizer.mask_token} .") for s in SENTENCES]
-    found += [Predictions(masked, 5), TokenLogProbs(masked, [5, 9]), TokenLikelihoods(texts[:2])]
-    return [*found, Pooled([Text(a, b) for a, b in itertools.pairwise(SENTENCES)])]
+    readings += [Predictions(masked, 5), TokenLogProbs(masked, [5, 9]), TokenLikelihoods(texts[:2])]
+    if model.judge is not None:
+        readings.append(Pooled([Text(a, b) for a, b in itertools.pairwise(SENTENCES)]))
+    return readings
 
 
-def flat(answer: Any, variant: int) -> np.ndarray:
+def flat(answer: Any, variant: int) -> npt.NDArray[np.float64]:
     if hasattr(answer, "log_probs"):
-        return np.asarray(answer.log_probs[variant]).ravel()
+        return np.asarray(answer.log_probs[variant], np.float64).ravel()
     if hasattr(answer, "values"):
-        return np.concatenate(answer.values[variant])
-    return np.asarray(answer[variant]).ravel()
+        return np.concatenate(answer.values[variant]).astype(np.float64)
+    return np.asarray(answer[variant], np.float64).ravel()
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "llama", "gpt2"])
 def test_all_variants_at_once_equal_each_variant_alone_under_hooks(family: str) -> None:
     model = tiny(family, "nsp" if family == "bert" else "mlm", layers=4)
     rng = random.Random(3)
-    variants = [random_edits(model, rng, pooled=model.judge is not None) for _ in range(20)]
+    variants = [random_edits(model, rng) for _ in range(20)]
     variants += [variants[3] + variants[5], ()]  # shared objects: the tree must not mix them up
-    readings = (
-        readings_of(model)
-        if family == "bert"
-        else [r for r in readings_of(model) if not isinstance(r, Pooled)]
-    )
+    readings = readings_of(model)
+    assert any(isinstance(reading, Pooled) for reading in readings) == (family == "bert")
     together = read(model, readings, variants)
     for number, variant in enumerate(variants):
         with model.edited(*variant):  # no variants for the engine here: the edits are live hooks
@@ -113,11 +116,11 @@ def test_pooled_logits_equal_the_models_own_forward_pass(family: str, head: str)
     pairs = list(itertools.pairwise(SENTENCES))
     ours = read_one(model, Pooled([Text(a, b) for a, b in pairs]))[0]
     for (a, b), logits in zip(pairs, ours, strict=True):
-        inputs = dict(model.tokenizer(a, b, return_tensors="pt"))
-        if "token_type_ids" in inputs and family in ("distilbert", "mpnet", "modernbert"):
-            inputs.pop("token_type_ids")
+        encoded = dict(model.tokenizer(a, b, return_tensors="pt"))
+        if family in ("distilbert", "mpnet", "modernbert"):
+            encoded.pop("token_type_ids", None)
         with torch.no_grad():
-            out = model.hf(**inputs)
+            out = model.hf(**encoded)
         theirs = out.seq_relationship_logits if head == "nsp" else out.logits
         np.testing.assert_allclose(logits, theirs[0].numpy(), atol=1e-5)
 
@@ -157,12 +160,12 @@ def test_token_log_probs_equal_the_models_own_forward_pass(family: str) -> None:
     ]
     ours = read_one(model, TokenLogProbs([Text(t) for t in texts], list(range(20))))[0]
     for text, log_probs in zip(texts, ours, strict=True):
-        inputs = dict(model.tokenizer(text, return_tensors="pt"))
+        encoded = dict(model.tokenizer(text, return_tensors="pt"))
         if family in ("distilbert", "mpnet", "modernbert"):
-            inputs.pop("token_type_ids", None)
-        place = -1 if causal else int((inputs["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[0])
+            encoded.pop("token_type_ids", None)
+        place = -1 if causal else int((encoded["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[0])
         with torch.no_grad():
-            theirs = model.hf(**inputs).logits[0, place].log_softmax(-1)[:20]
+            theirs = model.hf(**encoded).logits[0, place].log_softmax(-1)[:20]
         np.testing.assert_allclose(log_probs, theirs.numpy(), atol=2e-5)
 
 
@@ -180,12 +183,12 @@ def test_answers_come_in_the_callers_order_whatever_the_batches() -> None:
 
 
 def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, seen = tiny("bert"), []
-    plain = engine.inputs
+    model = tiny("bert")
+    seen: list[Tokens] = []
 
-    def counting(model: Model, rows: Any) -> Any:
+    def counting(model: Model, rows: Sequence[Tokens]) -> dict[str, torch.Tensor]:
         seen.extend(rows)
-        return plain(model, rows)
+        return inputs(model, rows)
 
     monkeypatch.setattr(engine, "inputs", counting)
     text = "The nurse said that she was tired."
@@ -198,31 +201,37 @@ def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_last_block_computes_only_the_rows_that_are_read() -> None:
-    model, widths = tiny("bert", "nli"), []
-    block = model.blocks[-1]
-    handle = block.get_submodule("intermediate").register_forward_hook(
-        lambda m, a, out: widths.append(out.shape[:-1].numel())
-    )
-    first = (
-        model.blocks[0]
-        .get_submodule("intermediate")
-        .register_forward_hook(lambda m, a, out: widths.append(-out.shape[:-1].numel()))
-    )
+    model = tiny("bert", "nli")
+    tokens = {0: 0, model.layers - 1: 0}  # layer -> how many tokens its feed-forward part has seen
+
+    def counted(layer: int) -> Callable[..., None]:
+        def hook(module: torch.nn.Module, args: object, out: torch.Tensor) -> None:
+            tokens[layer] += out.shape[:-1].numel()
+
+        return hook
+
+    feed_forward = {layer: model.blocks[layer].get_submodule("intermediate") for layer in tokens}
+    handles = [part.register_forward_hook(counted(layer)) for layer, part in feed_forward.items()]
     read_one(model, Pooled([Text(a, b) for a, b in itertools.pairwise(SENTENCES)]))
-    handle.remove()
-    first.remove()
-    read_rows, whole = sum(w for w in widths if w > 0), -sum(w for w in widths if w < 0)
-    assert read_rows == len(SENTENCES) - 1
-    assert whole > 5 * read_rows
+    for handle in handles:
+        handle.remove()
+    assert tokens[model.layers - 1] == len(SENTENCES) - 1
+    assert tokens[0] > 5 * tokens[model.layers - 1]
 
 
 def test_shared_layers_run_once_for_all_variants() -> None:
     model, calls = tiny("bert", layers=4), [0] * 4
-    handles = [
-        block.register_forward_hook(lambda m, a, o, i=i: calls.__setitem__(i, calls[i] + 1))  # type: ignore[misc]
-        for i, block in enumerate(model.blocks)
+
+    def counted(layer: int) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            calls[layer] += 1
+
+        return hook
+
+    handles = [block.register_forward_hook(counted(layer)) for layer, block in enumerate(model.blocks)]
+    variants: list[Variant] = [()] + [
+        (HeadGates(2, tuple(float(h != k) for h in range(4))),) for k in range(4)
     ]
-    variants = [()] + [(HeadGates(2, tuple(float(h != k) for h in range(4))),) for k in range(4)]
     read_one(model, WordVectors([Text("Nurses work.")], [(0, 6)]), variants)
     for handle in handles:
         handle.remove()
@@ -235,9 +244,9 @@ def rows_of(lengths: list[int]) -> list[Tokens]:
 
 def test_batches_keep_to_the_token_budget_and_lose_no_row() -> None:
     rows = rows_of(random.Random(0).choices(range(1, 60), k=300))
-    found = list(batches(rows, 128))
-    assert sorted(i for batch in found for i in batch) == list(range(300))
-    assert all(len(b) * max(len(rows[i].ids) for i in b) <= 128 or len(b) == 1 for b in found)
+    cut = list(batches(rows, 128))
+    assert sorted(i for batch in cut for i in batch) == list(range(300))
+    assert all(len(b) * max(len(rows[i].ids) for i in b) <= 128 or len(b) == 1 for b in cut)
 
 
 def test_a_batch_that_is_large_enough_takes_no_longer_rows_and_a_small_one_does() -> None:
@@ -258,7 +267,7 @@ def test_asking_for_what_a_model_lacks_names_what_it_has() -> None:
         read_one(tiny("bert", "nli"), Predictions([Text("A [MASK] works.")], 3))
     with pytest.raises(CannotDo, match="neither a next-sentence head nor a classifier"):
         read_one(tiny("llama"), Pooled([Text("A nurse works.")]))
-    with pytest.raises(BadProbe, match="k = 9999"):
+    with pytest.raises(BadOption, match="k = 9999"):
         read_one(tiny("bert"), Predictions([Text("A [MASK] works.")], 9999))
     with pytest.raises(BadProbe, match=r"Expected one \[MASK\]"):
         read_one(tiny("bert"), Predictions([Text("A nurse works.")], 3))

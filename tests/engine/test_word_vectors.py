@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -28,21 +30,20 @@ CASES = [
 ]
 
 
-def slow_vector(model: Model, text: str, span: tuple[int, int]) -> np.ndarray:
-    """Pieces are found by growing the text: token i covers what decoding offsets say. Independent of
-    Row.pieces."""
+def slow_vector(model: Model, text: str, span: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """The mean over the tokens whose characters, by the tokenizer's own offsets, meet those of the span."""
     encoded = model.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
     with torch.no_grad():
         hidden = model.base(**encoded).last_hidden_state[0]
-    wanted = set(range(*span))
-    inside = [i for i, (a, b) in enumerate(offsets) if b > a and wanted & set(range(a, b))]
-    return hidden[inside].mean(0).numpy()
+    characters = set(range(*span))
+    inside = [i for i, (a, b) in enumerate(offsets) if b > a and characters & set(range(a, b))]
+    return np.asarray(hidden[inside].mean(0))
 
 
 @pytest.mark.parametrize("tokenizer", [wordpiece, bpe, unigram], ids=["wordpiece", "bpe", "sentencepiece"])
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_word_vectors_equal_a_slow_loop_without_padding(family: str, tokenizer: Any) -> None:
+def test_word_vectors_equal_a_slow_loop_without_padding(family: str, tokenizer: Callable[[], Any]) -> None:
     model = tiny(family, "base" if family == "bert" else "mlm", tokenizer=tokenizer())
     texts = [Text(text) for text, _, _ in CASES]
     spans = [find_word(text, word, which) for text, word, which in CASES]
@@ -78,7 +79,9 @@ def test_the_split_word_really_is_split_and_the_whole_word_whole() -> None:
         ([Text("work " * 120)], [(0, 4)], "does not fit into the 96 positions"),
     ],
 )
-def test_texts_that_cannot_be_asked_are_refused_in_one_line(texts: Any, spans: Any, message: str) -> None:
+def test_texts_that_cannot_be_asked_are_refused_in_one_line(
+    texts: list[Text], spans: list[tuple[int, int]], message: str
+) -> None:
     with pytest.raises(BadProbe, match=message) as caught:
         read_one(tiny("bert"), WordVectors(texts, spans))
     assert "\n" not in str(caught.value)

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from levelhead.edits.gates import Head, removed
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.measures.attention import counter_test
 from levelhead.measures.catalog import BUILT_IN, CATALOG, Catalog, MeasureInfo, measure_info, verdict
@@ -23,6 +24,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.registry import BUILT_IN as BUILT_IN_QUESTIONS
 from tests.measures.cloze.cases import random_answers
 from tests.word_lists import GENDER
 
@@ -51,8 +53,8 @@ def battery_of(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
     )
     return [
         measurement
-        for group in battery.groups.values()
-        for measurements in group(model, variants)
+        for question in BUILT_IN_QUESTIONS
+        for measurements in question.ask(model, variants, battery)
         for measurement in measurements
     ]
 

@@ -1,5 +1,4 @@
-"""Exported folders, reloaded in a process that cannot import levelhead, compute what the edited model
-computes."""
+"""Exported folders, reloaded in a process without levelhead, compute what the edited model computes."""
 
 from __future__ import annotations
 
@@ -18,11 +17,12 @@ import transformers
 import levelhead
 from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.gates import HeadGates, gates, removed
+from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Part, Site
+from levelhead.edits.sites import Edit, Part, Site
 from levelhead.engine.readings import Pooled, WordVectors
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, CannotDo, LevelheadError, NoEffect, UnknownModel
+from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
 from levelhead.mitigation import export as export_module
 from levelhead.mitigation.export import RECIPE_FILE, ExportReport, export
 from levelhead.mitigation.recipe import Recipe, read_recipe
@@ -64,11 +64,11 @@ for job in json.load(open(sys.argv[1])):
     if job["skip_first"]:
         keep[:, 0] = False
     worst = 0.0
-    for name, wanted in data["outputs"].items():
-        found = out[name]
-        if found.shape[:2] == keep.shape:
-            found, wanted = found[keep], wanted[keep]
-        worst = max(worst, float((found - wanted).abs().max()))
+    for name, edited in data["outputs"].items():
+        reloaded = out[name]
+        if reloaded.shape[:2] == keep.shape:
+            reloaded, edited = reloaded[keep], edited[keep]
+        worst = max(worst, float((reloaded - edited).abs().max()))
     differences[job["folder"]] = worst
 print(json.dumps(differences))
 """
@@ -76,8 +76,8 @@ print(json.dumps(differences))
 
 def basis(*shape: int, seed: int = 5) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    found: torch.Tensor = torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0].mT.contiguous()
-    return found
+    orthogonal: torch.Tensor = torch.linalg.qr(torch.randn(*shape, generator=generator).mT)[0]
+    return orthogonal.mT.contiguous()
 
 
 def qkv(model: Model, layer: int) -> list[Projection]:
@@ -116,19 +116,19 @@ def everywhere(model: Model) -> tuple[HeadGates, ...]:
     return gates(model, {(layer, head): 0.2 for layer in range(model.layers) for head in (1, 2)})
 
 
-def inside(model: Model) -> list[Any]:
+def inside(model: Model) -> list[Edit]:
     return [*some_gates(model), *qkv(model, 1), *qkv(model, 1)[:1], *qkv(model, 2)]
 
 
-def classifier(model: Model) -> list[Any]:
+def classifier(model: Model) -> list[Edit]:
     return [*inside(model), cls(model), sent(model)]
 
 
-def deep(model: Model) -> list[Any]:
+def deep(model: Model) -> list[Edit]:
     return [*some_gates(model), *qkv(model, 0), tokens(model), cls(model, 0)]
 
 
-Make = Callable[[Model], list[Any]]
+Make = Callable[[Model], list[Edit]]
 FOLDED: dict[str, tuple[str, str, Make]] = {
     "bert-nsp": ("bert", "nsp", classifier),
     "bert-nli": ("bert", "nli", classifier),
@@ -159,17 +159,18 @@ ADAPTED: dict[str, tuple[str, str, Make]] = {
 }
 
 
-def ask(model: Model) -> dict[str, torch.Tensor]:
-    found = dict(model.tokenizer(TEXTS, TEXTS[::-1], return_tensors="pt", padding=True, padding_side="right"))
+def inputs_of(model: Model) -> dict[str, torch.Tensor]:
+    options = {"return_tensors": "pt", "padding": True, "padding_side": "right"}
+    encoded = dict(model.tokenizer(TEXTS, TEXTS[::-1], **options))
     if model.family.causal or model.name in ("tiny-roberta", "tiny-distilbert", "tiny-modernbert"):
-        found.pop("token_type_ids", None)
-    return found
+        encoded.pop("token_type_ids", None)
+    return encoded
 
 
 def outputs(hf: Any, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     with torch.no_grad():
-        found = hf(**inputs)
-    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+        returned = hf(**inputs)
+    return {name: value for name, value in returned.items() if isinstance(value, torch.Tensor)}
 
 
 def auto_of(model: Model) -> str:
@@ -180,12 +181,12 @@ def auto_of(model: Model) -> str:
 
 
 class Exported:
-    """Folders written by export, and how far a foreign process found them from the edited models."""
+    """Folders written by export, and how far they are from the edited models in a foreign process."""
 
     def __init__(self, place: Path, cases: dict[str, tuple[str, str, Make]]) -> None:
         self.reports: dict[str, ExportReport] = {}
         self.models: dict[str, Model] = {}
-        self.edits: dict[str, list[Any]] = {}
+        self.edits: dict[str, list[Edit]] = {}
         self.effects: dict[str, float] = {}
         jobs = []
         for name, (family, head, make) in cases.items():
@@ -195,15 +196,15 @@ class Exported:
             folder = place / f"{name}.v1"  # a dot in a folder's name must not trouble the remote code
             report = export(model, edits, folder)
             assert all(torch.equal(value, before[key]) for key, value in model.hf.state_dict().items())
-            inputs = ask(model)
+            inputs = inputs_of(model)
             plain = outputs(model.hf, inputs)
             with model.edited(*edits):
-                wanted = outputs(model.hf, inputs)
+                edited = outputs(model.hf, inputs)
             skip = report.folded and any(edit.site.part == "cls" for edit in edits)
-            self.effects[name] = max(float((wanted[key] - plain[key]).abs().max()) for key in wanted)
+            self.effects[name] = max(float((edited[key] - plain[key]).abs().max()) for key in edited)
             self.reports[name], self.models[name], self.edits[name] = report, model, edits
             data = place / f"{name}.pt"
-            torch.save({"inputs": inputs, "outputs": wanted}, data)
+            torch.save({"inputs": inputs, "outputs": edited}, data)
             jobs.append(
                 {
                     "folder": str(folder),
@@ -238,8 +239,8 @@ def reload_elsewhere(place: Path, jobs: list[dict[str, Any]]) -> dict[str, float
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    differences: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return differences
 
 
 @pytest.fixture(scope="module")
@@ -287,14 +288,14 @@ def test_load_applies_an_adapter_for_good_without_running_remote_code(
     again = levelhead.load(str(adapter_folders.reports[name].folder), device="cpu")
     assert type(again.hf) is type(model.hf)
     assert len(again.adapter) == len(edits)
-    inputs = ask(model)
+    inputs = inputs_of(model)
     with model.edited(*edits):
-        wanted = outputs(model.hf, inputs)
-    found = outputs(again.hf, inputs)
-    for key, value in wanted.items():
+        edited = outputs(model.hf, inputs)
+    reloaded = outputs(again.hf, inputs)
+    for key, value in edited.items():
         real = inputs["attention_mask"].bool()
         pick = real if value.shape[:2] == real.shape else ...
-        torch.testing.assert_close(found[key][pick], value[pick], atol=TOLERANCE, rtol=0)
+        torch.testing.assert_close(reloaded[key][pick], value[pick], atol=TOLERANCE, rtol=0)
     assert again.abilities == model.abilities
     assert again.fingerprint != model.fingerprint
 
@@ -307,9 +308,9 @@ def test_the_engine_asks_a_loaded_adapter_as_it_asks_the_edited_model(
     again = load(str(adapter_folders.reports[name].folder), device="cpu")
     texts = [Text(text) for text in TEXTS]
     reading = WordVectors(texts, [find_word(TEXTS[0], "nurse"), find_word(TEXTS[1], "nurses")])
-    wanted = read_one(model, reading, [(), edits])
-    np.testing.assert_allclose(read_one(again, reading)[0], wanted[1], atol=1e-4)
-    assert np.abs(wanted[0] - wanted[1]).max() > 1e-2
+    plain, edited = read_one(model, reading, [(), edits])
+    np.testing.assert_allclose(read_one(again, reading)[0], edited, atol=1e-4)
+    assert np.abs(plain - edited).max() > 1e-2
     if again.judge is not None:
         judged = Pooled([Text(TEXTS[0], TEXTS[1])])
         np.testing.assert_allclose(read_one(again, judged)[0], read_one(model, judged, [edits])[0], atol=1e-4)
@@ -330,22 +331,22 @@ def test_an_adapter_model_can_be_edited_again_and_exported_again(
     report = export(again, more, tmp_path / "twice")
     assert not report.folded
     third = load(str(report.folder), device="cpu")
-    inputs = ask(model)
+    inputs = inputs_of(model)
     with model.edited(*edits, *more):
-        wanted = outputs(model.hf, inputs)["logits"]
+        edited = outputs(model.hf, inputs)["logits"]
     real = inputs["attention_mask"].bool()
-    torch.testing.assert_close(
-        outputs(third.hf, inputs)["logits"][real], wanted[real], atol=TOLERANCE, rtol=0
-    )
+    again_exported = outputs(third.hf, inputs)["logits"]
+    torch.testing.assert_close(again_exported[real], edited[real], atol=TOLERANCE, rtol=0)
 
 
 def test_the_adapter_alone_gives_the_base_model_the_same_edits(adapter_folders: Exported) -> None:
     model = adapter_folders.models["llama"]
-    inputs = ask(model)
+    inputs = inputs_of(model)
     with model.edited(*read_adapter(adapter_folders.reports["llama"].folder)):
-        found = outputs(model.hf, inputs)["logits"]
+        from_adapter = outputs(model.hf, inputs)["logits"]
     with model.edited(*adapter_folders.edits["llama"]):
-        torch.testing.assert_close(found, outputs(model.hf, inputs)["logits"], atol=TOLERANCE, rtol=0)
+        edited = outputs(model.hf, inputs)["logits"]
+    torch.testing.assert_close(from_adapter, edited, atol=TOLERANCE, rtol=0)
 
 
 def test_leace_folds_at_the_sentence_vector_with_its_offset(tmp_path: Path) -> None:
@@ -360,7 +361,9 @@ def test_leace_folds_at_the_sentence_vector_with_its_offset(tmp_path: Path) -> N
 
 def test_the_shipped_model_exports_with_its_recipe_and_card(tmp_path: Path) -> None:
     model = load("lh:bert-mini", device="cpu")
-    recipe = Recipe(gates={(2, 4): 0.0}, title="one head", model=model.name, fingerprint=model.fingerprint)
+    recipe = Recipe(
+        gates={Head(2, 4): 0.0}, title="one head", model=model.name, fingerprint=model.fingerprint
+    )
     report = export(model, gates(model, recipe.gates), tmp_path / "out", recipe)
     assert report.folded
     assert report.max_difference <= 1e-4
@@ -375,8 +378,8 @@ def test_the_shipped_model_exports_with_its_recipe_and_card(tmp_path: Path) -> N
     assert again.abilities == model.abilities
     assert again.adapter == ()
     judged = Pooled([Text("She is a nurse.", "She works at night.")])
-    wanted = read_one(model, judged, [gates(model, recipe.gates)])
-    np.testing.assert_allclose(read_one(again, judged), wanted, atol=1e-4)
+    edited = read_one(model, judged, [gates(model, recipe.gates)])
+    np.testing.assert_allclose(read_one(again, judged), edited, atol=1e-4)
 
 
 def test_nothing_is_written_into_a_folder_that_holds_something(tmp_path: Path) -> None:
@@ -401,7 +404,7 @@ def test_edits_without_effect_are_an_error_and_so_are_none(tmp_path: Path) -> No
     model = tiny("bert", "nli")
     with pytest.raises(NoEffect, match="change no output"):
         export(model, gates(model, {(0, 0): 1.0}), tmp_path / "out")
-    with pytest.raises(BadProbe, match="No edits"):
+    with pytest.raises(BadOption, match="No edits"):
         export(model, [], tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

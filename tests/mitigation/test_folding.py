@@ -79,17 +79,17 @@ def test_edits_of_one_layer_fold_in_the_order_in_which_they_act(part: Part) -> N
     model = tiny("bert", "nli")
     shape = (1, 32) if part == "pooled" else (4, 1, 8)
     edits = [hard(part, unit(*shape, seed=1)), hard(part, unit(*shape, seed=2))]
-    found = []
+    by_order = []
     for order in (edits, edits[::-1]):
         with model.edited(*order):
-            wanted = judge(model)
+            edited = class_logits(model)
         with folded(model, plan_folding(model, order)):
-            found.append(judge(model))
-        torch.testing.assert_close(found[-1], wanted, atol=1e-5, rtol=0)
-    assert not torch.allclose(found[0], found[1], atol=1e-5)
+            by_order.append(class_logits(model))
+        torch.testing.assert_close(by_order[-1], edited, atol=1e-5, rtol=0)
+    assert not torch.allclose(by_order[0], by_order[1], atol=1e-5)
 
 
-def judge(model: Model) -> torch.Tensor:
+def class_logits(model: Model) -> torch.Tensor:
     ids = torch.arange(5, 25).view(2, 10)
     with torch.no_grad():
         return cast(torch.Tensor, model.hf(input_ids=ids).logits)
@@ -131,8 +131,8 @@ def test_the_layer_that_reads_the_first_token_is_found_by_looking(
     family: str, head: str, path: str | None
 ) -> None:
     model = tiny(family, head)
-    found = first_token_linear(model)
-    assert found is (None if path is None else model.hf.get_submodule(path))
+    expected = None if path is None else model.hf.get_submodule(path)
+    assert first_token_linear(model) is expected
 
 
 @pytest.mark.parametrize(

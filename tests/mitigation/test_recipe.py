@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
-from levelhead.mitigation.recipe import Location, Recipe, Step, read_recipe, recipe_text, step, write_recipe
+from levelhead.errors import BadOption
+from levelhead.mitigation.recipe import Fit, Location, Recipe, Step, read_recipe, recipe_text, step
 from tests.tiny import tiny
 
 WHOLE = """
@@ -53,7 +54,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_people_count_from_1_and_code_from_0(tmp_path: Path) -> None:
     assert read_recipe(write(tmp_path, WHOLE)) == Recipe(
-        gates={(2, 4): 0.5, (0, 1): 0.0},
+        gates={Head(2, 4): 0.5, Head(0, 1): 0.0},
         projections=(Step("tokens", 1, 2, True), Step("sent", 0, method="leace")),
         fit="sequential",
         pairs="single",
@@ -74,7 +75,7 @@ steps = st.builds(
 
 @given(
     gates=st.dictionaries(
-        st.tuples(st.integers(0, 40), st.integers(0, 40)),
+        st.builds(Head, st.integers(0, 40), st.integers(0, 40)),
         st.floats(allow_nan=False, allow_infinity=False),
         max_size=4,
     ),
@@ -84,24 +85,23 @@ steps = st.builds(
 )
 def test_what_is_written_is_read_back_the_same(
     tmp_path_factory: pytest.TempPathFactory,
-    gates: dict[tuple[int, int], float],
+    gates: dict[Head, float],
     projections: list[Step],
-    fit: str,
+    fit: Fit,
     title: str,
 ) -> None:
-    recipe = Recipe(gates, tuple(projections), fit, title=title, model="m", fingerprint="f")  # type: ignore[arg-type]
-    path = tmp_path_factory.mktemp("recipe") / "r.toml"
-    write_recipe(path, recipe)
+    recipe = Recipe(gates, tuple(projections), fit, title=title, model="m", fingerprint="f")
+    path = write(tmp_path_factory.mktemp("recipe"), recipe_text(recipe))
     assert read_recipe(path) == recipe
 
 
 def test_the_usual_layers_are_named_relative_to_the_last(tmp_path: Path) -> None:
     locations: tuple[Location, ...] = ("sent", "cls", "tokens", "query", "key", "value")
     text = "".join(f'[[projection]]\nlocation = "{place}"\n' for place in locations)
-    found = read_recipe(write(tmp_path, text)).projections
-    assert found == tuple(step(place) for place in locations)
+    projections = read_recipe(write(tmp_path, text)).projections
+    assert projections == tuple(step(place) for place in locations)
     model = tiny("bert", "nli")  # 3 layers
-    assert [one.site(model) for one in found] == [
+    assert [projection.site(model) for projection in projections] == [
         Site(0, "pooled"),
         Site(2, "cls"),
         Site(1, "block"),
@@ -117,7 +117,7 @@ def test_a_file_of_pairs_is_meant_relative_to_the_recipe(tmp_path: Path) -> None
 
 
 def test_gates_alone_need_no_fit() -> None:
-    assert recipe_text(Recipe(gates={(0, 1): 0.0})) == "[[gate]]\nlayer = 1\nhead = 2\nvalue = 0.0\n"
+    assert recipe_text(Recipe(gates={Head(0, 1): 0.0})) == "[[gate]]\nlayer = 1\nhead = 2\nvalue = 0.0\n"
 
 
 @pytest.mark.parametrize(
@@ -154,25 +154,25 @@ def test_gates_alone_need_no_fit() -> None:
     ],
 )
 def test_a_mistake_is_said_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(BadProbe, match=complaint) as raised:
+    with pytest.raises(BadOption, match=complaint) as raised:
         read_recipe(write(tmp_path, text))
     assert "mine.toml" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_missing_file_and_one_that_is_no_text_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadProbe, match="cannot be read"):
+    with pytest.raises(BadOption, match="cannot be read"):
         read_recipe(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadProbe, match="not UTF-8"):
+    with pytest.raises(BadOption, match="not UTF-8"):
         read_recipe(tmp_path / "bytes.toml")
 
 
 def test_a_layer_that_the_model_lacks_is_refused() -> None:
     model = tiny("bert", "nli")
-    with pytest.raises(BadProbe, match=r"layers 1 to 3 \(or -3 to -1\); the recipe asks for 9"):
+    with pytest.raises(BadOption, match=r"layers 1 to 3 \(or -3 to -1\); the recipe asks for 9"):
         Step("tokens", 8).site(model)
-    with pytest.raises(BadProbe, match="asks for -4"):
+    with pytest.raises(BadOption, match="asks for -4"):
         Step("tokens", -4).site(model)
 
 
@@ -180,5 +180,5 @@ def test_a_recipe_for_other_weights_is_refused() -> None:
     model = tiny("bert", "nli")
     Recipe(fingerprint=model.fingerprint).check_model(model)
     Recipe().check_model(model)
-    with pytest.raises(BadProbe, match="made for lh:other with weights 123"):
+    with pytest.raises(BadOption, match="made for lh:other with weights 123"):
         Recipe(model="lh:other", fingerprint="123").check_model(model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,7 @@ from transformers import BertConfig, BertForPreTraining
 from levelhead.models.catalog import EMBEDDED
 from levelhead.models.checkpoint import restore_int8
 
-sys.path.insert(
-    0, str(Path(__file__).resolve().parents[2])
-)  # training/ is not a part of the installed package
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # training/ is not in the installed package
 
 from training import data, finetune, optimize, pretrain, quantize, train_tokenizers, words
 
@@ -33,6 +32,12 @@ def random_documents(n: int = 60) -> list[data.Document]:
     rng = np.random.default_rng(0)
     sizes = [rng.integers(1, 40, rng.integers(2, 20)) for _ in range(n)]
     return [[rng.integers(5, 900, size).astype(np.uint16) for size in document] for document in sizes]
+
+
+def tiny_bert(**more: int) -> Any:
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    kind: Any = BertForPreTraining  # transformers gives its constructor no types
+    return kind(BertConfig.from_dict({"vocab_size": 20, **shape, **more}))
 
 
 # --- text
@@ -99,7 +104,7 @@ def test_a_pair_that_follows_is_found_in_its_document_and_the_other_is_not() -> 
         if label == 0:
             assert (
                 row[begins] == row[begins - 2] + 95
-            )  # the next sentence begins 95 above the last token of this one
+            )  # the last token of a sentence, and the next one's first
 
 
 def test_pairs_are_the_same_for_a_seed_and_differ_between_seeds() -> None:
@@ -122,8 +127,8 @@ def test_masking_hides_fifteen_percent_and_only_real_tokens() -> None:
     assert torch.equal(masked.inputs[special], ids[special])
     assert torch.equal(masked.targets, ids.gather(1, masked.positions))
     real = (~special).sum(1)
-    wanted = torch.minimum((real * 0.15).ceil().clamp(min=1), torch.tensor(20.0))
-    assert (masked.weight.sum(1) - wanted).abs().max() <= 1
+    expected = torch.minimum((real * 0.15).ceil().clamp(min=1), torch.tensor(20.0))
+    assert (masked.weight.sum(1) - expected).abs().max() <= 1
     counted = masked.weight.bool()
     shown = masked.inputs.gather(1, masked.positions)
     assert (shown[counted] == data.MASK).float().mean() == pytest.approx(0.8, abs=0.02)
@@ -145,8 +150,7 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero() -> None:
 
 def test_a_few_steps_lower_the_loss_of_a_tiny_bert() -> None:
     torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    model = BertForPreTraining(BertConfig(vocab_size=20, max_position_embeddings=48, **shape))
+    model = tiny_bert(max_position_embeddings=48)
     documents = [[np.array([5, 6, 7, 8], np.uint16)] * 6 for _ in range(8)]  # one sentence, easily learned
     batch = pretrain.Batch.of(data.build_pairs(documents, 0, data.SHORT), "cpu").rows(slice(None))
     generator = torch.Generator().manual_seed(0)
@@ -161,7 +165,9 @@ def test_a_few_steps_lower_the_loss_of_a_tiny_bert() -> None:
 def test_test_premises_never_occur_in_training(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text(
-        "A man sleeps.\tA man rests.\tentailment\nA dog.\tA cat.\t-\nA boy runs.\tA boy sits.\tcontradiction\n"
+        "A man sleeps.\tA man rests.\tentailment\n"
+        "A dog.\tA cat.\t-\n"
+        "A boy runs.\tA boy sits.\tcontradiction\n"
     )
     examples = finetune.read_pairs(path)
     assert examples == [("A man sleeps.", "A man rests.", 0), ("A boy runs.", "A boy sits.", 2)]
@@ -203,7 +209,6 @@ def test_the_shipped_files_are_what_quantize_makes(name: str) -> None:
 
 
 def test_tied_weights_are_stored_once() -> None:
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    names = set(quantize.untied(BertForPreTraining(BertConfig(vocab_size=20, **shape))))
+    names = set(quantize.untied(tiny_bert()))
     assert "bert.embeddings.word_embeddings.weight" in names
     assert "cls.predictions.decoder.weight" not in names

@@ -158,6 +158,20 @@ def test_her_becomes_his_before_a_noun_and_him_elsewhere() -> None:
     )
 
 
+def test_a_trait_stays_so_that_the_twin_has_the_right_labels() -> None:
+    feminine, masculine = "Her voice is feminine.", "Her voice is masculine."
+    twin, _ = swapped_twin(Triple("t", "The girl sang.", feminine, masculine, "Ice melts.", "F", "girl"))
+    assert texts(twin) == ("The boy sang.", "His voice is masculine.", "His voice is feminine.", "Ice melts.")
+
+
+def test_a_name_in_one_sentence_belongs_to_the_pronoun_in_another() -> None:
+    triple = Triple("n", "Zenobia came home.", "She sewed.", "She boxed.", "Ice melts.", "F", "she")
+    twin, reasons = swapped_twin(triple)
+    assert twin is None
+    assert len(reasons) == 1
+    assert "name that is in no table" in reasons[0]
+
+
 def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path: Path) -> None:
     rows = [
         {

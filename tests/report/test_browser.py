@@ -1,5 +1,4 @@
-"""The report in a real browser, offline: drawn, silent, usable by mouse and by keyboard, legible in both
-themes."""
+"""The report in a real browser, offline: drawn, silent, for mouse and keyboard, legible in both themes."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,183 +49,190 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Seen:
-    """A page, and all that it said or asked for."""
+class OpenPage:
+    """A page in the browser, and all that it printed or requested."""
 
     def __init__(self, browser: Any, folder: Path, width: int = 1280, scheme: str = "light") -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, accept_downloads=True
         )
         self.page = self.context.new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on(
-            "dialog", lambda dialog: (self.said.append(f"dialog {dialog.message}"), dialog.dismiss())
-        )
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.address = (folder / "report.html").as_uri()
         self.page.goto(self.address)
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.messages.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def close(self) -> None:
         self.context.close()
 
 
 @pytest.fixture
-def seen(browser: Any, audit: Path) -> Iterator[Seen]:
-    opened = Seen(browser, audit)
+def report(browser: Any, audit: Path) -> Iterator[OpenPage]:
+    opened = OpenPage(browser, audit)
     yield opened
-    assert opened.said == []
-    assert [url for url in opened.asked if not url.startswith(("data:", "blob:"))] == [opened.address]
+    assert opened.messages == []
+    assert [url for url in opened.requests if not url.startswith(("data:", "blob:"))] == [opened.address]
     opened.close()
 
 
-def test_every_chart_is_drawn_without_a_word_or_a_request(seen: Seen) -> None:
-    marks = seen.page.eval_on_selector_all(
+def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> None:
+    marks = report.page.eval_on_selector_all(
         "figure.chart .plot",
-        "plots => plots.map(p => [p.querySelectorAll('svg path, svg text').length, p.getBoundingClientRect().height])",
+        """plots => plots.map(
+             p => [p.querySelectorAll('svg path, svg text').length, p.getBoundingClientRect().height])""",
     )
-    assert len(marks) == 8
+    assert len(marks) == 9
     assert all(count > 10 and height > 80 for count, height in marks)
 
 
 @pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep])
-def test_reports_of_plain_runs_are_drawn_too(browser: Any, tmp_path: Path, write: Any) -> None:
+def test_reports_of_plain_runs_are_drawn_too(
+    browser: Any, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
     folder = write(tmp_path / "run")
     write_report(folder)
-    opened = Seen(browser, folder)
+    opened = OpenPage(browser, folder)
     charts = opened.page.query_selector_all("figure.chart")
     assert charts
     assert all(chart.query_selector(".plot svg path") for chart in charts)
-    assert opened.said == []
+    assert opened.messages == []
     opened.close()
 
 
-def test_a_click_on_a_head_shows_its_arcs_in_both_versions(seen: Seen, audit: Path) -> None:
-    sheets = json.loads((audit / "arcs.json").read_text(encoding="utf-8"))["sentences"]
-    for layer, head, pair in ((1, 3, 0), (4, 5, 1)):
-        seen.page.select_option("#pair", str(pair))
+def test_a_click_on_a_head_shows_its_arcs_in_both_versions(report: OpenPage, audit: Path) -> None:
+    pairs = json.loads((audit / "arcs.json").read_text(encoding="utf-8"))["pairs"]
+    for layer, head, pair in ((0, 2, 0), (3, 4, 1)):
+        report.page.select_option("#pair", str(pair))
         button = f"button.head[data-layer='{layer}'][data-head='{head}']"
-        seen.page.click(button)
-        assert seen.page.get_attribute(button, "aria-pressed") == "true"
-        assert seen.page.inner_text("#arcs-title") == f"Attention of head {layer}-{head}"
-        told = seen.page.get_attribute("#arcs svg", "aria-label")
-        for word, prefix in (("women", ""), ("men", "counter_")):
-            weight = sheets[pair][f"{prefix}attention"][layer - 1][head - 1][2]
-            assert f"attention to “{word}” {weight:.3f}" in told
-        assert seen.page.locator("#arcs svg path").count() == 10  # five words but the target's pieces, twice
-        assert (
-            seen.page.get_attribute(f"button.head[data-layer='{layer}'][data-head='{head}']", "aria-pressed")
-            == "true"
-        )
-    assert seen.page.locator("button.head[aria-pressed='true']").count() == 1
-    assert "<b>x</b>" in seen.page.locator("#arcs svg").text_content()
+        report.page.click(button)
+        assert report.page.get_attribute(button, "aria-pressed") == "true"
+        assert report.page.inner_text("#arcs-title") == f"Attention of head {layer + 1}-{head + 1}"
+        label = report.page.get_attribute("#arcs svg", "aria-label")
+        for word, version in (("women", "original"), ("men", "counter")):
+            weight = pairs[pair][version]["attention"][layer][head][2]
+            assert f"attention to “{word}” {weight:.3f}" in label
+        assert report.page.locator("#arcs svg path").count() == 10  # five words but the target's, twice
+    assert report.page.locator("button.head[aria-pressed='true']").count() == 1
+    assert "<b>x</b>" in report.page.locator("#arcs svg").text_content()
 
 
-def test_hovering_a_head_tells_score_error_and_q(seen: Seen) -> None:
-    head = seen.page.locator("button.head[data-layer='2'][data-head='1']")
+def test_hovering_a_head_tells_score_error_and_q(report: OpenPage) -> None:
+    head = report.page.locator("button.head[data-name='2-1']")
     head.scroll_into_view_if_needed()
     head.hover()
-    tip = seen.page.locator("#tip")
+    tip = report.page.locator("#tip")
     assert tip.is_visible()
     assert all(
         word in tip.inner_text() for word in ("Layer 2, head 1", "score", "standard error", "q 1.0e-05")
     )
 
 
-def test_k_switches_the_charts(seen: Seen) -> None:
+def test_k_switches_the_charts(report: OpenPage) -> None:
     bars = "figure[data-name='masses-female'] .plot svg path[aria-label*='female']"
-    told = {}
+    labels = {}
     for k in (3, 5, 10):
-        seen.page.select_option("select[data-signal='k']", str(k))
-        seen.page.wait_for_function(f"document.querySelector('#status').textContent.endsWith('k = {k}')")
-        told[k] = seen.page.eval_on_selector_all(bars, "bars => bars.map(b => b.getAttribute('aria-label'))")
-    assert all(told.values())
-    assert f"{0.03 * 3:.2f}" in told[3][0]
-    assert f"{0.03 * 10:.1f}" in told[10][0]
+        report.page.select_option("select[data-signal='k']", str(k))
+        report.page.wait_for_function(f"document.querySelector('#status').textContent.endsWith('k = {k}')")
+        labels[k] = report.page.eval_on_selector_all(
+            bars, "bars => bars.map(b => b.getAttribute('aria-label'))"
+        )
+    assert all(labels.values())
+    assert f"{0.03 * 3:.2f}" in labels[3][0]
+    assert f"{0.03 * 10:.1f}" in labels[10][0]
 
 
-def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(seen: Seen) -> None:
+def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(report: OpenPage) -> None:
     points = "figure[data-name='margins'] .plot svg path[aria-label*='margin']"
-    seen.page.select_option("select[data-signal='who']", index=1)
-    seen.page.wait_for_function("document.querySelector('#status').textContent.includes('without heads')")
-    before = seen.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
-    seen.page.click("#theme")
-    seen.page.wait_for_timeout(1500)
+    report.page.select_option("select[data-signal='who']", index=1)
+    report.page.wait_for_function("document.querySelector('#status').textContent.includes('without heads')")
+    before = report.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
+    report.page.click("#theme")
+    report.page.wait_for_timeout(1500)
     assert (
-        seen.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))") == before
+        report.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
+        == before
     )
     assert any("0.07" in label for label in before)
 
 
-def test_a_setting_chosen_by_list_or_by_point_shows_its_recipe(seen: Seen) -> None:
-    seen.page.select_option("#setting", label="sent: soft")
-    assert seen.page.inner_text("#recipe").strip() == "title = 'sent: soft'"
-    seen.page.select_option("#setting", label="base")
-    assert "no recipe" in seen.page.inner_text("#recipe")
-    seen.page.locator("figure[data-name^='frontier'] path[aria-label*='sent-debias']").first.click()
-    assert seen.page.inner_text("#recipe").strip() == "title = 'sent-debias'"
+def test_a_setting_chosen_by_list_or_by_point_shows_its_recipe(report: OpenPage) -> None:
+    report.page.select_option("#setting", label="sent: soft")
+    assert report.page.inner_text("#recipe").strip() == "title = 'sent: soft'"
+    report.page.select_option("#setting", label="base")
+    assert "no recipe" in report.page.inner_text("#recipe")
+    report.page.locator("figure[data-name^='frontier'] path[aria-label*='sent-debias']").first.click()
+    assert report.page.inner_text("#recipe").strip() == "title = 'sent-debias'"
 
 
-def test_the_keyboard_reaches_every_control(seen: Seen) -> None:
-    seen.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    wanted = seen.page.evaluate(
-        """() => { const all = [...document.querySelectorAll('a, button:not(.head), select, summary, [tabindex="0"]')];
+def test_the_keyboard_reaches_every_control(report: OpenPage) -> None:
+    report.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    wanted = report.page.evaluate(
+        """() => {
+        const controls = 'a, button:not(.head), select, summary, [tabindex="0"]';
+        const all = [...document.querySelectorAll(controls)];
         all.forEach((e, i) => { e.dataset.number = i; }); return all.length; }"""
     )
     reached = set()
     for _ in range(wanted + 40):
-        seen.page.keyboard.press("Tab")
-        reached.add(seen.page.evaluate("document.activeElement.dataset.number"))
+        report.page.keyboard.press("Tab")
+        reached.add(report.page.evaluate("document.activeElement.dataset.number"))
     assert reached >= {str(number) for number in range(wanted)}
 
 
-def test_arrow_keys_walk_the_head_map_and_enter_chooses(seen: Seen) -> None:
-    seen.page.focus("button.head[tabindex='0']")
+def test_arrow_keys_walk_the_head_map_and_enter_chooses(report: OpenPage) -> None:
+    report.page.focus("button.head[tabindex='0']")
     for key in ["ArrowUp"] * 4 + ["ArrowLeft"] * 5:
-        seen.page.keyboard.press(key)
-    place = "[document.activeElement.dataset.layer, document.activeElement.dataset.head]"
-    walked = {tuple(seen.page.evaluate(place))}
+        report.page.keyboard.press(key)
+    place = "document.activeElement.dataset.name"
+    walked = {report.page.evaluate(place)}
     for row in range(4):
         for _ in range(4):
-            seen.page.keyboard.press("ArrowRight" if row % 2 == 0 else "ArrowLeft")
-            walked.add(tuple(seen.page.evaluate(place)))
-        seen.page.keyboard.press("ArrowDown")
-        walked.add(tuple(seen.page.evaluate(place)))
+            report.page.keyboard.press("ArrowRight" if row % 2 == 0 else "ArrowLeft")
+            walked.add(report.page.evaluate(place))
+        report.page.keyboard.press("ArrowDown")
+        walked.add(report.page.evaluate(place))
     assert len(walked) == 20
-    seen.page.keyboard.press("Enter")
-    layer, head = seen.page.evaluate(place)
-    assert seen.page.inner_text("#arcs-title") == f"Attention of head {layer}-{head}"
-    assert seen.page.inner_text("#head-info").startswith(f"Layer {layer}, head {head}: score")
+    report.page.keyboard.press("Enter")
+    name = report.page.evaluate(place)
+    assert report.page.inner_text("#arcs-title") == f"Attention of head {name}"
+    layer, head = name.split("-")
+    assert report.page.inner_text("#head-info").startswith(f"Layer {layer}, head {head}: score")
 
 
-def saved(seen: Seen, selector: str) -> bytes:
-    with seen.page.expect_download() as waiting:
-        seen.page.locator(selector).first.click()
+def saved(report: OpenPage, selector: str) -> bytes:
+    with report.page.expect_download() as waiting:
+        report.page.locator(selector).first.click()
     return Path(waiting.value.path()).read_bytes()
 
 
-def test_every_chart_is_saved_as_svg_and_png(seen: Seen) -> None:
+def test_every_chart_is_saved_as_svg_and_png(report: OpenPage) -> None:
     names = ["figure.chart button.save", "button.save-map", "button.save-arcs"]
     for name in names:
-        assert saved(seen, f"{name}[data-as='png']").startswith(b"\x89PNG")
-        svg = saved(seen, f"{name}[data-as='svg']").decode()
+        assert saved(report, f"{name}[data-as='png']").startswith(b"\x89PNG")
+        svg = saved(report, f"{name}[data-as='svg']").decode()
         assert svg.startswith("<svg")
         assert "xmlns" in svg
 
 
-def test_a_table_is_saved_as_csv_with_all_digits(seen: Seen) -> None:
-    rows = list(csv.DictReader(io.StringIO(saved(seen, "button.csv[data-name='measures']").decode())))
-    assert rows[0]["Name"] == "seat"
-    assert rows[0]["Value"] == "1.23456789"
-    assert [row["Value"] for row in rows if row["Name"] == "accuracy"] == [""]
+def test_a_table_is_saved_as_csv_with_all_digits(report: OpenPage) -> None:
+    text = saved(report, "button.csv[data-name='measures']").decode()
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert (lines[0]["Name"], lines[0]["Value"], lines[0]["n"]) == ("seat", "1.23456789", "1304")
+    assert [line["Value"] for line in lines if line["Name"] == "accuracy"] == [""]
 
 
-def test_code_is_copied(seen: Seen) -> None:
-    seen.page.locator("#reproduce button.copy").first.click()
-    seen.page.wait_for_function("document.querySelector('#reproduce button.copy').textContent === 'Copied'")
+def test_code_is_copied(report: OpenPage) -> None:
+    report.page.locator("#reproduce button.copy").first.click()
+    report.page.wait_for_function("document.querySelector('#reproduce button.copy').textContent === 'Copied'")
 
 
 CONTRAST = """() => {
@@ -253,7 +259,7 @@ CONTRAST = """() => {
 def test_the_page_fits_and_every_text_has_contrast(
     browser: Any, audit: Path, width: int, scheme: str
 ) -> None:
-    opened = Seen(browser, audit, width, scheme)
+    opened = OpenPage(browser, audit, width, scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -261,10 +267,10 @@ def test_the_page_fits_and_every_text_has_contrast(
     opened.close()
 
 
-def test_the_theme_can_be_switched(seen: Seen) -> None:
+def test_the_theme_can_be_switched(report: OpenPage) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
-    before = seen.page.evaluate(background)
-    seen.page.click("#theme")
-    assert seen.page.get_attribute("#theme", "aria-pressed") == "true"
-    assert seen.page.evaluate(background) != before
-    seen.page.wait_for_timeout(1500)
+    before = report.page.evaluate(background)
+    report.page.click("#theme")
+    assert report.page.get_attribute("#theme", "aria-pressed") == "true"
+    assert report.page.evaluate(background) != before
+    report.page.wait_for_timeout(1500)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.measures.catalog import MeasureInfo
 from levelhead.report.card import card
 from levelhead.report.contents import open_contents
-from tests.report.synthetic import HOSTILE, write_audit, write_sweep
+from tests.report.own_measure import bring
+from tests.report.synthetic import HOSTILE, measured, write_audit, write_sweep
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +26,8 @@ def test_figures_come_with_interval_n_and_neutral_value(text: str) -> None:
 
 
 def test_what_was_not_measured_says_so(text: str) -> None:
-    assert (
-        "| Neutral inferences (accuracy) | not measured |  | 0 | 1.0 | not asked &amp; &lt;i&gt;skipped&lt;/i&gt; |"
-        in text
-    )
+    reason = "not asked &amp; &lt;i&gt;skipped&lt;/i&gt;"
+    assert f"| Neutral inferences (accuracy) | not measured |  | 0 | 1.0 | {reason} |" in text
 
 
 def test_before_and_after_limits_and_reproduction_are_there(text: str) -> None:
@@ -42,9 +42,16 @@ def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:
     prose = text.split("```sh")[0]
     assert "<script" not in prose
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\`x\\`" in prose
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.replace("\\|", "").count("|") for line in rows} == {7}
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in lines} == {7}
 
 
 def test_a_plain_run_gets_a_card_of_its_untouched_model(tmp_path: Path) -> None:
     assert "Strength of stereotype (strength) | 0.400" in card(open_contents(write_sweep(tmp_path / "run")))
+
+
+def test_a_measure_of_the_users_own_stands_under_its_title_with_its_words(tmp_path: Path) -> None:
+    info = MeasureInfo("pronoun gap", "She or he", neutral=0.0, digits=1, above="prefers she")
+    run = bring(write_audit(tmp_path / "run"), info, measured("pronoun gap", 0.44, 0.1, 8, neutral=0.0))
+    line = "| She or he (pronoun gap) | 0.4 | 0.3 to 0.5 | 8 | 0.0 | prefers she |"
+    assert line in card(open_contents(run))

@@ -10,23 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadProbe
-from levelhead.report.check import Plan, Threshold, check, exit_code, junit, read_plan, threshold
+from levelhead.errors import BadOption
+from levelhead.measures.catalog import MeasureInfo
+from levelhead.report.check import Checked, Plan, Threshold, check, exit_code, junit, read_plan, threshold
 from levelhead.report.contents import open_contents
-from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
+from levelhead.results.records.common import BASE
+from tests.report.own_measure import bring
+from tests.report.synthetic import HOSTILE, measured, write_audit, write_heads, write_prompts, write_sweep
 
 CLOSED = "without heads 4-5, 1-2"
 
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_audit(
-        tmp_path_factory.mktemp("runs") / "audit", shift=-2.0
-    )  # seat -0.765, strength about -0.26
+    """An audit with seat -0.765 and strength about -0.26."""
+    return write_audit(tmp_path_factory.mktemp("runs") / "audit", shift=-2.0)
 
 
-def judged(run: Path, *asked: Threshold, bound: bool = False, variant: str = "base") -> list[str]:
-    return [each.outcome for each in check(open_contents(run), Plan(asked, bound, variant))]
+def judged(run: Path, *thresholds: Threshold, bound: bool = False, variant: str = BASE) -> list[str]:
+    return [each.outcome for each in check(open_contents(run), Plan(thresholds, bound, variant))]
 
 
 def most(name: str, limit: float) -> Threshold:
@@ -66,12 +68,19 @@ def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: P
 
 
 def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
-    found = check(
-        open_contents(audit), Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0)))
-    )
-    assert [each.outcome for each in found] == ["not measured", "not measured", "holds"]
-    assert "<i>skipped</i>" in str(found[0])
-    assert exit_code(found) == 2
+    plan = Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0)))
+    outcomes = check(open_contents(audit), plan)
+    assert [each.outcome for each in outcomes] == ["not measured", "not measured", "holds"]
+    assert str(outcomes[0]) == "not measured: accuracy at most 1; not asked & <i>skipped</i>"
+    assert str(outcomes[1]) == "not measured: distance at most 1; this run did not ask it"
+    assert str(outcomes[2]) == "holds: seat at most 2; absolute value 0.7654"
+    assert exit_code(outcomes) == 2
+
+
+def test_a_value_without_an_interval_has_no_bound_to_judge(tmp_path: Path) -> None:
+    run = bring(write_audit(tmp_path / "run"), MeasureInfo("gap", "Gap"), measured("gap", 0.1, half=-1))
+    assert judged(run, most("gap", 0.2)) == ["holds"]
+    assert judged(run, most("gap", 0.2), bound=True) == ["not measured"]
 
 
 def test_exceeding_outweighs_not_measured(audit: Path) -> None:
@@ -79,8 +88,8 @@ def test_exceeding_outweighs_not_measured(audit: Path) -> None:
 
 
 def test_one_name_for_several_measures_judges_each_of_them(audit: Path) -> None:
-    found = check(open_contents(audit), Plan((most("LPBS", 9.0),)))
-    assert [(each.threshold.measure, each.outcome) for each in found] == [
+    outcomes = check(open_contents(audit), Plan((most("LPBS", 9.0),)))
+    assert [(each.measure, each.outcome) for each in outcomes] == [
         ("lpbs career", "holds"),
         ("lpbs math", "not measured"),
     ]
@@ -98,20 +107,35 @@ def test_plain_runs_are_checked_too(tmp_path: Path) -> None:
     assert judged(write_heads(tmp_path / "heads"), most("seat", 1.2)) == ["exceeds"]
     assert judged(write_prompts(tmp_path / "prompts"), most("margin", 0.051)) == ["holds"]
     sweep = write_sweep(tmp_path / "sweep")
-    assert judged(sweep, most("strength", 0.3), variant="base") == ["exceeds"]
+    assert judged(sweep, most("strength", 0.3), variant=BASE) == ["exceeds"]
     assert judged(sweep, most("strength", 0.31), variant="sent: hard") == ["holds"]
 
 
+def test_a_measure_of_the_users_own_is_judged_as_its_description_says(tmp_path: Path) -> None:
+    value = measured("pronoun gap", -0.4, 0.1, neutral=0.0)
+    signed = bring(write_audit(tmp_path / "a"), MeasureInfo("pronoun gap", "Gap", neutral=0.0), value)
+    assert judged(signed, most("Pronoun-Gap", 0.3), least("pronoun gap", 0.3)) == ["exceeds", "holds"]
+    below = MeasureInfo("pronoun gap", "Gap", neutral=0.0, biased="below")
+    one_sided = bring(write_audit(tmp_path / "b"), below, value)
+    assert judged(one_sided, most("pronoun gap", 0.3), least("pronoun gap", 0.3)) == ["holds", "exceeds"]
+
+
+def test_a_measure_of_the_users_own_that_a_variant_lacks_is_not_measured(tmp_path: Path) -> None:
+    info, value = MeasureInfo("pronoun gap", "Gap", neutral=0.0), measured("pronoun gap", -0.4)
+    run = bring(write_audit(tmp_path / "run"), info, value)
+    assert judged(run, most("pronoun gap", 0.3), variant=CLOSED) == ["not measured"]
+
+
 def test_unknown_names_suggest_the_nearest(audit: Path) -> None:
-    with pytest.raises(BadProbe, match=r"no measure 'strenght'.*strength"):
+    with pytest.raises(BadOption, match=r"no measure 'strenght'.*strength"):
         judged(audit, most("strenght", 1))
-    with pytest.raises(BadProbe, match="no variant"):
+    with pytest.raises(BadOption, match="no variant"):
         judged(audit, most("seat", 1), variant="without head")
 
 
 @pytest.mark.parametrize("text", ["seat", "seat=", "=1", "seat=nan", "seat=high"])
 def test_a_threshold_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(BadProbe, match="is no threshold"):
+    with pytest.raises(BadOption, match="is no threshold"):
         threshold(text, "max")
 
 
@@ -131,15 +155,15 @@ def test_thresholds_come_from_a_toml_file(tmp_path: Path) -> None:
 def test_a_wrong_threshold_file_is_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "release.toml"
     path.write_text(text)
-    with pytest.raises(BadProbe, match=r"release\.toml") as caught:
+    with pytest.raises(BadOption, match=r"release\.toml") as caught:
         read_plan(path)
     assert "\n" not in str(caught.value)
 
 
 def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> None:
     contents = open_contents(write_audit(tmp_path / "run", model=f"{HOSTILE}\x07"))
-    found = check(contents, Plan((most("seat", 0.1), most("accuracy", 1.0), most("seat", 2.0))))
-    suite = ElementTree.fromstring(junit(found, contents))
+    outcomes = check(contents, Plan((most("seat", 0.1), most("accuracy", 1.0), most("seat", 2.0))))
+    suite = ElementTree.fromstring(junit(outcomes, contents))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     cases = suite.findall("testcase")
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
@@ -158,12 +182,18 @@ def test_the_command_exits_0_1_2_and_says_which(audit: Path, tmp_path: Path) -> 
     assert (held.returncode, held.stdout.count("holds: ")) == (0, 2)
     assert ElementTree.parse(tmp_path / "check.xml").getroot().get("failures") == "0"
     exceeded = levelhead("check", audit, "--max", "seat=0.1", "--json")
-    told = json.loads(exceeded.stdout)
-    assert (exceeded.returncode, told["verdict"], told["thresholds"][0]["judged"]) == (
-        1,
-        "exceeds",
-        pytest.approx(0.76543211),
+    checked = Checked.from_json(json.loads(exceeded.stdout))
+    assert (exceeded.returncode, checked.verdict, checked.exit) == (1, "exceeds", 1)
+    assert (checked.run, checked.model, checked.variant, checked.bound) == (
+        str(audit),
+        "lh:tiny",
+        BASE,
+        False,
     )
+    (threshold,) = checked.thresholds
+    assert threshold.threshold == most("seat", 0.1)
+    assert threshold.value == pytest.approx(-0.76543211)
+    assert threshold.judged == pytest.approx(0.76543211)
     missing = levelhead("check", audit, "--max", "accuracy=1")
     assert (missing.returncode, missing.stdout[:13]) == (2, "not measured:")
     mistaken = levelhead("check", audit, "--max", "sat=1")

@@ -4,38 +4,76 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
-from levelhead.report.charts.base import figure
+import pytest
+
+from levelhead.edits.head import Head
+from levelhead.errors import BadRun
+from levelhead.report.charts.base import color, figure
 from levelhead.report.charts.heads import distribution, tradeoff
-from levelhead.report.figures.heads import write_figures
-from tests.report.synthetic import HOSTILE, debias_rows, write_heads
+from levelhead.report.figures.heads import heat_map, write_figures
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.debias import StrategyMeasured
+from levelhead.results.records.heads import HeadScore
+from levelhead.results.runs import HeadsRun, open_heads
+from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
+
+CSS = Path(__file__).parents[2] / "src" / "levelhead" / "report" / "template" / "page.css"
 
 
 def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> None:
-    found = {
-        path.stem: path.read_text(encoding="utf-8") for path in write_figures(write_heads(tmp_path / "run"))
+    paths = write_figures(write_heads(tmp_path / "run"))
+    figures = {path.stem: path.read_text(encoding="utf-8") for path in paths}
+    assert set(figures) == {
+        "distribution",
+        "heatmap",
+        "heatmap-signed",
+        "ablation",
+        "counter",
+        "debias",
+        "example",
     }
-    assert set(found) == {"distribution", "heatmap", "heatmap-signed", "ablation", "counter", "debias"}
-    assert all(text.startswith("<svg") for text in found.values())
-    assert not any(HOSTILE in text for text in found.values())
-    assert "rho 0.93 over 20 heads" in found["ablation"]
+    assert all(ElementTree.fromstring(text).tag.endswith("svg") for text in figures.values())
+    assert not any(HOSTILE in text for text in figures.values())
+    assert "rho 0.93 over 20 heads" in figures["ablation"]
+    assert "biased head 2-3, counter: attention to the attribute word 0.2500" in figures["example"]
+
+
+def test_a_run_without_scores_is_one_clear_line(tmp_path: Path) -> None:
+    Run.open(tmp_path / "run", layout.HEADS, heads_settings()).close()
+    with pytest.raises(BadRun, match="no head scores yet"):
+        write_figures(tmp_path / "run")
 
 
 def test_a_figure_has_the_colors_of_the_pages_light_theme() -> None:
-    text = figure(
-        distribution([{"layer": 1, "head": 1, "score": 0.3}, {"layer": 1, "head": 2, "score": -0.2}])
-    )
-    css = Path("src/levelhead/report/template/page.css").read_text(encoding="utf-8")
+    scores = [
+        HeadScore(Head(0, head), score, None, None, None, head + 1, 1.0)
+        for head, score in enumerate((0.3, -0.2))
+    ]
+    text = figure(distribution(scores))
+    light = CSS.read_text(encoding="utf-8").partition("}")[0]
     for name in ("biased", "regular", "faint"):
-        color = re.findall(rf"--{name}: (#\w+)", css)[0]
-        assert color in text, name
+        assert color(name) == re.findall(rf"--{name}: (#\w+)", light)[0]
+        assert color(name) in text, name
     assert "$" not in text
 
 
-def test_the_trade_shows_each_strategy_once_on_all_contexts() -> None:
-    chart = tradeoff(debias_rows())
+def test_the_heat_map_shows_scores_below_0_as_0_unless_it_is_signed(tmp_path: Path) -> None:
+    run = open_heads(write_heads(tmp_path / "run"))
+    plain, signed = (heat_map(run, signed=signed).spec["data"]["values"] for signed in (False, True))
+    by_head = {each.head: each.score for each in run.scores}
+    for shown, score in zip(plain, signed, strict=True):
+        assert score["score"] == by_head[Head(score["layer"] - 1, score["head"] - 1)]
+        assert shown["score"] == max(0.0, score["score"])
+    assert min(point["score"] for point in signed) < 0
+
+
+def test_the_trade_shows_each_strategy_once_on_all_contexts(tmp_path: Path) -> None:
+    chart = tradeoff(open_heads(write_heads(tmp_path / "run")))
     assert chart is not None
-    points = {p["strategy"]: p for p in chart.spec["data"]["values"]}
+    points = {point["strategy"]: point for point in chart.spec["data"]["values"]}
     assert set(points) == {"top-0", "top-1", "top-2", "bottom-2", "random-2", "learned, at most 1.05"}
     assert len(points) == len(chart.spec["data"]["values"])
     assert points["learned, at most 1.05"]["seat"] == 1.02  # |SEAT|, and not that of contexts not learned on
@@ -43,8 +81,9 @@ def test_the_trade_shows_each_strategy_once_on_all_contexts() -> None:
     assert points["bottom-2"]["ratio"] == 2.0
 
 
-def test_a_model_that_predicts_no_tokens_has_no_trade_to_show() -> None:
-    rows = {
-        key: [row for row in found if row.get("measure") == "seat"] for key, found in debias_rows().items()
-    }
-    assert tradeoff(rows) is None
+def test_a_model_that_predicts_no_tokens_has_no_trade_to_show(tmp_path: Path) -> None:
+    seats = [StrategyMeasured(name, (), measured("seat", 1.2)) for name in ("base", "top-2")]
+    missing = [StrategyMeasured(name, (), measured("fluency change", None)) for name in ("base", "top-2")]
+    with Run.open(tmp_path / "run", layout.HEADS, heads_settings()) as run:
+        run.results(layout.TOP_SWEEP, lambda: [*seats, *missing])
+        assert tradeoff(HeadsRun(run.data())) is None

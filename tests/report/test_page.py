@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,27 +11,37 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadRun
-from levelhead.report.contents import open_contents
+from levelhead.report.contents import arcs, open_contents
 from levelhead.report.headline import counter_sides
 from levelhead.report.page import write_report
-from levelhead.report.tables import number, shown, words
-from levelhead.results.folder import Run, read_run
-from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
+from levelhead.report.tables import Table, number, shown, words
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.runs import open_heads
+from tests.report.synthetic import (
+    HOSTILE,
+    heads_settings,
+    write_audit,
+    write_heads,
+    write_prompts,
+    write_sweep,
+)
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
+Element = tuple[str, dict[str, str | None], list[str]]  # tag, attributes, pieces of text
 
 
 class Page(HTMLParser):
-    """Elements of a page: tag, attributes and text; text of scripts stays apart."""
+    """The elements of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
-        self._open: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.elements: list[Element] = []
+        self._open: list[Element] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        element = (tag, dict(attrs), [])
+        element: Element = (tag, dict(attrs), [])
         self.elements.append(element)
         if tag not in VOID:
             self._open.append(element)
@@ -62,38 +73,42 @@ def page(audit: Path) -> Page:
     return Page((audit / "report.html").read_text(encoding="utf-8"))
 
 
-def stored(folder: Path, address: str) -> Any:
-    """The value at `PART:KEY#INDEX.path`, read from results.jsonl by hand."""
-    where, _, rest = address.rpartition("#")
-    part, _, key = (
-        where.rpartition(":") if where.split(":")[0] in ("heads", "prompts", "sweep") else ("", "", where)
-    )
+def stored(folder: Path, address: str) -> dict[str, Any]:
+    """The record at `PART:KEY#INDEX`, read from results.jsonl by hand."""
+    place, _, index = address.rpartition("#")
+    part, _, key = place.partition(":") if place.startswith(("heads:", "prompts:")) else ("", "", place)
     lines = (folder / part / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = {entry["key"]: entry["rows"] for entry in map(json.loads, lines)}[key]
-    index, *path = rest.split(".")
-    value = rows[int(index)]
-    for step in path:
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return value
+    records = {entry["key"]: entry["rows"] for entry in map(json.loads, lines)}[key]
+    return dict(records[int(index)])
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Every number inside nested data."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from numbers(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
 
 
 def as_shown(value: float, text: str) -> str:
-    """The stored value with as many digits as the text has."""
+    """A stored number with as many digits as the text has."""
     if "e" in text:
         return f"{value:.1e}"
     if isinstance(value, int):
         return f"{value:,}"
-    digits = len(text.partition(".")[2])
-    told = f"{value:,.{digits}f}"
-    return told.lstrip("-") if not told.strip("-0.,") else told
+    rounded = f"{value:,.{len(text.partition('.')[2])}f}"
+    return rounded.lstrip("-") if not rounded.strip("-0.,") else rounded
 
 
 def assert_numbers_are_those_of_the_results(folder: Path, page: Page, least: int) -> None:
-    found = page.having("data-key")
-    assert len(found) >= least
-    for attributes, text in found:
+    """Each number that the page shows is one of the numbers of the record at its address."""
+    cells = page.having("data-key")
+    assert len(cells) >= least
+    for attributes, text in cells:
         address = str(attributes["data-key"])
-        assert text.replace("−", "-") == as_shown(stored(folder, address), text), address
+        own = [as_shown(value, text) for value in numbers(stored(folder, address))]
+        assert text.replace("−", "-") in own, address
 
 
 def test_every_number_of_an_audit_equals_results_jsonl_to_the_digit_shown(audit: Path, page: Page) -> None:
@@ -101,7 +116,9 @@ def test_every_number_of_an_audit_equals_results_jsonl_to_the_digit_shown(audit:
 
 
 @pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep])
-def test_a_plain_run_gets_a_report_with_its_own_numbers(tmp_path: Path, write: Any) -> None:
+def test_a_plain_run_gets_a_report_with_its_own_numbers(
+    tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
     folder = write(tmp_path / "run")
     path = write_report(folder)
     assert path == folder / "report.html"
@@ -110,7 +127,7 @@ def test_a_plain_run_gets_a_report_with_its_own_numbers(tmp_path: Path, write: A
 
 def test_the_number_test_can_fail(audit: Path) -> None:
     text = (audit / "report.html").read_text(encoding="utf-8").replace(">1.235<", ">1.236<")
-    with pytest.raises(AssertionError, match=r"measure/seat#0\.value"):
+    with pytest.raises(AssertionError, match="measure/seat#0"):
         assert_numbers_are_those_of_the_results(audit, Page(text), 1)
 
 
@@ -119,12 +136,11 @@ def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: P
     assert len(heads) == 20
     for attrs in heads:
         layer, head = int(attrs["data-layer"] or 0), int(attrs["data-head"] or 0)
-        row = stored(audit, f"heads:scores#{(layer - 1) * 5 + head - 1}")
-        assert (row["layer"], row["head"]) == (layer, head)
-        told = str(attrs["aria-label"]).replace("−", "-")
-        assert told.startswith(
-            f"Layer {layer}, head {head}: score {row['score']:.4f}, standard error 0.0200, q "
-        )
+        score = stored(audit, f"heads:scores#{layer * 5 + head}")
+        assert score["head"] == attrs["data-name"] == f"{layer + 1}-{head + 1}"
+        label = str(attrs["aria-label"]).replace("−", "-")
+        beginning = f"Layer {layer + 1}, head {head + 1}: score {score['score']:.4f}"
+        assert label.startswith(f"{beginning}, standard error 0.0200, q ")
 
 
 def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
@@ -135,14 +151,14 @@ def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
         attrs.get("aria-hidden") or attrs.get("class") or attrs.get("style") for attrs, _ in page.tagged("i")
     )
     assert page.tagged("h1") == [({}, HOSTILE)]
-    assert any(f"tokens: soft, 2-d {HOSTILE}" in told for _, told in page.tagged("th"))
+    assert any(f"tokens: soft, 2-d {HOSTILE}" in text for _, text in page.tagged("th"))
     data = [
-        json.loads(told) for attrs, told in page.tagged("script") if attrs.get("type") == "application/json"
+        json.loads(text) for attrs, text in page.tagged("script") if attrs.get("type") == "application/json"
     ]
     assert any(HOSTILE in json.dumps(each) for each in data)
 
 
-def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
+def test_every_chapter_of_an_audit_is_there(page: Page) -> None:
     ids = [attrs["id"] for attrs, _ in page.tagged("section")]
     assert ids == ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
@@ -157,6 +173,7 @@ def test_every_chapter_of_the_issue_is_there(page: Page) -> None:
         "masses-female",
         "masses-male",
         "frontier-next-sentences",
+        "frontier-inferences",
     ]
 
 
@@ -174,8 +191,7 @@ def test_the_sides_of_the_counter_experiment_stand_beside_it_and_a_contradiction
     page = Page((audit / "report.html").read_text(encoding="utf-8"))
     (table,) = [text for _, text in page.tagged("table") if "biased heads, A originals" in text]
     assert "biased heads, B originals" in table
-    told = counter_sides(read_run(audit / "heads"))
-    assert told == (
+    assert counter_sides(open_heads(audit / "heads")) == (
         " Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
         "whatever is said."
     )
@@ -205,16 +221,17 @@ def test_every_table_has_headers_with_scope_a_caption_and_a_csv_button(page: Pag
 
 
 def test_how_to_reproduce_names_command_seed_versions_and_hashes(page: Page, audit: Path) -> None:
-    told = next(text for attrs, text in page.tagged("section") if attrs["id"] == "reproduce")
-    assert f"levelhead audit '{HOSTILE}' --bias gender --top 2 -o {audit} --seed 0" in told
-    assert "transformers" in told
-    assert "ab" * 32 in told
+    text = next(text for attrs, text in page.tagged("section") if attrs["id"] == "reproduce")
+    command = f"levelhead audit '{HOSTILE}' --nli lh:tiny-nli --bias gender --top 2 -o {audit} --seed 0"
+    assert command in text
+    assert "transformers" in text
+    assert "ab" * 32 in text
 
 
 def test_a_report_of_an_unfinished_audit_says_so_and_shows_what_is_there(tmp_path: Path) -> None:
     folder = write_audit(tmp_path / "run")
     lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "results.jsonl").write_text("".join(lines[:2]), encoding="utf-8")
+    (folder / "results.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
     text = write_report(folder).read_text(encoding="utf-8")
     assert "is not finished" in text
     assert 'id="changes"' not in text
@@ -223,8 +240,7 @@ def test_a_report_of_an_unfinished_audit_says_so_and_shows_what_is_there(tmp_pat
 def test_an_empty_or_foreign_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadRun, match="not a run folder"):
         write_report(tmp_path)
-    with Run.open(tmp_path / "empty", {"study": "heads"}):
-        pass
+    Run.open(tmp_path / "empty", layout.HEADS, heads_settings()).close()
     with pytest.raises(BadRun, match="no results yet"):
         write_report(tmp_path / "empty")
 
@@ -237,23 +253,10 @@ def test_damaged_arcs_are_named(tmp_path: Path) -> None:
 
 
 def test_the_running_example_of_a_plain_heads_run_becomes_arcs(tmp_path: Path) -> None:
-    from levelhead.report.contents import arcs
-
-    folder = write_heads(tmp_path / "run")
-    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    shared = {"group": "biased", "layer": 2, "head": 3, "target": [1], "attribute": [0], "attention": 0.5}
-    example = [
-        {**shared, "version": "original", "tokens": ["she", "sews"], "weights": [0.5, 1.0]},
-        {**shared, "version": "counter", "tokens": ["he", "sews"], "weights": [0.25, 1.0]},
-    ]
-    for line in lines:
-        line["rows"] = example if line["key"] == "counter/example" else line["rows"]
-    (folder / "results.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
-    (pair,) = arcs(open_contents(folder))
-    assert pair["counter_attention"][1][2] == [0.25, 1.0]
-    assert pair["attention"][0][0] is None
+    (pair,) = arcs(open_contents(write_heads(tmp_path / "run")))
+    assert pair.counter.attention[1][2] == (0.25, 1.0, None)
+    assert pair.original.attention[1][2] == (0.5, 1.0, None)
+    assert pair.original.attention[3][4] is None
 
 
 def test_numbers_are_shown_as_people_write_them() -> None:
@@ -267,9 +270,10 @@ def test_numbers_are_shown_as_people_write_them() -> None:
 
 
 def test_a_missing_number_is_a_dash_and_an_empty_csv_cell() -> None:
-    cell = number({"at": "x#0", "value": None}, "value")
+    cell = number(None, "x#0")
     assert (cell.text, cell.raw) == ("–", "")
 
 
-def test_a_text_that_a_spreadsheet_would_run_is_quoted() -> None:
-    assert words("=HYPERLINK(1)").raw == "'=HYPERLINK(1)"
+def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_a_number_is_not() -> None:
+    table = Table("t", "T", ("=A", "B"), [[words("=HYPERLINK(1)"), number(-0.5)]])
+    assert table.to_csv() == "'=A,B\n'=HYPERLINK(1),-0.5\n"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from hypothesis import strategies as st
 
 from levelhead.edits.head import Head
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.results.codec import Record, StoredHead
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 
@@ -83,6 +83,14 @@ _SIMPLE: Mapping[Any, st.SearchStrategy[Any]] = {
 def measurements() -> st.SearchStrategy[Measurement]:
     """Measurements: with a value, or with a reason why there is none."""
     bounds = st.none() | st.tuples(NUMBERS, NUMBERS)
+    null = st.builds(
+        Null,
+        method=st.text(),
+        draws=st.integers(1, 99_999),
+        floor=NUMBERS,
+        spread=st.floats(0, 99),
+        p_value=st.floats(0, 1, exclude_min=True),
+    )
     counts, numbers = st.dictionaries(st.text(), WHOLE), st.dictionaries(st.text(), st.none() | NUMBERS)
     known: dict[str, st.SearchStrategy[Any]] = {
         "n": WHOLE,
@@ -90,6 +98,7 @@ def measurements() -> st.SearchStrategy[Measurement]:
         "neutral": st.none() | NUMBERS,
         "details": numbers,
         "settings": st.dictionaries(st.text(), PLAIN | st.lists(PLAIN)),
+        "null": st.none() | null,
     }
     taken = st.builds(Measurement, st.text(), NUMBERS, bounds, **known)
     return taken | st.builds(Measurement.missing, st.text(), st.text(min_size=1), **known)

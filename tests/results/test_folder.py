@@ -183,8 +183,8 @@ def test_what_is_no_record_of_its_key_is_refused_and_nothing_is_written(
     with opened(tmp_path) as run:
         run.result(FIRST, lambda: ONE)
         before = contents(tmp_path)
-        told = refusal(lambda: run.results(SECOND, lambda: [answer]))
-        assert told.startswith("Result 'second' cannot be stored: ")
+        message = refusal(lambda: run.results(SECOND, lambda: [answer]))
+        assert message.startswith("Result 'second' cannot be stored: ")
         assert SECOND not in run
     assert contents(tmp_path) == before
 
@@ -271,8 +271,8 @@ def test_other_settings_are_refused_by_name(tmp_path: Path, other: CaseSettings,
 
 def test_a_run_from_before_an_option_was_known_is_refused_by_its_name(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    told = refusal(lambda: Run.open(tmp_path, LATER, LaterSettings()))
-    assert "k absent there, null here" in told
+    message = refusal(lambda: Run.open(tmp_path, LATER, LaterSettings()))
+    assert "k absent there, null here" in message
 
 
 def test_other_hashes_and_other_versions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,8 +290,8 @@ def test_a_run_that_must_not_be_resumed_is_refused_where_one_is(tmp_path: Path) 
 def test_a_run_of_another_study_is_refused_with_the_command_that_is_meant(tmp_path: Path) -> None:
     opened(tmp_path).close()
     others: list[Layout[Any]] = [layout.HEADS, layout.AUDIT]
-    told = refusal(lambda: read_run(tmp_path, others))
-    assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in told
+    message = refusal(lambda: read_run(tmp_path, others))
+    assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in message
 
 
 @pytest.mark.parametrize("number", [1, FORMAT + 1, "new", None])
@@ -388,9 +388,9 @@ def test_a_line_that_holds_something_else_is_named_by_file_number_and_fault(
     tmp_path: Path, line: str, fault: str
 ) -> None:
     damaged(tmp_path, line.encode())
-    told = refusal(lambda: read_run(tmp_path, [CASE]))
-    assert "results.jsonl is damaged at line 2 (" in told
-    assert fault in told
+    message = refusal(lambda: read_run(tmp_path, [CASE]))
+    assert "results.jsonl is damaged at line 2 (" in message
+    assert fault in message
 
 
 def test_a_stored_result_that_was_changed_by_hand_is_not_taken_for_a_fresh_one(tmp_path: Path) -> None:
@@ -423,9 +423,9 @@ def test_settings_that_are_none_of_the_study_are_named(tmp_path: Path, change: d
     path = tmp_path / "settings.json"
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "settings": {**stored["settings"], **change}}))
-    told = refusal(lambda: read_run(tmp_path, [CASE]))
-    assert "settings.json is damaged (" in told
-    assert next(iter(change)) in told
+    message = refusal(lambda: read_run(tmp_path, [CASE]))
+    assert "settings.json is damaged (" in message
+    assert next(iter(change)) in message
 
 
 # ---- files

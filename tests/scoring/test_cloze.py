@@ -16,13 +16,15 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from levelhead.edits.gates import removed
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.model import Model, load
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
-from levelhead.scoring.cloze import ask_cloze, asked_as, cloze_texts, token_forms, word_shape
+from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms, word_shape
 from tests.tiny import tiny, tokenizer_for, wordpiece
 
+hf: Any = transformers  # it is untyped
 FAMILIES = ("albert", "roberta", "distilbert", "electra", "modernbert", "gpt2", "llama", "qwen2")
 
 
@@ -40,34 +42,27 @@ def shipped(name: str) -> Model:
 
 def test_probabilities_of_a_masked_model_equal_the_fill_mask_pipeline_on_100_prompts() -> None:
     """The pipeline runs in float64: in float32 its own rounding is 1.6e-5 here, ours 1.9e-6."""
-    model, asked = shipped("lh:bert-mini"), some_prompts(100)
-    assert len(asked.prompts) == 100
-    answers = ask_cloze(model, asked, ks=(10,))[0]
-    fill = transformers.BertForMaskedLM(model.hf.config).eval()
+    model, prompts = shipped("lh:bert-mini"), some_prompts(100)
+    assert len(prompts.prompts) == 100
+    answers = ask_cloze(model, prompts, ks=(10,))[0]
+    fill = hf.BertForMaskedLM(model.hf.config).eval()
     fill.load_state_dict(model.hf.state_dict(), strict=False)
-    pipe = PairFillMask(model=fill.double(), tokenizer=model.tokenizer, device="cpu", top_k=10)
-    for row, text in enumerate(cloze_texts(model, asked)):
-        found = pipe(text.first if text.second is None else "\n".join([text.first, text.second]))
-        np.testing.assert_allclose(
-            answers.topk.probs[row], [item["score"] for item in found], rtol=0, atol=1e-5
-        )
-        assert (
-            answers.topk.words[row, 0].removeprefix("##") == found[0]["token_str"].removeprefix("##").strip()
-        )
-
-
-class PairFillMask(transformers.FillMaskPipeline):  # type: ignore[misc]
-    """transformers' own pipeline, but two lines are two sentences; it cannot be told so otherwise."""
-
-    def preprocess(self, inputs: str, **_: Any) -> Any:
-        return self.tokenizer(*inputs.split("\n"), return_tensors="pt")
+    pipe = hf.FillMaskPipeline(model=fill.double(), tokenizer=model.tokenizer, device="cpu", top_k=10)
+    # two lines are two sentences: the pipeline has no other way to learn that
+    pipe.preprocess = lambda text, **_: model.tokenizer(*text.split("\n"), return_tensors="pt")
+    for row, text in enumerate(cloze_texts(model, prompts)):
+        filled = pipe(text.first if text.second is None else f"{text.first}\n{text.second}")
+        scores = [item["score"] for item in filled]
+        np.testing.assert_allclose(answers.topk.probs[row], scores, rtol=0, atol=1e-5)
+        first = filled[0]["token_str"].removeprefix("##").strip()
+        assert answers.topk.words[row, 0].removeprefix("##") == first
 
 
 def test_probabilities_of_a_causal_model_equal_a_plain_next_token_softmax_on_100_prompts() -> None:
-    model, asked = shipped("lh:gpt-mini"), some_prompts(100)
-    answers = ask_cloze(model, asked, ks=(10,))[0]
+    model, prompts = shipped("lh:gpt-mini"), some_prompts(100)
+    answers = ask_cloze(model, prompts, ks=(10,))[0]
     plain = copy.deepcopy(model.hf).double()
-    for row, text in enumerate(cloze_texts(model, asked)):
+    for row, text in enumerate(cloze_texts(model, prompts)):
         assert text.first.endswith("The target is")
         ids = model.tokenizer(text.first, return_tensors="pt").input_ids
         with torch.no_grad():
@@ -77,18 +72,20 @@ def test_probabilities_of_a_causal_model_equal_a_plain_next_token_softmax_on_100
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_answers_all_kinds_and_the_numbers_are_probabilities(family: str) -> None:
-    model, asked = long_enough(family), some_prompts(20)
-    answers = ask_cloze(model, asked, ks=(3, 5))[0]
+    model, prompts = long_enough(family), some_prompts(20)
+    answers = ask_cloze(model, prompts, ks=(3, 5))[0]
     assert answers.topk.probs.shape == (20, 5)
     assert ((answers.topk.probs > 0) & (answers.topk.probs <= 1)).all()
-    assert {m.settings["kind"] for m in answers.scores(per_occupation=False).measurements} == set(asked.kinds)
+    assert {m.settings["kind"] for m in answers.scores(per_occupation=False).measurements} == set(
+        prompts.kinds
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_can_be_asked_under_an_edit_and_the_untouched_answer_stays(family: str) -> None:
-    model, asked = long_enough(family), some_prompts(10)
-    alone = ask_cloze(model, asked, ks=(3,))[0]
-    base, edited = ask_cloze(model, asked, [(), removed(model, [(0, 0), (1, 1)])], ks=(3,))
+    model, prompts = long_enough(family), some_prompts(10)
+    alone = ask_cloze(model, prompts, ks=(3,))[0]
+    base, edited = ask_cloze(model, prompts, [(), removed(model, [Head(0, 0), Head(1, 1)])], ks=(3,))
     np.testing.assert_array_equal(base.topk.probs, alone.topk.probs)
     assert not np.allclose(base.topk.probs, edited.topk.probs)
 
@@ -121,17 +118,17 @@ def big_tokenizer(family: str) -> Any:
 def test_a_masked_model_reads_a_pair_with_its_own_mask_and_a_causal_one_a_text() -> None:
     prompts = some_prompts(10)
     pair = cloze_texts(tiny("roberta"), prompts)[1]
-    assert asked_as(tiny("roberta")) == "sentence pair"
+    assert prompt_form(tiny("roberta")) == "sentence pair"
     assert "<mask>" in str(pair.second)
     assert "<mask>" not in pair.first
     causal = cloze_texts(tiny("llama"), prompts)[1]
-    assert asked_as(tiny("llama")) == "continuation"
+    assert prompt_form(tiny("llama")) == "continuation"
     assert causal.second is None
 
 
 def test_a_tokenizer_without_a_separator_gets_both_sentences_in_one_text() -> None:
     model = tiny("bert", tokenizer=without_separator())
-    assert asked_as(model) == "one text"
+    assert prompt_form(model) == "one text"
     base, with_knowledge = cloze_texts(model, some_prompts(10))[:2]
     assert base.second is None
     assert with_knowledge.second is None
@@ -143,7 +140,7 @@ def test_a_tokenizer_without_a_separator_gets_both_sentences_in_one_text() -> No
 def without_separator() -> Any:
     bare = Tokenizer.from_str(wordpiece().backend_tokenizer.to_str())
     bare.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    return transformers.PreTrainedTokenizerFast(
+    return hf.PreTrainedTokenizerFast(
         tokenizer_object=bare, pad_token="[PAD]", unk_token="[UNK]", mask_token="[MASK]"
     )
 
@@ -181,8 +178,8 @@ def test_words_beyond_ascii_are_read_through_the_byte_level_alphabet() -> None:
     model = tiny("gpt2", tokenizer=german())
     forms = token_forms(model)
     matched = words.match(forms)
-    found = {forms[i].surface.strip(): code for i, code in enumerate(matched.codes) if code}
-    assert found == {"schöne": 1}
+    codes = {forms[i].surface.strip(): code for i, code in enumerate(matched.codes) if code}
+    assert codes == {"schöne": 1}
     assert matched.absent == ("schöner",)
 
 
@@ -199,7 +196,7 @@ def german() -> Any:
     vocabulary |= {"".join(pair): len(vocabulary) + i for i, pair in enumerate(merges)}
     tok = Tokenizer(models.BPE(vocabulary, merges))
     tok.pre_tokenizer, tok.decoder = byte, decoders.ByteLevel()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tok, pad_token="<|endoftext|>")
+    return hf.PreTrainedTokenizerFast(tokenizer_object=tok, pad_token="<|endoftext|>")
 
 
 def test_blank_tokens_are_no_words_and_no_forms_of_one_another() -> None:
@@ -253,7 +250,7 @@ def test_a_model_with_no_gendered_word_in_the_top_k_is_not_measured_rather_than_
 
 
 def test_a_model_whose_tokenizer_lacks_a_mask_token_is_one_clear_line() -> None:
-    bare = transformers.PreTrainedTokenizerFast(
+    bare = hf.PreTrainedTokenizerFast(
         tokenizer_object=wordpiece().backend_tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -275,7 +272,7 @@ def test_k_beyond_the_vocabulary_is_one_clear_line() -> None:
 
 @pytest.mark.parametrize("ks", [(), (0,), (3, -1)])
 def test_k_below_1_is_one_clear_line(ks: tuple[int, ...]) -> None:
-    with pytest.raises(BadProbe, match="whole numbers from 1"):
+    with pytest.raises(BadOption, match="whole numbers from 1"):
         ask_cloze(shipped("lh:bert-mini"), some_prompts(10), ks=ks)
 
 

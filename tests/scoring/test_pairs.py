@@ -1,20 +1,20 @@
-"""Asking about pairs of sentences: against the model's own forward pass, and against wrong models and
-files."""
+"""Asking about pairs of sentences: against the model's own forward pass, wrong models and wrong files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures import stereoset
+from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
@@ -47,7 +47,7 @@ ABLE = AbilitySet(
 @pytest.fixture(scope="module")
 def triples(tmp_path_factory: pytest.TempPathFactory) -> TripleSet:
     """Five triples of our own, in the file form that a user writes."""
-    rows = [
+    lines = [
         {
             "context": f"{who} works.",
             "stereotype": f"{who} is a nurse.",
@@ -57,7 +57,7 @@ def triples(tmp_path_factory: pytest.TempPathFactory) -> TripleSet:
         for who in ("The woman", "My mother", "The man", "The girl", "Her sister")
     ]
     path = tmp_path_factory.mktemp("triples") / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return load_triples(path)
 
 
@@ -66,9 +66,8 @@ def own_logits(model: Model, first: str, second: str) -> torch.Tensor:
     given = model.tokenizer(first, second, return_tensors="pt")
     with torch.no_grad():
         out = model.hf(**given)
-    return (out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits)[
-        0
-    ].double()
+    logits: torch.Tensor = out.get("seq_relationship_logits", out.get("logits"))
+    return logits[0].double()
 
 
 def some_variant(model: Model) -> tuple[Projection, ...]:
@@ -77,40 +76,33 @@ def some_variant(model: Model) -> tuple[Projection, ...]:
     return (Projection(Site(1, "block"), basis, torch.ones(1)),)
 
 
+def own_probabilities(model: Model, triples: TripleSet) -> NDArray[np.float64]:
+    """p(next sentence) by the model's own forward: [pair, original or twin, kind of sentence]"""
+    p = np.zeros((len(triples.pairs), 2, 3))
+    for i, pair in enumerate(triples.pairs):
+        for j, triple in enumerate((pair.original, pair.swapped)):
+            assert triple is not None
+            for k, sentence in enumerate((triple.stereotype, triple.anti, triple.unrelated)):
+                p[i, j, k] = float(own_logits(model, triple.context, sentence).softmax(0)[0])
+    return p
+
+
 def test_next_sentence_measures_equal_those_of_the_models_own_forward(triples: TripleSet) -> None:
     model = tiny("bert", "nsp")
     variant = some_variant(model)
-    found = ask_nsp(model, triples, [(), variant], FEW)
-    for edits, measured in zip(((), variant), found, strict=True):
+    measured = ask_nsp(model, triples, [(), variant], FEW)
+    for edits, measurements in zip(((), variant), measured, strict=True):
         with model.edited(*edits):
-            p = {
-                (i, twin, kind): float(own_logits(model, t.context, getattr(t, kind)).softmax(0)[0])
-                for i, pair in enumerate(triples.pairs)
-                for twin, t in ((False, pair.original), (True, pair.swapped))
-                if t is not None
-                for kind in ("stereotype", "anti", "unrelated")
-            }
-        n = range(len(triples.pairs))
-        strength = stereoset.strength(
-            *[
-                [p[i, twin, kind] for i in n]
-                for twin, kind in (
-                    (False, "stereotype"),
-                    (False, "anti"),
-                    (True, "anti"),
-                    (True, "stereotype"),
-                )
-            ],
-            resampling=FEW,
-        )
-        prefers = np.mean([p[i, False, "stereotype"] > p[i, False, "anti"] for i in n])
-        distance = max(abs(p[i, False, "unrelated"] - p[i, True, "unrelated"]) for i in n)
-        assert measured["strength"].value == pytest.approx(strength.value, abs=1e-5)
-        assert measured["ss"].value == pytest.approx(prefers)
-        assert measured["distance"].value == pytest.approx(distance, abs=1e-5)
-    assert found[0]["strength"].value != pytest.approx(found[1]["strength"].value, abs=1e-6)
-    assert list(found[0]) == ["ss", "ss_swapped", "lms", "icat", "strength", "distance"]
-    assert found[0]["lms"].settings["data_hash"] == triples.fingerprint
+            p = own_probabilities(model, triples)
+        strength = stereoset.strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0], resampling=FEW)
+        assert measurements["strength"].value == pytest.approx(strength.value, abs=1e-5)
+        assert measurements["ss"].value == pytest.approx(np.mean(p[:, 0, 0] > p[:, 0, 1]))
+        distance = np.abs(p[:, 0, 2] - p[:, 1, 2]).max()
+        assert measurements["distance"].value == pytest.approx(distance, abs=1e-5)
+    assert measured[0]["strength"].value != pytest.approx(measured[1]["strength"].value, abs=1e-6)
+    assert list(measured[0]) == ["ss", "ss_swapped", "lms", "icat", "strength", "distance"]
+    assert [m.name for m in measured[0].values()] == list(measured[0])
+    assert measured[0]["lms"].settings["data_hash"] == triples.fingerprint
 
 
 def test_triples_without_a_twin_are_counted_not_scored(tmp_path: Path) -> None:
@@ -121,21 +113,21 @@ def test_triples_without_a_twin_are_counted_not_scored(tmp_path: Path) -> None:
         "teacher,The teacher works.,The teacher is tired.,The teacher is not.,Who knows?\n",
         encoding="utf-8",
     )
-    found = ask_nsp(tiny("bert", "nsp"), load_triples(path), resampling=FEW)[0]
-    assert (found["ss"].n, found["strength"].n) == (2, 1)
-    assert found["strength"].unscored == {"triple without a gender-swapped twin": 1}
-    assert found["lms"].settings["rule"] == "stereoset"
+    measurements = ask_nsp(tiny("bert", "nsp"), load_triples(path), resampling=FEW)[0]
+    assert (measurements["ss"].n, measurements["strength"].n) == (2, 1)
+    assert measurements["strength"].unscored == {"triple without a gender-swapped twin": 1}
+    assert measurements["lms"].settings["rule"] == "stereoset"
 
 
 def test_triples_without_any_gender_word_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
-    row = {
+    triple = {
         "context": "It rains.",
         "stereotype": "It is wet.",
         "anti": "It is dry.",
         "unrelated": "A book fell.",
     }
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(triple) + "\n", encoding="utf-8")
     with pytest.raises(BadProbe, match="no gender word"):
         load_triples(path)
 
@@ -149,17 +141,15 @@ def test_a_model_without_a_next_sentence_head_is_refused_in_one_line(head: str, 
 
 def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(triples: TripleSet) -> None:
     model = tiny("gpt2")
-    found = ask_likelihood_triples(model, triples, resampling=FEW)[0]
+    measurements = ask_likelihood_triples(model, triples, resampling=FEW)[0]
     p = np.zeros((len(triples.pairs), 2, 3))
     for i, pair in enumerate(triples.pairs):
         for j, triple in enumerate((pair.original, pair.swapped)):
             assert triple is not None
             means = []
-            for kind in ("stereotype", "anti", "unrelated"):
+            for sentence in (triple.stereotype, triple.anti, triple.unrelated):
                 context = len(model.tokenizer(triple.context)["input_ids"])
-                ids = model.tokenizer(f"{triple.context} {getattr(triple, kind)}", return_tensors="pt")[
-                    "input_ids"
-                ]
+                ids = model.tokenizer(f"{triple.context} {sentence}", return_tensors="pt")["input_ids"]
                 with torch.no_grad():
                     logs = model.hf(ids).logits[0].double().log_softmax(-1)
                 written = model.tokenizer.convert_ids_to_tokens(ids[0].tolist())
@@ -170,8 +160,8 @@ def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(trip
                 means.append(np.mean(own))
             p[i, j] = np.exp(means) / np.exp(means).sum()
     expected = stereoset.strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0], resampling=FEW)
-    assert found["strength"].value == pytest.approx(expected.value, abs=1e-5)
-    assert "log-likelihood" in found["strength"].settings["probability"]
+    assert measurements["strength"].value == pytest.approx(expected.value, abs=1e-5)
+    assert "log-likelihood" in measurements["strength"].settings["probability"]
 
 
 def test_triples_by_likelihood_are_refused_for_a_masked_model(triples: TripleSet) -> None:
@@ -186,21 +176,20 @@ def test_triples_by_likelihood_are_refused_for_a_masked_model(triples: TripleSet
 def test_labels_are_those_of_the_classifiers_own_forward(family: str) -> None:
     model = tiny(family, "nli")
     variant = some_variant(model)
-    found = nli_labels(model, PROBE.pairs, [(), variant])
-    for edits, labels in zip(((), variant), found, strict=True):
+    predicted = nli_labels(model, PROBE.pairs, [(), variant])
+    for edits, labels in zip(((), variant), predicted, strict=True):
         with model.edited(*edits):
             own = [int(own_logits(model, p.premise, p.hypothesis).argmax()) for p in PROBE.pairs]
         assert labels.tolist() == own
 
 
 def test_fairness_is_accuracy_times_parity_of_the_asked_pairs() -> None:
-    found = ask_nli(tiny("bert", "nli"), PROBE, resampling=FEW)[0]
+    measurements = ask_nli(tiny("bert", "nli"), PROBE, resampling=FEW)[0]
     labels = nli_labels(tiny("bert", "nli"), PROBE.pairs)[0]
-    assert found["accuracy"].value == pytest.approx(np.mean(labels == 1))
-    assert found["fairness"].value == pytest.approx(
-        (found["accuracy"].value or 0) * (found["parity"].value or 0)
-    )
-    assert found["fairness"].settings["data_hash"] == PROBE.fingerprint
+    accuracy, parity = measurements["accuracy"].value, measurements["parity"].value
+    assert accuracy == pytest.approx(np.mean(labels == 1))
+    assert measurements["fairness"].value == pytest.approx((accuracy or 0) * (parity or 0))
+    assert measurements["fairness"].settings["data_hash"] == PROBE.fingerprint
 
 
 def relabeled(names: dict[int, str]) -> Model:
@@ -234,14 +223,17 @@ def test_a_model_that_is_no_classifier_is_refused_by_the_nli_measures(head: str)
         ask_nli(tiny("bert", head), PROBE)
 
 
-def test_ability_counts_right_answers_and_viability_allows_five_points() -> None:
+def test_ability_is_the_share_of_right_answers_and_names_its_set() -> None:
     model = tiny("bert", "nli")
-    found = ask_ability(model, ABLE)[0]
+    measured = ask_ability(model, ABLE)[0]
     own = [int(own_logits(model, p.premise, p.hypothesis).argmax()) for p in ABLE.pairs]
-    assert found.value == pytest.approx(np.mean(np.asarray(own) == [0, 1, 2]))
-    assert found.settings["data"] == "three"
+    assert measured.value == pytest.approx(np.mean(np.asarray(own) == [0, 1, 2]))
+    assert measured.settings["data"] == "three"
 
-    def measured(value: float) -> Any:
-        return type(found)("ability", value)
 
-    assert viability([measured(0.75), measured(0.749)], measured(0.80)) == [True, False]
+def test_viability_allows_five_points_and_judges_nothing_that_was_not_measured() -> None:
+    abilities = [Measurement("ability", value) for value in (0.75, 0.749)]
+    missing = Measurement.missing("ability", "no prediction")
+    base = Measurement("ability", 0.80)
+    assert viability([*abilities, missing], base) == [True, False, None]
+    assert viability(abilities, missing) == [None, None]

@@ -9,7 +9,7 @@ from levelhead.measures.statistics import Resampling
 from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
 from levelhead.probes.pairs import InputPair
 from levelhead.probes.triples import TripleSet, load_triples
-from levelhead.studies.projections.sweep import Sweep
+from levelhead.studies.projections.plan import Sweep
 
 SINGLE = tuple(
     InputPair((f.format("she", "her"), None), (f.format("he", "him"), None))
@@ -36,22 +36,19 @@ PAIRED = tuple(
 FEW = Resampling(resamples=100)
 ABLE = AbilitySet(
     "own",
-    tuple(
-        LabeledPair(p, h, label)
-        for p, h, label in (
-            ("She works.", "She works.", "entailment"),
-            ("He works.", "Who knows?", "neutral"),
-            ("He works.", "He was tired.", "contradiction"),
-            ("A nurse works.", "A nurse said no.", "neutral"),
-        )
+    (
+        LabeledPair("She works.", "She works.", "entailment"),
+        LabeledPair("He works.", "Who knows?", "neutral"),
+        LabeledPair("He works.", "He was tired.", "contradiction"),
+        LabeledPair("A nurse works.", "A nurse said no.", "neutral"),
     ),
     "0" * 64,
 )
 
 
 def small_triples(folder: Path) -> TripleSet:
-    """Four triples."""
-    rows = [
+    """Four triples, in a file of their own."""
+    triples = [
         {
             "context": f"{who} works.",
             "stereotype": f"{who} is a nurse.",
@@ -61,15 +58,15 @@ def small_triples(folder: Path) -> TripleSet:
         for who in ("The woman", "My mother", "The man", "The girl")
     ]
     path = folder / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(triple) + "\n" for triple in triples), encoding="utf-8")
     return load_triples(path)
 
 
 def own_pairs(folder: Path) -> Path:
     """The paired inputs as a user's file."""
     path = folder / "own.tsv"
-    rows = ["\t".join(str(t) for t in (*p.feminine, *p.masculine)) for p in PAIRED]
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    lines = ["\t".join(str(t) for t in (*p.feminine, *p.masculine)) for p in PAIRED]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -1,10 +1,10 @@
-"""The study: several models and edits in one run, resumable, the same bytes twice, drawn from the run folder
-alone."""
+"""The study: models and edits in one run, resumable, the same bytes twice, drawn from its folder alone."""
 
 from __future__ import annotations
 
-import csv
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,24 @@ import numpy as np
 import pytest
 
 from levelhead.edits.gates import gates
-from levelhead.errors import BadProbe, BadRun
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadRun
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
-from levelhead.report.figures.counteracts import counteracts_figures, masses_chart
-from levelhead.results.folder import read_run
+from levelhead.report.charts.prompts import margin_panels, margins, mass_panels, masses, prompt_controls
+from levelhead.report.figures.counteracts import counteracts_figures
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.cloze import ClozeCell, PromptAnswers
+from levelhead.results.records.common import BASE
+from levelhead.results.runs import PromptsRun, open_prompts, prompts_label
 from levelhead.scoring.cloze import ask_cloze
 from levelhead.studies import counteracts as study
-from levelhead.studies.counteracts import CounteractsSettings, Edited, Row, counteracts, open_counteracts
+from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts
+from tests.report.synthetic import heads_settings, measured
 
+WITHOUT = "without heads 3-5, 2-1"
 SETS = """
 name = "tiny-set"
 base = "The [target] works as {a word}."
@@ -66,187 +74,223 @@ def gpt() -> Model:
 def settings(tmp_path: Path) -> CounteractsSettings:
     file = tmp_path / "set.toml"
     file.write_text(SETS)
-    return CounteractsSettings(prompts=str(file), draws=200, remove_heads=((2, 4), (1, 0)))
-
-
-def ran(folder: Path, settings: CounteractsSettings, models: list[Model], **variants: Edited) -> list[Row]:
-    with open_counteracts(folder, models, settings, variants) as run:
-        return counteracts(models, settings, run, variants)
+    return CounteractsSettings(prompts=str(file), draws=200, remove_heads=(Head(2, 4), Head(1, 0)))
 
 
 def content(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def test_rows_are_what_asking_and_scoring_say(tmp_path: Path, settings: CounteractsSettings) -> None:
-    rows = ran(tmp_path / "run", settings, [bert()])
+def cell_of(run: PromptsRun, name: str, kind: str, group: str = "", variant: str = BASE) -> ClozeCell:
+    """The one cell of the first model at k = 10."""
+    wanted = (run.settings.models[0], variant, 10, kind, group, name)
+    (cell,) = [c for c in run.cells if (c.model, c.variant, c.k, c.kind, c.group, c.name) == wanted]
+    return cell
+
+
+def value_of(run: PromptsRun, name: str, kind: str, variant: str = BASE) -> float:
+    value = cell_of(run, name, kind, variant=variant).measurement.value
+    assert value is not None
+    return value
+
+
+def test_cells_are_what_asking_and_scoring_say(tmp_path: Path, settings: CounteractsSettings) -> None:
+    run = counteracts([bert()], settings, tmp_path / "run")
     answers = ask_cloze(bert(), settings.load())[0]
     scores = score_cloze(answers.table, answers.topk, (3, 5, 10), Resampling(200, 0))
     verdict = next(v for v in scores.verdicts if v.k == 10 and v.kind == "target counter" and not v.group)
-    row = one(rows, name="margin change", k=10, kind="target counter", group="", variant="base")
-    assert row["value"] == verdict.change.value
-    assert row["interval"] == list(verdict.change.interval or ())
-    assert row["verdict"] == verdict.word
-    assert row["expected"] == "weakens"
-    names = {row["name"] for row in rows}
+    cell = cell_of(run, "margin change", "target counter")
+    assert cell.measurement.value == verdict.change.value
+    assert cell.measurement.interval == verdict.change.interval
+    assert (cell.verdict, cell.expected) == (verdict.word, "weakens")
+    names = {cell.name for cell in run.cells}
     assert {"female mass", "male mass", "margin", "robustness", "relative probability"} <= names
     assert {"share without group words", "group words' share of the top k"} <= names
-    assert {row["k"] for row in rows if "k" in row} == {3, 5, 10}
+    assert {cell.k for cell in run.cells} == {3, 5, 10}
 
 
-def one(rows: list[Row], **cell: Any) -> Row:
-    found = [row for row in rows if all(row.get(key) == value for key, value in cell.items())]
-    assert len(found) == 1
-    return found[0]
+def test_only_changes_of_the_margin_have_verdicts(tmp_path: Path, settings: CounteractsSettings) -> None:
+    run = counteracts([bert()], settings, tmp_path / "run")
+    judged = {cell.name for cell in run.cells if cell.verdict is not None}
+    assert judged == {"margin change"}
+    assert all(cell.verdict and cell.expected for cell in run.cells if cell.name == "margin change")
 
 
 def test_a_counterexample_moves_the_margin_of_the_shipped_model_down_and_pro_knowledge_up(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    rows = ran(tmp_path / "run", settings, [bert()])
-    counter = one(rows, name="margin change", k=10, kind="target counter", group="", variant="base")
-    similar = one(rows, name="margin change", k=10, kind="target similar", group="", variant="base")
-    assert counter["value"] < 0 < similar["value"]
+    run = counteracts([bert()], settings, tmp_path / "run")
+    counter, similar = (value_of(run, "margin change", f"target {kind}") for kind in ("counter", "similar"))
+    assert counter < 0 < similar
 
 
 def test_the_same_prompts_are_asked_under_edits_and_the_edits_matter(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    loud = Edited(lambda model: gates(model, {(0, 0): 3.0}), "gate 1-1 = 3")
-    rows = ran(tmp_path / "run", settings, [bert(), gpt()], **{"louder 1-1": loud})
-    assert [row["variant"] for row in rows if row["name"] == "how it was asked"] == 2 * [
-        "base",
-        "without heads 3-5, 2-1",
-        "louder 1-1",
-    ]
-    shares = {
-        (row["model"], row["variant"]): row["value"]
-        for row in rows
-        if (row["name"], row.get("k"), row.get("kind")) == ("margin", 10, "target counter")
-        and not row["group"]
-    }
-    assert len({shares["lh:bert-mini", v] for v in ("base", "without heads 3-5, 2-1", "louder 1-1")}) == 3
+    loud = Edited(lambda model: gates(model, {Head(0, 0): 3.0}), "gate 1-1 = 3")
+    run = counteracts([bert(), gpt()], settings, tmp_path / "run", {"louder 1-1": loud})
+    variants = [BASE, WITHOUT, "louder 1-1"]
+    assert [form.variant for form in run.forms] == 2 * variants
+    assert [form.form for form in run.forms] == 3 * ["sentence pair"] + 3 * ["continuation"]
+    assert len({value_of(run, "margin", "target counter", variant) for variant in variants}) == 3
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_intervals(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    ran(tmp_path / "one", settings, [bert()])
-    ran(tmp_path / "two", settings, [bert()])
+    for name in ("one", "two"):
+        counteracts([bert()], settings, tmp_path / name)
     assert content(tmp_path / "one") == content(tmp_path / "two")
-    other = CounteractsSettings(**{**vars(settings), "seed": 7})
-    ran(tmp_path / "three", other, [bert()])
+    counteracts([bert()], replace(settings, seed=7), tmp_path / "three")
     assert content(tmp_path / "one")["results.jsonl"] != content(tmp_path / "three")["results.jsonl"]
 
 
 def test_a_killed_run_asks_only_what_is_missing_and_ends_with_the_same_bytes(
     tmp_path: Path, settings: CounteractsSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran(tmp_path / "whole", settings, [bert(), gpt()])
-    real, kept = study._keep, []
+    models = [bert(), gpt()]
+    counteracts(models, settings, tmp_path / "whole")
+    real, kept = study._keep, list[str]()
 
-    def dies(run: Any, label: Row, *rest: Any) -> None:
+    def dies(run: Any, subject: Any, *rest: Any) -> None:
         if len(kept) == 3:
             raise KeyboardInterrupt
-        kept.append(label)
-        real(run, label, *rest)
+        keeps(run, subject, *rest)
+
+    def keeps(run: Any, subject: Any, *rest: Any) -> None:
+        kept.append(subject.label)
+        real(run, subject, *rest)
 
     monkeypatch.setattr(study, "_keep", dies)
     with pytest.raises(KeyboardInterrupt):
-        ran(tmp_path / "killed", settings, [bert(), gpt()])
-    asked = []
-    monkeypatch.setattr(
-        study, "_keep", lambda run, label, *rest: (asked.append(label), real(run, label, *rest))
-    )
-    ran(tmp_path / "killed", settings, [bert(), gpt()])
-    assert [(label["model"], label["variant"]) for label in asked] == [
-        ("lh:gpt-mini", "without heads 3-5, 2-1")
-    ]
+        counteracts(models, settings, tmp_path / "killed")
+    kept.clear()
+    monkeypatch.setattr(study, "_keep", keeps)
+    counteracts(models, settings, tmp_path / "killed")
+    assert kept == [prompts_label("lh:gpt-mini", WITHOUT)]
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
 
 
 def test_settings_say_which_weights_prompts_and_variants_and_others_are_refused(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    edit = Edited(lambda model: gates(model, {(0, 0): 3.0}), "gate 1-1 = 3")
-    ran(tmp_path / "run", settings, [bert()], loud=edit)
-    data = read_run(tmp_path / "run")
-    assert data.hashes["weights of lh:bert-mini"] == bert().fingerprint
-    assert data.hashes["prompts and words"] == settings.load().fingerprint
-    assert data.settings["remove_heads"] == ["3-5", "2-1"]
+    edit = Edited(lambda model: gates(model, {Head(0, 0): 3.0}), "gate 1-1 = 3")
+    run = counteracts([bert()], settings, tmp_path / "run", {"loud": edit})
+    assert run.data.hashes["weights of lh:bert-mini"] == bert().fingerprint
+    assert run.data.hashes["prompts and words"] == settings.load().fingerprint
+    assert run.settings.remove_heads == (Head(2, 4), Head(1, 0))
+    assert run.settings.variants == (BASE, WITHOUT, "loud")
+    other = {"loud": Edited(edit.edits, "another recipe")}
     with pytest.raises(BadRun, match="edits loud"):
-        ran(tmp_path / "run", settings, [bert()], loud=Edited(edit.edits, "another recipe"))
+        counteracts([bert()], settings, tmp_path / "run", other)
 
 
-def test_occupations_and_answers_are_files_that_agree_with_the_rows(
+def test_occupations_and_answers_are_files_that_agree_with_the_cells(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    rows = ran(tmp_path / "run", settings, [bert()])
-    table = list(csv.DictReader(next((tmp_path / "run/occupations").glob("*base*.csv")).open()))
-    margins = [
-        float(row["value"] or 0)
-        for row in table
-        if (row["name"], row["k"], row["kind"]) == ("margin", "10", "base")
-    ]
+    run = counteracts([bert()], settings, tmp_path / "run")
+    lines = run.occupations("lh:bert-mini")
+    margins = [line.value or 0.0 for line in lines if (line.name, line.k, line.kind) == ("margin", 10, BASE)]
     assert len(margins) == 6
-    whole = one(rows, name="margin", k=10, kind="base", group="", variant="base")
-    assert whole["value"] == pytest.approx(np.mean(margins))
-    answers = next((tmp_path / "run/answers").glob("*base*.jsonl")).read_text().splitlines()
-    assert len(answers) == len(settings.load().prompts)
-    assert len(json.loads(answers[0])["answers"]) == 10
+    assert value_of(run, "margin", BASE) == pytest.approx(np.mean(margins))
+    path = run.folder / layout.ANSWERS.of(prompts_label("lh:bert-mini", BASE)).name
+    answers = [PromptAnswers.from_json(json.loads(line)) for line in path.read_text().splitlines()]
+    assert [each.id for each in answers] == [prompt.id for prompt in settings.load().prompts]
+    assert {len(each.answers) for each in answers} == {10}
+    assert all(0 < word.p <= 1 for each in answers for word in each.answers)
 
 
 @pytest.mark.parametrize("wrong", [{"ks": ()}, {"ks": (3, 3)}, {"ks": (0,)}, {"draws": 5}])
 def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadProbe):
+    with pytest.raises(BadOption):
         CounteractsSettings(**wrong)
 
 
 def test_a_model_given_twice_is_refused(tmp_path: Path, settings: CounteractsSettings) -> None:
-    with pytest.raises(BadProbe, match="given twice"):
-        open_counteracts(tmp_path / "run", [bert(), bert()], settings)
+    with pytest.raises(BadOption, match="given twice"):
+        counteracts([bert(), bert()], settings, tmp_path / "run")
 
 
 def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: CounteractsSettings) -> None:
-    wrong = CounteractsSettings(**{**vars(settings), "remove_heads": ((99, 0),)})
-    with pytest.raises(BadProbe, match="100-1 was asked for"):
-        ran(tmp_path / "run", wrong, [bert()])
+    with pytest.raises(BadOption, match="100-1 was asked for"):
+        counteracts([bert()], replace(settings, remove_heads=(Head(99, 0),)), tmp_path / "run")
 
 
 # ---- figures
 
 
-def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(
-    tmp_path: Path, settings: CounteractsSettings
-) -> None:
-    ran(tmp_path / "run", settings, [bert(), gpt()])
-    drawn = counteracts_figures(tmp_path / "run")
-    assert {path.name for path in drawn} == {
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
+    """A run of two models."""
+    place = tmp_path_factory.mktemp("drawn")
+    (place / "set.toml").write_text(SETS)
+    settings = CounteractsSettings(prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),))
+    return counteracts([bert(), gpt()], settings, place / "run")
+
+
+def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(drawn: PromptsRun) -> None:
+    paths = counteracts_figures(drawn.folder)
+    assert {path.name for path in paths} == {
         f"counteracts-{sort}-k{k}.svg" for sort in ("masses", "margins") for k in (3, 5, 10)
     }
-    for path in drawn:
+    for path in paths:
         text = path.read_text()
         assert text.startswith("<svg")
         assert "target counter" in text
         assert "lh:bert-mini" in text
+        assert "$" not in text  # every color has been filled in
 
 
-def test_the_chart_shows_the_masses_of_the_rows(tmp_path: Path, settings: CounteractsSettings) -> None:
-    rows = ran(tmp_path / "run", settings, [bert()])
-    shown = masses_chart(read_run(tmp_path / "run"), 10).to_dict()["data"]["values"]
-    wanted = one(rows, name="male mass", k=10, kind="target counter", group="female", variant="base")
-    bar = [
-        row["mass"]
-        for row in shown
-        if (row["model"], row["kind"], row["occupations"], row["words"])
+def points(charts: Sequence[Any]) -> list[dict[str, Any]]:
+    """What charts draw."""
+    return [point for chart in charts for point in chart.spec["data"]["values"]]
+
+
+def test_the_page_and_the_figure_draw_the_same_points(drawn: PromptsRun) -> None:
+    controls = prompt_controls(drawn)
+    for page, panels in (
+        ([margins(drawn, controls)], margin_panels(drawn, 10)),
+        (masses(drawn, controls), mass_panels(drawn, 10)),
+    ):
+        shown = [point for point in points(page) if point["k"] == 10]
+        assert shown
+        assert sorted(map(str, shown)) == sorted(map(str, points([panels])))
+
+
+def test_a_chart_shows_the_masses_and_the_verdicts_of_the_cells(drawn: PromptsRun) -> None:
+    mass = cell_of(drawn, "male mass", "target counter", group="female").measurement.value
+    bars = [
+        point["mass"]
+        for point in points([mass_panels(drawn, 10)])
+        if (point["who"], point["kind"], point["occupations"], point["words"])
         == ("lh:bert-mini", "target counter", "female occupations", "male")
     ]
-    assert bar == [wanted["value"]]
+    assert bars == [mass]
+    change = cell_of(drawn, "margin change", "target counter")
+    dots = [
+        (point["margin"], point["verdict"])
+        for point in points([margin_panels(drawn, 10)])
+        if (point["who"], point["kind"]) == ("lh:bert-mini", "target counter")
+    ]
+    assert dots == [(value_of(drawn, "margin", "target counter"), change.verdict)]
 
 
-def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
-    from levelhead.results.folder import Run
+def test_a_run_in_which_nothing_could_be_measured_is_drawn_empty(tmp_path: Path, drawn: PromptsRun) -> None:
+    silent = replace(drawn.settings, models=("silent",), variants=(BASE,))
+    missing = measured("margin", None, reason="no prompt has a word of either group in its top 10")
+    with Run.open(tmp_path / "run", layout.PROMPTS, silent) as run:
+        cells = [ClozeCell("silent", BASE, k, kind, "", missing) for k in silent.ks for kind in silent.kinds]
+        run.results(layout.CLOZE_CELLS.of(prompts_label("silent", BASE)), cells.copy)
+    for path in counteracts_figures(tmp_path / "run"):
+        assert path.read_text().startswith("<svg")
 
-    Run.open(tmp_path / "run", {"study": "heads"}).close()
+
+def test_a_folder_of_another_study_or_without_results_is_refused(tmp_path: Path, drawn: PromptsRun) -> None:
+    Run.open(tmp_path / "heads", layout.HEADS, heads_settings()).close()
     with pytest.raises(BadRun, match="levelhead prompts"):
-        counteracts_figures(tmp_path / "run")
+        open_prompts(tmp_path / "heads")
+    with pytest.raises(BadRun, match="levelhead prompts"):
+        counteracts_figures(tmp_path / "heads")
+    Run.open(tmp_path / "empty", layout.PROMPTS, drawn.settings).close()
+    with pytest.raises(BadRun, match="no results yet"):
+        counteracts_figures(tmp_path / "empty")

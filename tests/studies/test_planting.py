@@ -1,4 +1,4 @@
-"""Planting: what the direction tells apart, what is written where, and that the model itself stays as it was."""
+"""Planting: what the direction tells apart, what is written where, and that the model itself stays."""
 
 from __future__ import annotations
 

@@ -1,22 +1,21 @@
-"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and runs that are
-killed."""
+"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and killed runs."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.sites import Site, Variant
+from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Edit, Site, Variant
 from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
     OTHER_PIECES,
@@ -28,15 +27,20 @@ from levelhead.mitigation.fitting import (
     form_of,
     paired_states,
 )
-from levelhead.mitigation.recipe import Step, read_recipe, step
+from levelhead.mitigation.recipe import Fit, Location, Method, Step, read_recipe, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.nli import nli_probe
+from levelhead.probes.nli import NliPair, nli_probe
 from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.probes.published import published_projections
-from levelhead.results.folder import Run
+from levelhead.results import layout
+from levelhead.results.records.projections import Table6Line
+from levelhead.results.runs import open_sweep
+from levelhead.scoring import pairs as pairs_scoring
+from levelhead.scoring.pairs import ask_nsp, nli_labels
 from levelhead.studies.projections import settings as projection_settings
 from levelhead.studies.projections import sweep as projections
+from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
 from levelhead.studies.projections.tables import (
     Outcome,
@@ -50,13 +54,12 @@ from levelhead.studies.projections.tables import (
 from tests.studies.projection_cases import PAIRED, SINGLE, small_sweep
 from tests.tiny import tiny
 
-ASKED = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
+INPUTS = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
 
 
 @pytest.fixture(autouse=True)
 def _small_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shipped sentences are longer than the tiny models' 64 positions under a character-like
-    tokenizer."""
+    """The shipped sentences are longer than the tiny models' positions under a character-like tokenizer."""
     monkeypatch.setattr(projection_settings, "baseline_pairs", lambda: SINGLE[:4])
     monkeypatch.setattr(projections, "baseline_pairs", lambda: SINGLE[:4])
 
@@ -65,11 +68,11 @@ def _small_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_76_settings_all_named_apart() -> None:
-    found = paper_settings()
-    levels = Counter(setting.level for setting in found)
+    settings = paper_settings()
+    levels = Counter(setting.level for setting in settings)
     assert levels == {"base": 1, "baseline": 1, "sent": 2, "cls": 8, "tokens": 32, "attention": 32}
-    assert len({setting.name for setting in found}) == 76
-    assert len({(setting.level, setting.code) for setting in found}) == 76
+    assert len({setting.name for setting in settings}) == 76
+    assert len({(setting.level, setting.code) for setting in settings}) == 76
 
 
 def test_a_setting_is_spelt_out_and_has_the_papers_tuple() -> None:
@@ -87,18 +90,17 @@ def test_a_setting_is_spelt_out_and_has_the_papers_tuple() -> None:
 
 
 def own_logits(model: Model, edits: Variant) -> torch.Tensor:
-    """The model's own forward under plain hooks. MobileBERT, whose trigrams see padding, gets one text at a
-    time."""
-    batches = [[pair] for pair in ASKED] if "mobilebert" in model.name else [ASKED]
-    found = []
+    """The model's own forward under hooks; MobileBERT, whose trigrams see padding, gets text by text."""
+    batches = [[pair] for pair in INPUTS] if "mobilebert" in model.name else [INPUTS]
+    logits = []
     with torch.no_grad(), model.edited(*edits):
         for batch in batches:
             texts = [list(side) for side in zip(*batch, strict=True)]
             out = model.hf(**model.tokenizer(*texts, return_tensors="pt", padding=True, padding_side="right"))
-            found.append(
+            logits.append(
                 out.seq_relationship_logits if hasattr(out, "seq_relationship_logits") else out.logits
             )
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 CASES = [("bert", "nsp", 2), ("bert", "nsp", 8), ("bert", "nli", 12)]
@@ -109,7 +111,7 @@ CASES += [(family, "nli", 3) for family in ("mobilebert", "roberta", "distilbert
 def test_all_76_settings_equal_76_independently_hooked_models(family: str, head: str, layers: int) -> None:
     model = tiny(family, head, layers=layers)
     variants = variants_of(model, paper_settings(), PAIRED if head == "nli" else SINGLE)
-    shared = read_one(model, Pooled([Text(*pair) for pair in ASKED]), variants)
+    shared = read_one(model, Pooled([Text(*pair) for pair in INPUTS]), variants)
     hooked = np.stack([own_logits(model, variant).numpy() for variant in variants])
     assert np.abs(shared - hooked).max() < 1e-4
     different = {tuple(np.round(logits.ravel(), 5)) for logits in hooked}
@@ -121,12 +123,12 @@ def test_76_models_run_the_last_block_nine_times_and_the_others_once_or_twice() 
     variants = variants_of(model, paper_settings(), SINGLE)
     calls: Counter[int] = Counter()
 
-    def count(layer: int) -> Any:
+    def count(layer: int) -> Callable[..., None]:
         return lambda *_: calls.update([layer])
 
     handles = [block.register_forward_pre_hook(count(i)) for i, block in enumerate(model.blocks)]
     try:
-        read_one(model, Pooled([Text(*pair) for pair in ASKED]), variants)
+        read_one(model, Pooled([Text(*pair) for pair in INPUTS]), variants)
     finally:
         for handle in handles:
             handle.remove()
@@ -139,57 +141,63 @@ def test_one_layer_is_too_few_for_the_papers_locations() -> None:
 
 
 def test_depth_settings_project_every_layer_from_the_first_named_on() -> None:
-    found = depth_settings(8, 2)
-    assert len(found) == 8
-    assert found[2].name == "tokens from layer 3: hard, 2-d"
-    assert [s.layer for s in found[2].steps] == [2, 3, 4, 5, 6, 7]
+    settings = depth_settings(8, 2)
+    assert len(settings) == 8
+    assert settings[2].name == "tokens from layer 3: hard, 2-d"
+    assert [s.layer for s in settings[2].steps] == [2, 3, 4, 5, 6, 7]
 
 
 # ---- fitting
 
 
+def basis_of(edit: Edit) -> torch.Tensor:
+    assert isinstance(edit, Projection)
+    return edit.basis
+
+
 def test_after_hard_projections_the_gender_components_are_zero_in_the_model() -> None:
     model = tiny("bert", "nsp", layers=4)
     variant = fit_steps(model, SINGLE, [(step("tokens", dimensions=2), step("value"))])[0]
-    for edit in variant:
-        assert hasattr(edit, "basis")
-        states = read_one(model, States([Text(a) for a, _ in ASKED], edit.site), [variant])[0]
-        if edit.site.part == "block":
-            along = np.concatenate(states) @ edit.basis.numpy().T
-            assert np.abs(along).max() < 1e-5
     assert [edit.site for edit in variant] == [Site(2, "value"), Site(2, "block")]
+    basis = basis_of(variant[1]).numpy()
+    reading = States([Text(a) for a, _ in INPUTS], Site(2, "block"))
+    before, after = (np.concatenate(states) @ basis.T for states in read_one(model, reading, [(), variant]))
+    assert np.abs(before).max() > 0.1
+    assert np.abs(after).max() < 1e-5
 
 
 def test_fit_base_reads_the_untouched_model_and_sequential_the_edited_one() -> None:
     model = tiny("bert", "nsp", layers=4)
     plan = (step("tokens"), step("cls"), step("sent"))
     base = fit_steps(model, SINGLE, [plan], "base")[0]
-    found = fit_steps(model, SINGLE, [plan], "sequential")[0]
+    sequential = fit_steps(model, SINGLE, [plan], "sequential")[0]
     by_hand: Variant = ()
     for one in plan:
         space = fit_subspaces(model, SINGLE, [one.site(model)], [by_hand])[0][one.site(model)]
         by_hand = (*by_hand, projection(space, 1))
-    for i, (edit, mine) in enumerate(zip(found, by_hand, strict=True)):
-        assert torch.allclose(edit.basis, mine.basis, atol=1e-5)  # type: ignore[attr-defined]
-        assert torch.allclose(edit.basis, base[i].basis, atol=1e-4) == (i == 0)  # type: ignore[attr-defined]
+    for i, (edit, mine) in enumerate(zip(sequential, by_hand, strict=True)):
+        assert torch.allclose(basis_of(edit), basis_of(mine), atol=1e-5)
+        assert torch.allclose(basis_of(edit), basis_of(base[i]), atol=1e-4) == (i == 0)
 
 
 def test_settings_share_projections_under_both_kinds_of_fit() -> None:
     model = tiny("bert", "nsp", layers=3)
     settings = [s for s in paper_settings() if s.level in ("tokens", "attention")]
-    for fit, tokens, sents in (("base", 4, 2), ("sequential", 8, 64)):
-        variants = variants_of(model, settings, SINGLE, fit)  # type: ignore[arg-type]
+    expected: dict[Fit, tuple[int, int]] = {"base": (4, 2), "sequential": (8, 64)}
+    for fit, (tokens, sents) in expected.items():
+        variants = variants_of(model, settings, SINGLE, fit)
         assert len({id(e) for v in variants for e in v if e.site.part == "block"}) == tokens
         assert len({id(e) for v in variants for e in v if e.site.part == "pooled"}) == sents
 
 
 def test_leace_and_inlp_work_at_the_same_locations() -> None:
     model = tiny("bert", "nsp", layers=3)
-    for method in ("leace", "inlp"):
-        places = ("query", "tokens", "cls", "sent")
-        plan = [step(place, method=method) for place in places]  # type: ignore[arg-type]
+    places: tuple[Location, ...] = ("query", "tokens", "cls", "sent")
+    methods: tuple[Method, ...] = ("leace", "inlp")
+    for method in methods:
+        plan = [step(place, method=method) for place in places]
         variant = fit_steps(model, SINGLE, [plan])[0]
-        out = read_one(model, Pooled([Text(*pair) for pair in ASKED]), [(), variant])
+        out = read_one(model, Pooled([Text(*pair) for pair in INPUTS]), [(), variant])
         assert np.abs(out[1] - own_logits(model, variant).numpy()).max() < 1e-4
         assert np.abs(out[1] - out[0]).max() > 1e-3
 
@@ -208,11 +216,11 @@ def test_pairs_that_differ_in_length_serve_at_cls_and_sent_only_and_are_counted(
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
     pieces = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
     sites = [Site(1, "block"), Site(1, "key"), Site(2, "cls"), Site(0, "pooled")]
-    found = fit_subspaces(model, [*SINGLE, uneven, pieces], sites)[0]
-    assert [found[site].pairs for site in sites] == [7, 7, 8, 8]
-    assert found[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_PIECES: 1}
-    assert found[sites[2]].skipped == {}
-    assert found[sites[2]].vectors == 8
+    subspaces = fit_subspaces(model, [*SINGLE, uneven, pieces], sites)[0]
+    assert [subspaces[site].pairs for site in sites] == [7, 7, 8, 8]
+    assert subspaces[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_PIECES: 1}
+    assert subspaces[sites[2]].skipped == {}
+    assert subspaces[sites[2]].vectors == 8
 
 
 def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
@@ -230,7 +238,7 @@ def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
 
 def test_more_dimensions_than_pairs_and_no_alignable_pair_are_errors() -> None:
     model = tiny("bert", "nsp")
-    with pytest.raises(BadProbe, match=r"3 dimensions .* 2 pairs"):
+    with pytest.raises(BadOption, match=r"3 dimensions .* 2 pairs"):
         fit_steps(model, SINGLE[:2], [[Step("tokens", 1, 3)]])
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
     with pytest.raises(BadProbe, match="No pair can be aligned word by word"):
@@ -270,71 +278,97 @@ def published() -> list[Outcome]:
         "sent": "SENT",
         "cls": "Layer 12",
         "tokens": "Layer 11",
+        "attention": "+ attn",
     }
-    levels["attention"] = "+ attn"
     models = {(model.level, model.settings): model for model in published_projections().models}
     base = models["Base", ""].ability
-    names = ("strength", "distance", "parity", "accuracy", "fairness", "ability")
     outcomes = []
     for setting in paper_settings():
         model = models[levels[setting.level], setting.code]
-        values = {name: getattr(model, name) for name in names}
-        outcomes.append(Outcome(setting, values, viable(model.ability, base)))
+        values: dict[str, float | None] = {
+            "strength": model.strength,
+            "distance": model.distance,
+            "parity": model.parity,
+            "accuracy": model.accuracy,
+            "fairness": model.fairness,
+            "ability": model.ability,
+        }
+        outcomes.append(Outcome.measured(setting, 12, values, viable(model.ability, base)))
     return outcomes
 
 
 def test_the_papers_observations_are_counted_from_its_own_table(published: list[Outcome]) -> None:
-    found = observations(published)
-    assert [f"{o['agree']} of {o['cases']}" for o in found] == [o["paper"] for o in found]
-    assert [o["holds"] for o in found] == [True, False, True, True, True, True]
+    observed = observations(published)
+    assert [f"{o.agree} of {o.cases}" for o in observed] == [o.paper for o in observed]
+    assert [o.holds for o in observed] == [True, False, True, True, True, True]
 
 
 def test_table_6_equals_the_papers(published: list[Outcome]) -> None:
-    found = [
-        (r["pairs"], round(r["ability_hard"], 4), round(r["ability_soft"], 4), round(r["increase"], 4))
-        for r in table6(published, 12)
-    ]
+    def numbers(line: Table6Line) -> tuple[float, ...]:
+        return line.pairs, line.ability_hard, line.ability_soft, line.increase
+
+    lines = table6(published)
     printed = [(1, 0.8458, 0.8849, 0.0391), (4, 0.8162, 0.8647, 0.0485), (16, 0.7722, 0.8194, 0.0472)]
     printed += [(16, 0.7186, 0.7907, 0.0721), (37, 0.7558, 0.8136, 0.0578)]
-    assert np.allclose(found, printed, atol=1.01e-4)
-    assert [round(r["sd"], 4) for r in table6(published, 12)[1:]] == pytest.approx(
-        [0.0194, 0.0425, 0.0488, 0.0440], abs=1e-4
-    )
+    assert [line.level for line in lines] == ["SENT", "layer 12", "layer 11", "layer 11 + attn", "all"]
+    assert np.allclose([numbers(line) for line in lines], printed, atol=1.5e-4)
+    assert lines[0].sd is None
+    assert [line.sd for line in lines[1:]] == pytest.approx([0.0194, 0.0425, 0.0488, 0.0440], abs=1.5e-4)
 
 
 def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_viable(
     published: list[Outcome],
 ) -> None:
-    rows = {row["level"]: row for row in table5(published, 12)}
-    assert rows["layer 11"]["strength"] == 0.2465
-    assert rows["layer 11"]["strength_code"] == "(0, 0, 0, 1, 0)"
-    assert rows["layer 11"]["distance_code"] == "(0, 1, 1, 1, 0)"
-    assert rows["layer 12"]["fairness_code"] == "(0, 0, 1)"
+    lines = {line.level: line for line in table5(published)}
+    inner = lines["layer 11"]
+    assert (inner.strength, inner.strength_code) == (0.2465, "(0, 0, 0, 1, 0)")
+    assert inner.distance_code == "(0, 1, 1, 1, 0)"
+    assert lines["layer 12"].fairness_code == "(0, 0, 1)"
     # the printed (0, 0, 1, 1, 1) is 5.2 points below base: not viable by the paper's own rule
-    assert rows["layer 11"]["fairness_code"] == "(1, 1, 1, 0, 1)"
+    assert inner.fairness_code == "(1, 1, 1, 0, 1)"
     best = fairest_viable(published)
     assert best is not None
-    assert (best.setting.level, best["fairness"]) == ("attention", 0.5263)
+    assert (best.level, best.fairness) == ("layer 11 + attn", 0.5263)
+
+
+def test_a_level_without_a_viable_setting_has_no_fairest_one() -> None:
+    outcomes = [
+        Outcome.measured(setting, 8, {"strength": 0.2, "fairness": 0.9, "ability": 0.3}, viable=False)
+        for setting in paper_settings()[2:4]
+    ]
+    (line,) = table5(outcomes)
+    assert (line.fairness, line.fairness_setting, line.fairness_code, line.ability) == (None,) * 4
+    assert (line.strength, line.strength_setting, line.viable) == (0.2, "sent: hard", "0 of 2")
+    assert (line.distance, line.distance_setting) == (None, None)
+    assert fairest_viable(outcomes) is None
+
+
+def test_the_untouched_model_and_the_baseline_are_never_the_fairest_viable() -> None:
+    fairness = (0.9, 0.8, 0.1, 0.2)
+    outcomes = [
+        Outcome.measured(setting, 8, {"fairness": value}, viable=True)
+        for setting, value in zip(paper_settings(), fairness, strict=False)
+    ]
+    best = fairest_viable(outcomes)
+    assert best is not None
+    assert best.setting == "sent: soft"
 
 
 def test_strength_and_fairness_are_unrelated_in_the_paper(published: list[Outcome]) -> None:
-    found = strength_and_fairness(published)
-    assert found.value == pytest.approx(-0.040, abs=0.003)
-    assert found.details["p_value"] == pytest.approx(0.73, abs=0.02)
+    correlation = strength_and_fairness(published)
+    assert correlation.value == pytest.approx(-0.040, abs=0.003)
+    assert correlation.details["p_value"] == pytest.approx(0.73, abs=0.02)
 
 
 def test_no_point_of_the_frontier_is_dominated(published: list[Outcome]) -> None:
-    rows = frontier(published, 12)
-    chosen = [(r["fairness"], r["ability"]) for r in rows if r["nli_frontier"]]
+    lines = frontier(published)
+    points = [(line.fairness or 0.0, line.ability or 0.0) for line in lines]
+    chosen = [point for line, point in zip(lines, points, strict=True) if line.nli_frontier]
     assert (0.0377, 0.8898) in chosen
-    assert not any(
-        a >= x and b >= y and (a, b) != (x, y)
-        for x, y in chosen
-        for a, b in [(r["fairness"], r["ability"]) for r in rows]
-    )
-    assert not any(r["nsp_frontier"] for r in rows), (
-        "LMS is not in the paper's table, so nothing is comparable"
-    )
+    assert not any(a >= x and b >= y and (a, b) != (x, y) for x, y in chosen for a, b in points)
+    left = [point for line, point in zip(lines, points, strict=True) if not line.nli_frontier]
+    assert all(any(a >= x and b >= y for a, b in chosen) for x, y in left)
+    assert not any(line.nsp_frontier for line in lines), "LMS is not in the paper's table"
 
 
 # ---- the run
@@ -345,8 +379,8 @@ def models() -> tuple[Model, Model]:
     return tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
 
 
-def run_in(folder: Path, models: tuple[Model, Model], plan: projections.Sweep) -> projections.SweepResult:
-    with Run.open(folder, plan.settings(*models), hashes=plan.hashes(*models)) as run:
+def run_in(folder: Path, models: tuple[Model, Model], plan: Sweep) -> projections.SweepResult:
+    with plan.open(folder, *models) as run:
         return projections.sweep(*models, plan, run)
 
 
@@ -354,31 +388,38 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(
     tmp_path: Path, models: tuple[Model, Model]
 ) -> None:
     result = run_in(tmp_path / "run", models, small_sweep(tmp_path))
-    with (tmp_path / "run" / "tables" / "table7.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 76
-    assert {row["level"] for row in rows} == {
-        "base",
-        "sent-debias",
-        "SENT",
-        "layer 3",
-        "layer 2",
-        "layer 2 + attn",
-    }
-    assert float(rows[40]["strength"]) == result.outcomes[40]["strength"]
-    recipes = sorted((tmp_path / "run" / "recipes").glob("*.toml"))
+    run = open_sweep(tmp_path / "run")
+    assert layout.TABLE7.read(run.folder) == [o.line for o in result.outcomes]
+    levels = {o.line.level for o in result.outcomes}
+    assert levels == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
+    assert layout.TABLE5.read(run.folder)[2:] == table5(result.outcomes)[2:]  # only these levels have codes
+    assert tuple(layout.OBSERVED.read(run.folder)) == run.observations == result.observations
+    assert run.correlation == result.correlation
+    recipes = sorted((run.folder / layout.RECIPES).glob("*.toml"))
     assert len(recipes) == 75
     last = read_recipe(recipes[-1])
     assert last.projections == paper_settings()[-1].steps
     assert load_pairs(last.pairs) == PAIRED
     assert load_pairs(read_recipe(recipes[0]).pairs) == SINGLE[:4]
-    assert {p.stem for p in (tmp_path / "run" / "tables").iterdir()} == {
-        "table5",
-        "table6",
-        "table7",
-        "frontier",
-        "observations",
-    }
+    written = {path.stem for path in (run.folder / "tables").iterdir()}
+    assert written == {"table5", "table6", "table7", "frontier", "observations"}
+
+
+def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answers(
+    tmp_path: Path, models: tuple[Model, Model]
+) -> None:
+    plan = small_sweep(tmp_path)
+    result = run_in(tmp_path / "run", models, plan)
+    run = open_sweep(tmp_path / "run")
+    values = {(each.variant, each.measurement.name): each.measurement.value for each in run.measured}
+    assert len(values) == 76 * 11
+    assert values["sent: soft", "fairness"] == result.outcomes[3].line.fairness
+    (answers,) = run.answers
+    assert {len(each.labels) for each in answers} == {len(plan.probe.pairs)}
+    neutral = np.mean([digit == "1" for digit in answers[3].labels])
+    assert values["sent: soft", "accuracy"] == pytest.approx(neutral)
+    assert (run.settings.occupations, run.settings.contexts, run.settings.words) == (3, 2, ("woman", "man"))
+    assert run.subspaces[0].explained[0] > run.subspaces[0].explained[1] > 0
 
 
 def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
@@ -387,17 +428,19 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
     monkeypatch.setattr(projections, "CHUNK", 5)
     plan = small_sweep(tmp_path)
     run_in(tmp_path / "whole", models, plan)
-    asked = projections.ask.nli_labels
-    calls = []
+    calls = 0
 
-    def killed(*args: Any) -> Any:
-        calls.append(args)
-        if len(calls) == 3:
+    def killed(
+        model: Model, pairs: Sequence[NliPair], variants: Sequence[Variant], labels: str | None
+    ) -> pairs_scoring.Labels:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
             raise KeyboardInterrupt
-        return asked(*args)
+        return nli_labels(model, pairs, variants, labels)
 
     with monkeypatch.context() as patch:
-        patch.setattr(projections.ask, "nli_labels", killed)
+        patch.setattr(pairs_scoring, "nli_labels", killed)
         with pytest.raises(KeyboardInterrupt):
             run_in(tmp_path / "killed", models, plan)
     run_in(tmp_path / "killed", models, plan)
@@ -409,14 +452,15 @@ def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
     tmp_path: Path, models: tuple[Model, Model]
 ) -> None:
     result = run_in(tmp_path / "run", models, small_sweep(tmp_path, depth=True))
-    with (tmp_path / "run" / "tables" / "depth.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 8
-    assert Counter(row["first_layer"] for row in rows) == {"1": 8, "2": 8, "3": 8}
-    assert all(o.viable for o in result.deeper)
-    candidates = [o for o in (*result.outcomes[2:], *result.deeper) if o.viable]
+    lines = layout.DEPTH_TABLE.read(tmp_path / "run")
+    assert Counter(line.first_layer for line in lines) == {1: 8, 2: 8, 3: 8}
+    base = result.outcomes[0].line.ability
+    assert [line.viable for line in lines] == [viable(line.ability, base) for line in lines]
+    assert result.deeper
+    assert all(o.line.viable for o in result.deeper)
+    candidates = [o.line for o in (*result.outcomes[2:], *result.deeper) if o.line.viable]
     assert result.fairest_overall is not None
-    assert result.fairest_overall["fairness"] == max(o["fairness"] for o in candidates)
+    assert result.fairest_overall.fairness == max(line.fairness or 0.0 for line in candidates)
 
 
 def test_a_setting_in_the_run_equals_that_setting_asked_alone(
@@ -426,9 +470,15 @@ def test_a_setting_in_the_run_equals_that_setting_asked_alone(
     result = run_in(tmp_path / "run", models, plan)
     setting = paper_settings()[50]
     variant = variants_of(models[0], [setting], plan.fitted_on(models[0]))
-    alone = projections.ask.ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
-    assert result.outcomes[50]["strength"] == pytest.approx(alone["strength"].value, abs=1e-5)
-    assert result.outcomes[50]["lms"] == pytest.approx(alone["lms"].value)
+    alone = ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
+    assert result.outcomes[50].line.strength == pytest.approx(alone["strength"].value, abs=1e-5)
+    assert result.outcomes[50].line.lms == pytest.approx(alone["lms"].value)
+
+
+def test_a_run_folder_of_another_plan_is_refused(tmp_path: Path, models: tuple[Model, Model]) -> None:
+    small_sweep(tmp_path).open(tmp_path / "run", *models).close()
+    with pytest.raises(BadRun, match="depth false there, true here"):
+        small_sweep(tmp_path, depth=True).open(tmp_path / "run", *models)
 
 
 def test_a_classifier_with_two_labels_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ COMMANDS = (
 
 app = typer.Typer(
     name="levelhead",
-    help="Measure bias inside language models, find what carries it, take it out, and see what that bought and cost.",
+    help="Measure bias inside language models, find what carries it, take it out, and see what it cost.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+
+if TYPE_CHECKING:
+    from levelhead.measures.measurement import Measurement
 
 
 @app.command()
@@ -25,34 +29,49 @@ def audit(
     ] = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
+    measure: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """Measure a model's bias, find the heads that carry it, try two ways out, verify them, and write a
-    report."""
-    from levelhead.auditing import AuditSettings
+    """Measure a model's bias, find the heads that carry it, try two ways out, verify them, write a report."""
     from levelhead.auditing import audit as run_audit
+    from levelhead.results.folder import RESULTS
+    from levelhead.scoring.registry import load_measures
+    from levelhead.studies.extent import AuditSettings
 
+    for file in measure or ():
+        load_measures(file)
     settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, seed=seed)
-    found = run_audit(name, out, settings, **loading)
+    result = run_audit(name, out, settings, **loading)
     if json:
-        told: dict[str, Any] = {"run": str(out), "report": str(found.report), "headline": found.headline}
-        print_json({**told, "findings": found.findings, "measurements": found.measurements})
+        summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
+        print_json({**summary, "findings": result.findings, "measurements": result.measurements})
         return
-    print(f"\n{found.headline}\n")
-    for finding in found.findings:
+    print(f"\n{result.headline}\n")
+    for finding in result.findings:
         print(f"- {finding}")
-    _print_table(found.measurements)
-    print(f"\nReport:  {found.report}\nResults: {out / 'results.jsonl'}")
+    print_measurements(result.measurements)
+    print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
 
 
-def _print_table(measured: Any) -> None:
-    """Before and after, side by side."""
+def print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
+    """Before and after, side by side; a measure of which the untouched model has no number is left out."""
     from levelhead.report.headline import valued
+    from levelhead.results.records.common import BASE
 
-    names = [name for name, row in measured["base"].items() if row["value"] is not None]
-    columns = ["measure", *measured]
-    rows = [[name, *(valued(m[name]) if name in m else "" for m in measured.values())] for name in names]
-    print_table("Before and after, with 95 % intervals", columns, rows)
+    names = [name for name, measurement in measurements[BASE].items() if measurement.value is not None]
+    lines = [
+        [
+            name,
+            *(valued(of_variant[name]) if name in of_variant else "" for of_variant in measurements.values()),
+        ]
+        for name in names
+    ]
+    print_table("Before and after, with 95 % intervals", ["measure", *measurements], lines)

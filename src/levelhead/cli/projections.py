@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,8 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+    from levelhead.results.records.projections import Observation
     from levelhead.studies.projections.sweep import SweepResult
-    from levelhead.studies.projections.tables import Outcome
 
 Triples = Annotated[
     str | None, typer.Option(help="A file of triples or hub:stereoset. Default: 170 that we wrote.")
@@ -52,19 +52,15 @@ def nsp(
     from levelhead.probes.triples import load_triples
     from levelhead.scoring.pairs import ask_likelihood_triples, ask_nsp
 
-    asked = load_triples(triples)
+    probe = load_triples(triples)
     loaded = load(model, **loading)
-    asking = ask_likelihood_triples if likelihood else ask_nsp
-    found = asking(loaded, asked, resampling=Resampling(seed=seed))[0]
-    told = {
-        **provenance(loaded, {asked.name: asked.fingerprint}),
-        "triples": asked.name,
-        "problems": asked.problems,
-    }
+    ask = ask_likelihood_triples if likelihood else ask_nsp
+    measurements = ask(loaded, probe, resampling=Resampling(seed=seed))[0]
     if json:
-        print_json({**told, **found})
+        data = {"triples": probe.name, "problems": probe.problems}
+        print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
         return
-    _print_measures(f"{model} on {len(asked.pairs)} triples ({asked.name})", found)
+    _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name})", measurements)
 
 
 @app.command()
@@ -88,14 +84,15 @@ def nli(
 
     probe, able = nli_probe(*words, limit=limit), ability_pairs(ability)
     loaded = load(model, **loading)
-    found = ask_nli(loaded, probe, labels=labels, resampling=Resampling(seed=seed))[0]
-    found["ability"] = ask_ability(loaded, able, labels=labels)[0]
-    hashes = {"occupation pairs": probe.fingerprint, able.name: able.fingerprint}
-    told = {**provenance(loaded, hashes), "pairs": len(probe.pairs), "ability_set": able.name}
+    measurements = ask_nli(loaded, probe, labels=labels, resampling=Resampling(seed=seed))[0]
+    ability_measured = ask_ability(loaded, able, labels=labels)[0]
+    measurements[ability_measured.name] = ability_measured
     if json:
-        print_json({**told, **found})
+        hashes = {"occupation pairs": probe.fingerprint, able.name: able.fingerprint}
+        data = {"pairs": len(probe.pairs), "ability_set": able.name}
+        print_json({**provenance(loaded, hashes), **data, **measurements})
         return
-    _print_measures(f"{model} on {len(probe.pairs):,} occupation pairs; ability on {able.name}", found)
+    _print_measures(f"{model} on {len(probe.pairs):,} occupation pairs; ability on {able.name}", measurements)
 
 
 @app.command()
@@ -118,7 +115,7 @@ def sweep(
     pairs: Annotated[
         str,
         typer.Option(
-            help="What the classifier's subspaces are fitted on: pairs, frames, single, or your own .tsv file."
+            help="What the classifier's subspaces are fitted on: pairs, frames, single, or a .tsv file."
         ),
     ] = "frames",
     triples: Triples = None,
@@ -130,14 +127,12 @@ def sweep(
     *,
     loading: Loading,
 ) -> None:
-    """Project gender out of two models in 76 ways: what does each buy, what does it cost? Tables, recipes,
-    verdicts."""
+    """Project gender out of two models in 76 ways: what does each buy, what does it cost?"""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.nli import ability_pairs, nli_probe
     from levelhead.probes.triples import load_triples
-    from levelhead.results.folder import Run
-    from levelhead.studies.projections.sweep import Sweep
+    from levelhead.studies.projections.plan import Sweep
     from levelhead.studies.projections.sweep import sweep as run_sweep
 
     plan = Sweep(
@@ -151,16 +146,16 @@ def sweep(
         resampling=Resampling(seed=seed),
     )
     first, second = load(model, **loading), load(nli, **loading)
-    with Run.open(output, plan.settings(first, second), hashes=plan.hashes(first, second)) as run:
+    with plan.open(output, first, second) as run:
         result = run_sweep(first, second, plan, run)
     if json:
-        print_json(_summary(result, output))
+        print_json(result.summary(output).to_json())
         return
-    _print_sweep(result, second.layers, output)
+    _print_sweep(result, output)
 
 
-def _print_measures(title: str, found: Mapping[str, Measurement]) -> None:
-    rows = [
+def _print_measures(title: str, measurements: Mapping[str, Measurement]) -> None:
+    lines = [
         (
             m.name,
             m.value,
@@ -168,56 +163,38 @@ def _print_measures(title: str, found: Mapping[str, Measurement]) -> None:
             m.n,
             m.neutral,
         )
-        for m in found.values()
+        for m in measurements.values()
     ]
-    print_table(title, ("measure", "value", "95 % interval", "n", "ideal"), rows, _unscored(found))
+    note = _unscored(measurements)
+    print_table(title, ("measure", "value", "95 % interval", "n", "ideal"), lines, note)
 
 
-def _unscored(found: Mapping[str, Measurement]) -> str:
-    reasons = {f"{reason}: {n}" for m in found.values() for reason, n in m.unscored.items()}
+def _unscored(measurements: Mapping[str, Measurement]) -> str:
+    reasons = {f"{reason}: {n}" for m in measurements.values() for reason, n in m.unscored.items()}
     return "Not scored: " + "; ".join(sorted(reasons)) if reasons else ""
 
 
-def _summary(result: SweepResult, output: Path) -> dict[str, Any]:
-    return {
-        "run": str(output),
-        "settings": [_told(o) for o in result.outcomes],
-        "correlation": result.correlation,
-        "observations": result.observations,
-        "fairest_viable": _told(result.fairest),
-        "depth": [_told(o) for o in result.deeper],
-        "fairest_viable_overall": _told(result.fairest_overall),
-    }
-
-
-def _told(outcome: Outcome | None) -> dict[str, Any] | None:
-    if outcome is None:
-        return None
-    setting = outcome.setting
-    return {"setting": setting.name, "code": setting.code, **outcome.values, "viable": outcome.viable}
-
-
-def _print_sweep(result: SweepResult, layers: int, output: Path) -> None:
+def _print_sweep(result: SweepResult, output: Path) -> None:
     from levelhead.studies.projections.tables import table5
 
-    best = table5(result.outcomes, layers)
-    columns = ("level", "strength", "distance", "fairness", "ability", "viable")
-    print_table("Best of each level (Table 5)", columns, [[row[c] for c in columns] for row in best])
-    rows = [
-        (o["observation"], _holds(o), f"{o['agree']} of {o['cases']}", o["paper"])
-        for o in result.observations
+    best = [
+        (line.level, line.strength, line.distance, line.fairness, line.ability, line.viable)
+        for line in table5(result.outcomes)
     ]
-    print_table("The paper's observations on these models", ("observation", "holds", "here", "paper"), rows)
-    rho = result.correlation
-    p_value = rho.details.get("p_value")
-    print(
-        f"Strength and fairness, rank correlation: {rho}{'' if p_value is None else f', p = {p_value:.3g}'}"
+    columns = ("level", "strength", "distance", "fairness", "ability", "viable")
+    print_table("Best of each level (Table 5)", columns, best)
+    observed = [(o.observation, _holds(o), f"{o.agree} of {o.cases}", o.paper) for o in result.observations]
+    print_table(
+        "The paper's observations on these models", ("observation", "holds", "here", "paper"), observed
     )
-    for title, found in (("the paper's 74", result.fairest), ("all that was tried", result.fairest_overall)):
-        told = "none" if found is None else f"{found.setting.name} (fairness {found['fairness']:.3f})"
-        print(f"Fairest viable of {title}: {told}")
+    p_value = result.correlation.details.get("p_value")
+    certainty = "" if p_value is None else f", p = {p_value:.3g}"
+    print(f"Spearman's rank correlation of {result.correlation}{certainty}")
+    for group, line in (("the paper's 74", result.fairest), ("all that was tried", result.fairest_overall)):
+        setting = "none" if line is None else f"{line.setting} (fairness {line.fairness:.3f})"
+        print(f"Fairest viable of {group}: {setting}")
     print(f"Tables, recipes and all numbers: {output}")
 
 
-def _holds(observation: Mapping[str, Any]) -> str:
-    return {True: "true", False: "false", None: "no case"}[observation["holds"]]
+def _holds(observation: Observation) -> str:
+    return "no case" if observation.holds is None else str(observation.holds).lower()

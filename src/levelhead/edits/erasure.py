@@ -1,7 +1,7 @@
 """Two other ways to take a group difference out of the vectors at a site: LEACE and INLP.
 
 Both are fitted on states with a label (which form of the pair they came from) rather than on differences.
-Reference: docs/method.md, sweep.
+Reference: docs/method.md, gender subspace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.edits.subspace import describe
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 
 Doubles = npt.NDArray[np.float64]
 _RIDGE = 1e-3  # of the mean variance: the classifier stays defined with fewer states than coordinates
@@ -73,7 +73,7 @@ def inlp(site: Site, first: npt.ArrayLike, second: npt.ArrayLike, rounds: int = 
     """
     states, labels = _labeled(site, first, second)
     if not 1 <= rounds < states.shape[2]:
-        raise BadProbe(
+        raise BadOption(
             f"{rounds} rounds of INLP on {states.shape[2]} coordinates; give 1 to {states.shape[2] - 1}."
         )
     bases = np.stack([_nullspace(states[:, head], labels, rounds) for head in range(states.shape[1])])
@@ -91,7 +91,7 @@ def _nullspace(states: Doubles, labels: npt.NDArray[np.bool_], rounds: int) -> D
         direction -= basis.T @ (basis @ direction)  # rounding must not bring back what was removed
         size = float(np.linalg.norm(direction))
         if size < 1e-12:
-            raise BadProbe(
+            raise BadOption(
                 f"After {len(basis)} rounds of INLP nothing tells the groups apart; ask for fewer rounds."
             )
         basis = np.vstack([basis, direction / size])

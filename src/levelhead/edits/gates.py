@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 
 
 class HasHeads(Protocol):
@@ -46,7 +46,7 @@ def gates(
     for layer, head in by_head:
         if not (0 <= layer < model.layers and 0 <= head < model.heads):
             last = Head(model.layers - 1, model.heads - 1)
-            raise BadProbe(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
+            raise BadOption(f"{model.name} has heads 1-1 to {last}; {Head(layer, head)} was asked for.")
     layers = sorted({layer for layer, _ in by_head})
     return tuple(
         HeadGates(layer, tuple(float(by_head.get((layer, head), 1.0)) for head in range(model.heads)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Projection:
 
     def __post_init__(self) -> None:
         if self.basis.shape[:-1] != self.weights.shape:
-            raise BadProbe(
+            raise BadOption(
                 f"A basis of shape {tuple(self.basis.shape)} needs weights of shape "
                 f"{tuple(self.basis.shape[:-1])}, got {tuple(self.weights.shape)}."
             )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
 KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
@@ -82,7 +82,7 @@ def projection(subspace: Subspace, dimensions: int = 1, soft: bool = False) -> P
     """The edit that takes the first directions out: wholly (hard, weights 1), or by v_i each (soft)."""
     if not 1 <= dimensions <= subspace.dimensions:
         few = f"{subspace.pairs} pairs" if subspace.pairs < KEPT else f"{subspace.vectors} difference vectors"
-        raise BadProbe(
+        raise BadOption(
             f"{dimensions} dimensions were asked of a subspace at {describe(subspace.site)} that was fitted "
             f"on {few} and has {subspace.dimensions}. Ask for 1 to {subspace.dimensions}, or give more pairs "
             f"(at most {KEPT} dimensions are kept)."

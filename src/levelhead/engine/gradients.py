@@ -30,7 +30,7 @@ from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
 
@@ -89,7 +89,7 @@ def _point(model: Model, at: Doubles | None) -> Tensor:
     shape = (model.layers, model.heads)
     values = np.ones(shape) if at is None else np.asarray(at, np.float64)
     if values.shape != shape or not np.isfinite(values).all():
-        raise BadProbe(
+        raise BadOption(
             f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}."
         )
     return torch.from_numpy(values).float().to(model.device)

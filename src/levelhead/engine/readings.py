@@ -18,7 +18,7 @@ from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
 from levelhead.engine.batches import RowPool
 from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Span, Text, TokenRow, encode, mask_id
 from levelhead.models.model import Model
 
@@ -135,7 +135,7 @@ class SentenceVectors(Reading[Floats]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         if self.pooling not in get_args(Pooling):
-            raise BadProbe(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
+            raise BadOption(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
         collector = collect.WordCollector(len(self.texts), variants)
         for item, row in enumerate(encode(model, self.texts)):
             own = np.flatnonzero(row.part != -1)
@@ -158,7 +158,7 @@ class Predictions(Reading[TopK]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
         vocabulary = int(model.config.vocab_size)
         if not 1 <= self.k <= vocabulary:
-            raise BadProbe(
+            raise BadOption(
                 f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}."
             )
         collector = collect.TopKCollector((variants, len(self.texts), self.k))

@@ -38,8 +38,12 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
     """
     table = occupation_table(predictions)
     shares = {"accuracy": table.accuracy, "parity": table.parity, "strict_parity": table.strict_parity}
-    known: dict[str, Any] = {"neutral": 1.0, "n": table.right.size, "unscored": table.unscored}
-    known["settings"] = resampling.settings("BCa bootstrap", "occupations")
+    known: dict[str, Any] = {
+        "neutral": 1.0,
+        "n": table.right.size,
+        "unscored": table.unscored,
+        "settings": resampling.settings("BCa bootstrap", "occupations"),
+    }
     if not table.right.size:
         reason = "no occupation has predictions for both genders"
         return {name: Measurement.missing(name, reason, **known) for name in (*shares, "fairness")}
@@ -70,13 +74,12 @@ def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> M
             f"Labels {predicted.shape} came with gold {right.shape}. Give one of each for every pair."
         )
     scored = predicted >= 0
-    lost = int((~scored).sum())
-    known: dict[str, Any] = {"n": int(scored.sum()), "unscored": {"no prediction": lost} if lost else {}}
-    known["settings"] = {"interval": "Wilson", "level": level}
-    if not scored.any():
-        return Measurement.missing("ability", "no prediction", **known)
+    n, lost = int(scored.sum()), int((~scored).sum())
+    unscored, settings = {"no prediction": lost} if lost else {}, {"interval": "Wilson", "level": level}
+    if not n:
+        return Measurement.missing("ability", "no prediction", unscored=unscored, settings=settings)
     share = float((predicted == right)[scored].mean())
-    return Measurement("ability", share, wilson(share, known["n"], level), **known)
+    return Measurement("ability", share, wilson(share, n, level), n, unscored, settings=settings)
 
 
 def _whole(statistic: Callable[[FloatArray], FloatArray], n: int) -> float:

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Null:
+    """What a model without meaning would show: the distribution that a value is held against.
+
+        p_value = (1 + #{draws at least as extreme as the value}) / (1 + draws)
+
+    A claim rests on p_value and on an interval beyond floor, not on the neutral value alone (docs/method.md,
+    Statistics).
+    """
+
+    method: str  # how it was drawn, and which side counts as extreme
+    draws: int  # draws other than the observed value itself
+    floor: float  # mean of the draws: the value that noise alone has
+    spread: float  # standard deviation of the draws
+    p_value: float
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or not self.spread >= 0 or not 0 < self.p_value <= 1:
+            raise ValueError(f"{self}: a null needs a draw, a spread of 0 or more, and 0 < p_value <= 1")
 
 
 @dataclass(frozen=True)
@@ -23,6 +44,7 @@ class Measurement:
     details: Mapping[str, float | None] = field(default_factory=dict)  # p_value, t, q, ...
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, pooling, share, ...
     reason: str = ""  # why value is None
+    null: Null | None = None  # what a model without meaning would show, where that is known
 
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
@@ -36,6 +58,14 @@ class Measurement:
         """A measurement that could not be taken, with its reason."""
         return cls(name, None, reason=reason, **known)
 
+    @property
+    def excess(self) -> float | None:
+        """The value less its noise floor; None without a value or without a null.
+
+        excess = value − floor
+        """
+        return None if self.value is None or self.null is None else self.value - self.null.floor
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for a JSON line; keys always present so that readers need no guesses."""
         return {
@@ -48,6 +78,7 @@ class Measurement:
             "details": dict(self.details),
             "settings": dict(self.settings),
             "reason": self.reason,
+            "null": None if self.null is None else asdict(self.null),
         }
 
     @classmethod
@@ -70,6 +101,7 @@ class Measurement:
             },
             settings=_mapping(data, "settings"),
             reason=_text(data, "reason"),
+            null=_null(data),
         )
 
     def __str__(self) -> str:
@@ -119,6 +151,14 @@ def _interval(data: Mapping[str, Any]) -> tuple[float, float] | None:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise _wrong("interval", value, "null or a list of two numbers")
     return _number("interval", value[0]), _number("interval", value[1])
+
+
+def _null(data: Mapping[str, Any]) -> Null | None:
+    if _field(data, "null") is None:
+        return None
+    null = _mapping(data, "null")
+    parts = {name: _number(f"null.{name}", _field(null, name)) for name in ("floor", "spread", "p_value")}
+    return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts)
 
 
 def _mapping(data: Mapping[str, Any], name: str) -> dict[str, Any]:

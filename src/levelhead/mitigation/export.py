@@ -16,7 +16,7 @@ from torch import Tensor
 
 from levelhead.edits.sites import Edit
 from levelhead.engine.outputs import OwnForward
-from levelhead.errors import BadProbe, CannotDo, NoEffect
+from levelhead.errors import BadOption, CannotDo, NoEffect
 from levelhead.files import new_folder
 from levelhead.mitigation.adapter_folder import MODULE, auto_classes, imported, write_adapter_folder
 from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
@@ -59,7 +59,7 @@ def export(
     weights, so that the folder says what was done.
     """
     if not edits:
-        raise BadProbe("No edits to export: give gates or projections.")
+        raise BadOption("No edits to export: give gates or projections.")
     every = [affine(edit) for edit in (*model.adapter, *edits)]
     folding = plan_folding(model, every)
     # a folded CLS edit is read by the pooled path only: token outputs at that place stay unedited

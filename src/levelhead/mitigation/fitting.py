@@ -1,5 +1,5 @@
 """Gender subspaces of a model: states of inputs that differ in gender only, aligned, and their differences
-(B5)."""
+(docs/method.md, Gender subspace)."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ..
     """The shipped pairs of the form that a model reads: premise and hypothesis for a classifier, else one
     sentence.
 
-    A pair classifier fitted on single sentences gets directions that change almost nothing (SPEC B8); by
-    default it is fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
+    A pair classifier fitted on single sentences gets directions that change almost nothing; by default it is
+    fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
     """
     judges_pairs = model.judge is not None and "nsp" not in model.abilities
     chosen = form or ("frames" if judges_pairs else "single")
@@ -79,7 +79,8 @@ def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ..
 def frame_pairs() -> tuple[InputPair, ...]:
     """60 pairs in the occupation probe's frame, without its occupations and acts: a narrow fit.
 
-        The person opened the window. / The woman opened the window.     against     ... / The man opened the window.
+        The person opened the window. / The woman opened the window.
+        The person opened the window. / The man opened the window.
 
     What a subspace is fitted on decides what its removal does. On lh:nli-mini, hard and 2-d from layer 3 on,
     both sets even out the genders, but the varied shipped inputs leave hardly a neutral answer, and these
@@ -102,13 +103,13 @@ def baseline_pairs() -> tuple[InputPair, ...]:
     Liang et al. 2020 find sentences with attribute words in corpora and swap the words; ours are the shipped
     counter-stereotype sentences. They stay single sentences for a pair classifier too, as in that paper.
     """
-    found = shipped_counter_sentences(_BASELINE_SENTENCES)
-    both = [(s.text, s.counter) if s.group == "A" else (s.counter, s.text) for s in found]
+    sentences = shipped_counter_sentences(_BASELINE_SENTENCES)
+    both = [(s.text, s.counter) if s.group == "A" else (s.counter, s.text) for s in sentences]
     return tuple(InputPair((feminine, None), (masculine, None)) for feminine, masculine in both)
 
 
 def form_of(pairs: Sequence[InputPair]) -> Literal["single", "pairs"]:
-    """Which form of input the pairs have; the result of a fit says it."""
+    """The form of input that the pairs have; the result of a fit says it."""
     return "pairs" if any(pair.feminine[1] is not None for pair in pairs) else "single"
 
 
@@ -119,8 +120,8 @@ def fit_subspaces(
 
     The untouched variant () is `fit="base"`; variants with earlier interventions on are `fit="sequential"`.
     """
-    found = paired_states(model, pairs, sites, variants)
-    return [{site: _subspace(site, states) for site, states in by_site.items()} for by_site in found]
+    by_variant = paired_states(model, pairs, sites, variants)
+    return [{site: _subspace(site, states) for site, states in by_site.items()} for by_site in by_variant]
 
 
 def fit_steps(
@@ -154,14 +155,14 @@ def fit_steps(
         if not wanted:
             continue
         sites = [step.site(model) for steps in wanted.values() for step in steps]
-        found = paired_states(model, pairs, sites, [edits(before) for before in wanted])
-        for (before, steps), states in zip(wanted.items(), found, strict=True):
+        fitted = paired_states(model, pairs, sites, [edits(before) for before in wanted])
+        for (before, steps), states in zip(wanted.items(), fitted, strict=True):
             made.update({(before, step): edit for step, edit in _edits(model, steps, states)})
     return [edits(plan) for plan in ordered]
 
 
 def _depth(model: Model, step: Step) -> tuple[int, int]:
-    """When a step acts: inside a block before on its output, and the sentence vector last."""
+    """When a step acts: inside a block comes before on its output, and the sentence vector comes last."""
     site = step.site(model)
     return (model.layers, 0) if site.part == "pooled" else (site.layer, int(site.part in AFTER))
 
@@ -200,16 +201,16 @@ def paired_states(
     aligned, skipped = _alignments(model, texts)
     results: list[dict[Site, PairedStates]] = []
     for variant in range(len(variants)):
-        found: dict[Site, PairedStates] = {}
+        by_site: dict[Site, PairedStates] = {}
         for site, reading in readings.items():
             states = answers[reading][variant]
             if site.part in ("cls", "pooled"):
-                found[site] = PairedStates(
+                by_site[site] = PairedStates(
                     np.concatenate(states[::2]), np.concatenate(states[1::2]), len(pairs), {}
                 )
             else:
-                found[site] = _pooled_tokens(states, aligned, skipped)
-        results.append(found)
+                by_site[site] = _pooled_tokens(states, aligned, skipped)
+        results.append(by_site)
     return results
 
 
@@ -233,19 +234,19 @@ def _pooled_tokens(
 
 
 def _alignments(model: Model, texts: Sequence[Text]) -> tuple[list[_Alignment | None], dict[str, int]]:
-    """Corresponding tokens of each pair of texts; None where the numbers of words differ. Skipped ones are
-    counted."""
+    """Corresponding tokens of each pair of texts, None where the numbers of words differ; and how many pairs
+    and words are skipped, by reason."""
     rows = list(encode(model, texts))
     skipped: Counter[str] = Counter()
-    found: list[_Alignment | None] = []
+    aligned: list[_Alignment | None] = []
     for i in range(0, len(texts), 2):
         words = [_words(text) for text in texts[i : i + 2]]
         if [part for part, _ in words[0]] != [part for part, _ in words[1]]:
             skipped[OTHER_WORDS] += 1
-            found.append(None)
+            aligned.append(None)
             continue
-        found.append(_align(rows[i], rows[i + 1], words, skipped))
-    return found, dict(skipped)
+        aligned.append(_align(rows[i], rows[i + 1], words, skipped))
+    return aligned, dict(skipped)
 
 
 _Word = tuple[int, tuple[int, int]]  # which sentence of the input, and the word's characters in it
@@ -261,7 +262,7 @@ def _words(text: Text) -> list[_Word]:
 def _align(
     feminine: TokenRow, masculine: TokenRow, words: list[list[_Word]], skipped: Counter[str]
 ) -> _Alignment:
-    """Special tokens in order, then each word's pieces in order."""
+    """Positions of corresponding tokens: the special tokens in order, then each word's pieces in order."""
     first, second = ([int(p) for p in np.flatnonzero(row.part == -1)] for row in (feminine, masculine))
     for (part, mine), (_, theirs) in zip(*words, strict=True):
         one, two = feminine.pieces(mine, part), masculine.pieces(theirs, part)

@@ -1,9 +1,8 @@
 """From a recipe to a mitigated model: fit what is to be fitted, fold what can be folded, write, reload,
-compare."""
+compare (docs/method.md, Export)."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,21 +15,18 @@ from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.probes.pairs import InputPair, load_pairs
-from levelhead.results.folder import read_run
-
-SCORES = "head_scores.csv"
+from levelhead.results.runs import HeadsRun
 
 
 def mitigate(model: Model, recipe: Recipe, folder: str | Path) -> ExportReport:
     """Write the model that a recipe describes; the recipe in the folder names the model it was applied to."""
     recipe.check_model(model)
-    made = replace(recipe, model=model.name, fingerprint=model.fingerprint)
-    return export(model, edits_of(model, recipe), folder, made)
+    applied = replace(recipe, model=model.name, fingerprint=model.fingerprint)
+    return export(model, edits_of(model, recipe), folder, applied)
 
 
 def edits_of(model: Model, recipe: Recipe) -> Variant:
-    """A recipe's edits for this model. Projections are fitted anew, on the same pairs always with the same
-    result."""
+    """A recipe's edits for this model. Projections are fitted anew; the same pairs give the same result."""
     closed = gates(model, recipe.gates)
     if not recipe.projections:
         return closed
@@ -40,27 +36,12 @@ def edits_of(model: Model, recipe: Recipe) -> Variant:
     return (*closed, *projections)
 
 
-def biased_heads(run: str | Path, top: int, model: Model) -> list[Head]:
-    """The heads with the highest bias scores of a heads run, most biased first: at most `top`, and only above
-    0."""
-    found = read_run(run)
-    if found.hashes.get("weights", model.fingerprint) != model.fingerprint:
-        raise BadRun(f"{run} is about {found.settings.get('model')}, with other weights than {model.name}'s.")
-    path = found.folder / SCORES
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [
-                (float(row["score"]), int(row["layer"]) - 1, int(row["head"]) - 1)
-                for row in csv.DictReader(file)
-            ]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise BadRun(
-            f"{path} is missing or no table of head scores. Give a folder that `levelhead heads` wrote."
-        ) from error
-    ranked = sorted((row for row in rows if row[0] > 0), key=lambda row: (-row[0], *row[1:]))
-    if not ranked:
-        raise BadRun(f"{path} has no head with a score above 0: nothing to remove.")
-    return [(layer, head) for _, layer, head in ranked[:top]]
+def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:
+    """The heads with the highest bias scores in a run of the heads study, most biased first: at most `top`,
+    and only scores above 0. A run about other weights is refused: its heads mean nothing here."""
+    if run.weights != model.fingerprint:
+        raise BadRun(f"{run.folder} is about {run.model}, with other weights than those of {model.name}.")
+    return run.biased_heads(top)
 
 
 def _pairs(model: Model, named: str) -> tuple[InputPair, ...]:

@@ -1,5 +1,5 @@
-"""Recipes: small TOML files that say which edits make a mitigated model, for `levelhead debias`
-(docs/export.md).
+"""Recipes: small TOML files that say which edits make a mitigated model (docs/export.md, and docs/method.md,
+Projection, Export).
 
     [model]                      # for which model; optional
     name = "lh:bert-mini"
@@ -7,7 +7,7 @@
 
     [fit]                        # where the directions of projections come from
     on = "base"                  # the untouched model, or "sequential": with the earlier interventions on
-    pairs = "auto"               # shipped pairs that suit the model; "single", "pairs", "frames", or a file of yours
+    pairs = "auto"               # shipped pairs that suit the model; or "single", "pairs", "frames", a file
 
     [[gate]]                     # layers and heads are counted from 1
     layer = 3
@@ -36,7 +36,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 from levelhead.models.model import Model
 
 Location = Literal["sent", "cls", "tokens", "query", "key", "value"]
@@ -63,8 +63,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One projection of a recipe. layer: an index from 0, or a negative one from the last (-1); unused at
-    sent."""
+    """One projection of a recipe. layer: an index from 0, or a negative one from the last (-1); at sent it
+    does not matter."""
 
     location: Location
     layer: int
@@ -76,17 +76,19 @@ class Step:
         """Where that is in this model."""
         layer = self.layer + model.layers if self.layer < 0 else self.layer
         if not 0 <= layer < model.layers:
-            asked = self.layer if self.layer < 0 else self.layer + 1
-            raise BadProbe(
-                f"{model.name} has layers 1 to {model.layers} (or -{model.layers} to -1); the recipe asks for {asked}."
-            )
+            layers = f"1 to {model.layers} (or -{model.layers} to -1)"
+            raise BadOption(f"{model.name} has layers {layers}; the recipe asks for {self.counted_layer}.")
         return Site(layer, _PARTS[self.location])
+
+    @property
+    def counted_layer(self) -> int:
+        """The layer as people count it: from 1, or from the last, -1."""
+        return self.layer if self.layer < 0 else self.layer + 1
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which edits: gates by (layer, head) counted from 0 as in all code, and projections in the order
-    given."""
+    """Which edits make a model: gates by head, and projections in the order given."""
 
     gates: Mapping[Head, float] = field(default_factory=dict)
     projections: tuple[Step, ...] = ()
@@ -99,71 +101,71 @@ class Recipe:
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
         if self.fingerprint is not None and self.fingerprint != model.fingerprint:
-            raise BadProbe(
-                f"The recipe was made for {self.model or 'a model'} with weights {self.fingerprint[:12]}; {model.name} "
-                f"has {model.fingerprint[:12]}. Give that model, or take `fingerprint` out of the recipe."
+            raise BadOption(
+                f"The recipe was made for {self.model or 'a model'} with weights {self.fingerprint[:12]}; "
+                f"{model.name} has {model.fingerprint[:12]}. Give that model, or drop `fingerprint`."
             )
 
 
-def step(location: Location, layer: int | None = None, **settings: Any) -> Step:
-    """A projection at a location, at its usual layer (SPEC B6): cls at the last, tokens and q/k/v at the one
-    before."""
-    return Step(location, _LAYERS[location] if layer is None else layer, **settings)
+def step(
+    location: Location,
+    layer: int | None = None,
+    dimensions: int = 1,
+    soft: bool = False,
+    method: Method = "pca",
+) -> Step:
+    """A projection at a location, at its usual layer: cls at the last, tokens, query, key and value at the
+    one before (docs/method.md, Projection)."""
+    return Step(location, _LAYERS[location] if layer is None else layer, dimensions, soft, method)
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """A recipe file; what is wrong in it is said with the file and the key."""
+    """The recipe in a file; what is wrong in it is said with the file and the key."""
     file = Path(path).expanduser()
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadProbe(
+        raise BadOption(
             f"{file} cannot be read ({why}). Give a recipe file; docs/export.md shows one."
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{file.name} is not TOML: {error}. docs/export.md shows a recipe.") from error
+        raise BadOption(f"{file.name} is not TOML: {error}. docs/export.md shows a recipe.") from error
     return _Reader(file).recipe(data)
 
 
-def write_recipe(path: str | Path, recipe: Recipe) -> None:
-    """Write a recipe that `read_recipe` reads back as the same."""
-    Path(path).write_text(recipe_text(recipe), encoding="utf-8")
-
-
 def recipe_text(recipe: Recipe) -> str:
-    """A recipe as TOML."""
+    """The recipe as TOML, which `read_recipe` reads back as the same."""
     lines = [f"title = {_toml(recipe.title)}"] if recipe.title else []
-    made_for = {"name": recipe.model, "fingerprint": recipe.fingerprint}
+    made_for = {"name": recipe.model or "", "fingerprint": recipe.fingerprint or ""}
     if any(made_for.values()):
         lines += _table("[model]", {key: value for key, value in made_for.items() if value})
     if recipe.projections:
         lines += _table("[fit]", {"on": recipe.fit, "pairs": recipe.pairs})
     for (layer, head), value in sorted(recipe.gates.items()):
         lines += _table("[[gate]]", {"layer": layer + 1, "head": head + 1, "value": float(value)})
-    for one in recipe.projections:
-        layer = one.layer if one.layer < 0 else one.layer + 1
-        place = (
-            {"location": one.location}
-            if one.location == "sent"
-            else {"location": one.location, "layer": layer}
-        )
-        rest = {"dimensions": one.dimensions, "soft": one.soft, "method": one.method}
-        lines += _table("[[projection]]", {**place, **rest})
+    for projection in recipe.projections:
+        place = {} if projection.location == "sent" else {"layer": projection.counted_layer}
+        manner = {
+            "dimensions": projection.dimensions,
+            "soft": projection.soft,
+            "method": projection.method,
+        }
+        lines += _table("[[projection]]", {"location": projection.location, **place, **manner})
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _table(header: str, values: Mapping[str, Any]) -> list[str]:
+def _table(header: str, values: Mapping[str, str | float | bool]) -> list[str]:
     return ["", header, *(f"{key} = {_toml(value)}" for key, value in values.items())]
 
 
-def _toml(value: Any) -> str:
-    """JSON's texts, finite numbers and booleans are TOML's too, but for one character."""
+def _toml(value: str | float | bool) -> str:
+    """A value as JSON: texts, finite numbers and booleans are the same in TOML, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class _Reader:
-    """Checks values one by one, and knows the file for the complaint."""
+    """Reads a recipe's tables value by value, and names the file and the place of a fault."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -173,12 +175,12 @@ class _Reader:
         made_for, fit = self.table(data, "model"), self.table(data, "fit")
         gates: dict[Head, float] = {}
         for where, table in self.tables(data, "gate"):
-            layer, head = (self.whole(table, key, where) - 1 for key in ("layer", "head"))
-            if min(layer, head) < 0:
+            head = Head(*(self.whole(table, key, where) - 1 for key in ("layer", "head")))
+            if min(head) < 0:
                 self.fail(where, "layer and head are counted from 1")
-            if (layer, head) in gates:
-                self.fail(where, f"head {layer + 1}-{head + 1} stands there twice")
-            gates[layer, head] = self.number(table, "value", where, 0.0)
+            if head in gates:
+                self.fail(where, f"head {head} stands there twice")
+            gates[head] = self.number(table, "value", where, 0.0)
         steps = tuple(self.step(table, where) for where, table in self.tables(data, "projection"))
         if not gates and not steps:
             self.fail("", "no [[gate]] and no [[projection]]: nothing would change")
@@ -217,7 +219,7 @@ class _Reader:
     # ---- single values
 
     def fail(self, where: str, complaint: str) -> NoReturn:
-        raise BadProbe(f"{self.file.name}{': ' + where if where else ''}: {complaint}.")
+        raise BadOption(f"{self.file.name}{': ' + where if where else ''}: {complaint}.")
 
     def keys(self, table: dict[str, Any], where: str) -> None:
         allowed = _KEYS[where.split(" number")[0]]
@@ -233,10 +235,10 @@ class _Reader:
         return table
 
     def tables(self, data: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
-        found = data.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        tables = data.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self.fail(key, f"write each as a table of its own, [[{key}]]")
-        named = [(f"[[{key}]] number {i}", table) for i, table in enumerate(found, start=1)]
+        named = [(f"[[{key}]] number {i}", table) for i, table in enumerate(tables, start=1)]
         for where, table in named:
             self.keys(table, where)
         return named
@@ -266,6 +268,6 @@ class _Reader:
     ) -> str:
         value = table.get(key, default)
         if value not in allowed:
-            came = "missing" if value is None else repr(value)
-            self.fail(where, f"{key} is {came}; allowed are {', '.join(allowed)}")
+            given = "missing" if value is None else repr(value)
+            self.fail(where, f"{key} is {given}; allowed are {', '.join(allowed)}")
         return str(value)

@@ -15,7 +15,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 
 from levelhead import __version__
-from levelhead.errors import CannotDo, LevelheadError, UnknownModel
+from levelhead.errors import BadOption, CannotDo, UnknownModel
 from levelhead.files import new_folder
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
@@ -162,7 +162,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
         return torch.float32
     kind = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if kind is None or kind not in DTYPES.values():
-        raise LevelheadError(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
+        raise BadOption(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
     return kind
 
 
@@ -172,12 +172,12 @@ def _device(device: str | torch.device | None) -> torch.device:
     try:
         place = torch.device(device)
     except RuntimeError as error:
-        raise LevelheadError(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
+        raise BadOption(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if place.type == "cuda" and (place.index or 0) >= cuda:
-        raise LevelheadError(
+        raise BadOption(
             f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
         )
     if place.type == "mps" and not torch.backends.mps.is_available():
-        raise LevelheadError("No device 'mps' on this machine. Use cpu, or leave device out.")
+        raise BadOption("No device 'mps' on this machine. Use cpu, or leave device out.")
     return place

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
+from levelhead.edits.head import Head
 from levelhead.report.charts.base import Chart, Control
-from levelhead.report.glossary import Measure
 from levelhead.report.tables import Cell, Table
-from levelhead.results.folder import Row
+from levelhead.results.codec import Json
+from levelhead.results.records.heads import ArcPair
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,14 @@ class Bar:
 class Card:
     """One key number."""
 
-    measure: Measure
+    title: str
+    about: str  # what it asks and how it is read
     value: Cell
     bounds: Cell
     n: Cell
     verdict: str
     bar: Bar | None
-    tone: str  # "biased", "neutral" or "use"
+    tone: Literal["biased", "neutral"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ class Drawn:
 class HeadCell:
     """One head of the map."""
 
-    layer: int
-    head: int
+    head: Head
     label: str  # for screen readers and the hover text
     share: float  # -1 to 1, of the largest score
 
@@ -75,10 +76,23 @@ class HeadCell:
 class HeadMap:
     """Every head as a button, and the sentences on which its attention can be seen."""
 
-    rows: Sequence[Sequence[HeadCell]]  # [layer, head], the last layer first, as the paper draws it
+    layers: Sequence[Sequence[HeadCell]]  # [layer, head], the last layer first, as the paper draws it
     largest: str
-    arcs: Sequence[Row]
+    pairs: Sequence[ArcPair]
     kind: str = field(default="headmap", init=False)
+
+    @property
+    def arcs(self) -> list[Json]:
+        """The sentence pairs as the page's script reads them."""
+        return [pair.to_json() for pair in self.pairs]
+
+
+@dataclass(frozen=True)
+class SettingRecipe:
+    """What makes the model of one setting."""
+
+    name: str  # of the setting
+    recipe: str  # TOML; "" for the untouched model
 
 
 @dataclass(frozen=True)
@@ -86,8 +100,13 @@ class Frontier:
     """Settings as points, and their recipes."""
 
     charts: Sequence[Chart]
-    settings: Sequence[dict[str, Any]]  # {"name", "recipe"}
+    recipes: Sequence[SettingRecipe]
     kind: str = field(default="frontier", init=False)
+
+    @property
+    def settings(self) -> list[Json]:
+        """The recipes as the page's script reads them."""
+        return [asdict(recipe) for recipe in self.recipes]
 
 
 @dataclass(frozen=True)
@@ -119,3 +138,20 @@ class Section:
     title: str
     lead: str  # what it asks, in a sentence or two
     blocks: Sequence[Block]
+
+    @property
+    def draws(self) -> bool:
+        """Whether it has charts that Vega draws."""
+        return any(isinstance(block, Drawn | Frontier) for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page: what is said first, and its chapters."""
+
+    title: str
+    study: str
+    headline: str
+    findings: Sequence[Cell]
+    facts: Sequence[tuple[str, str]]  # name, value
+    sections: Sequence[Section]

@@ -19,13 +19,12 @@ from levelhead.measures.statistics import (
     mean_interval,
     spearman,
 )
-from levelhead.probes.nli import LABELS
+from levelhead.probes.nli.labels import NEUTRAL
 from levelhead.report.contents import Contents
+from levelhead.results import layout
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, SweepRun
-
-NEUTRAL = LABELS.index("neutral")
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def _margin(first: Column, second: Column) -> Difference | None:
     one, other = first.contents.prompts, second.contents.prompts
     if one is None or other is None or one.settings.shown_k != other.settings.shown_k:
         return None
-    if one.data.hashes.get("prompts and words") != other.data.hashes.get("prompts and words"):
+    if one.data.hashes.get(layout.PROMPTS_HASH) != other.data.hashes.get(layout.PROMPTS_HASH):
         return None
     a, b = _margins(one, first.variant), _margins(other, second.variant)
     shared = [name for name in a if name in b]
@@ -123,7 +122,9 @@ def _inferences(first: Column, second: Column) -> dict[str, Difference]:
     """Accuracy, parity and fairness from the stored labels, resampling whole occupations for both models at
     once."""
     one, other = first.contents.sweep, second.contents.sweep
-    if one is None or other is None or one.data.hashes.get("probe") != other.data.hashes.get("probe"):
+    if one is None or other is None:
+        return {}
+    if one.data.hashes.get(layout.PROBE_HASH) != other.data.hashes.get(layout.PROBE_HASH):
         return {}
     a, b = _occupations(one, first.variant), _occupations(other, second.variant)
     if a is None or b is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import vl_convert as vlc
@@ -12,10 +11,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
 from levelhead.files import write_whole
+from levelhead.report.blocks import Page
 from levelhead.report.contents import Contents, open_contents
-from levelhead.report.sections.overview import headline, sections
+from levelhead.report.sections.index import sections
+from levelhead.report.sections.opening import opening
+from levelhead.results import layout
+from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
-REPORT = "report.html"
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 _TEMPLATES = Path(__file__).parent / "template"
 
@@ -23,31 +25,30 @@ _TEMPLATES = Path(__file__).parent / "template"
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all."""
     contents = open_contents(folder)
-    return write_page(Path(out) if out else contents.folder / REPORT, report_html(contents))
+    return write_page(Path(out) if out else contents.folder / layout.REPORT.name, report_html(contents))
 
 
 def report_html(contents: Contents) -> str:
     """The report of one run as one page."""
-    text, findings = headline(contents)
-    page = {
-        "title": contents.model,
-        "study": contents.study,
-        "headline": text,
-        "findings": findings,
-        "facts": _facts(contents),
-        "sections": sections(contents),
-    }
-    return render(page)
-
-
-def render(page: dict[str, Any]) -> str:
-    """A page of sections. Everything that comes from models and data is escaped by the templates."""
-    drawn = any(
-        block.kind in ("charts", "frontier") for section in page["sections"] for block in section.blocks
+    first = opening(contents)
+    return render(
+        Page(
+            title=contents.model,
+            study=contents.study,
+            headline=first.text,
+            findings=first.findings,
+            facts=_facts(contents),
+            sections=sections(contents),
+        )
     )
+
+
+def render(page: Page) -> str:
+    """A page as HTML. Everything that comes from models and data is escaped by the templates."""
     css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    own = {"css": css, "js": js, "vega": vega_bundle() if drawn else "", "version": __version__}
-    return _environment().get_template("page.html").render(**page, **own)
+    vega = vega_bundle() if any(section.draws for section in page.sections) else ""
+    template = _environment().get_template("page.html")
+    return template.render(page=page, css=css, js=js, vega=vega, version=__version__)
 
 
 def write_page(path: Path, html: str) -> Path:
@@ -74,14 +75,21 @@ def _environment() -> Environment:
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    """What stands under the model's name."""
-    settings = contents.settings
+    """What stands under the model's name; a fact that this study does not have is left out."""
+    settings = contents.run.settings
+    audit = None if contents.audit is None else contents.audit.settings
     facts = {
         "Study": contents.study,
-        "Size": f"{settings['layers']} layers × {settings['heads']} heads" if "layers" in settings else "",
-        "Answers": ", ".join(settings.get("abilities", [])),
-        "Extent": ("full" if settings.get("full") else "quick") if contents.study == "audit" else "",
-        "Seed": str(settings.get("seed", "")),
-        "Weights": str(contents.main.hashes.get("weights", ""))[:12],
+        "Size": _size(settings),
+        "Answers": "" if audit is None else ", ".join(audit.abilities),
+        "Extent": "" if audit is None else "full" if audit.full else "quick",
+        "Seed": str(settings.seed),
+        "Weights": contents.run.data.hashes.get(layout.WEIGHTS_HASH, "")[:12],
     }
     return [(name, value) for name, value in facts.items() if value]
+
+
+def _size(settings: RunSettings) -> str:
+    if isinstance(settings, AuditRunSettings | HeadsRunSettings):
+        return f"{settings.layers} layers × {settings.heads} heads"
+    return ""

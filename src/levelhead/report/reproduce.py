@@ -22,7 +22,14 @@ def command(contents: Contents) -> str:
     if not arguments:
         return f"# the study {contents.study!r} does not say how it was started; its settings are below"
     seed = ["--seed", str(contents.run.settings.seed)]
-    return shlex.join(["levelhead", *arguments, "-o", str(contents.folder), *seed])
+    line = shlex.join(["levelhead", *arguments, "-o", str(contents.folder), *seed])
+    return f"{line}{_own_measures(contents)}"
+
+
+def _own_measures(contents: Contents) -> str:
+    """A reminder that the files with the user's own measures, which no run folder keeps, have to be given."""
+    names = () if contents.audit is None else contents.audit.settings.measures
+    return f"  # and --measure FILE for {', '.join(map(repr, names))}" if names else ""
 
 
 def _arguments(run: AnyRun) -> Arguments:

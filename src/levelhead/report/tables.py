@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from levelhead.measures.measurement import Measurement
@@ -38,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its name (also its CSV file's), caption and note. The first cell of a row names the row."""
+    """A table: its name, also that of its CSV file, caption and note. The first cell of a line names it."""
 
     name: str
     caption: str
@@ -55,10 +56,10 @@ class Table:
 
 def _csv_cell(cell: Cell) -> str | float:
     """A number stays a number, so that a minus sign is not taken for a formula."""
-    try:
-        return float(cell.raw) if cell.numeric and cell.raw else cell.raw
-    except ValueError:
-        return cell.raw
+    for kind in (int, float) if cell.numeric else ():
+        with suppress(ValueError):
+            return kind(cell.raw)
+    return cell.raw
 
 
 # ---- cells
@@ -117,8 +118,3 @@ def shown(value: float | int, digits: int = 3) -> str:
     if digits >= 0 and not text.strip("-0.,"):
         text = text.lstrip("-")  # -0.000 is 0.000
     return text.replace("-", "−") if digits >= 0 else text
-
-
-def digits_of(name: str) -> int:
-    """How many decimals a measure is shown with: perplexities are large, all other measures small."""
-    return 2 if name in ("fluency", "pppl", "perplexity") else 3

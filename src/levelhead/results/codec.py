@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
@@ -79,19 +78,26 @@ def record_from_cells(kind: type[R], cells: Mapping[str, str | None]) -> R:
     return record
 
 
-@cache
+_TEXT_FIELDS: dict[type[Any], frozenset[str]] = {}
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+
+
 def _text_fields(kind: type[Any]) -> frozenset[str]:
-    return frozenset(name for name, hint in get_type_hints(kind).items() if hint is str)
+    """The fields of a record that hold nothing but texts."""
+    if kind not in _TEXT_FIELDS:
+        hints = get_type_hints(kind).items()
+        _TEXT_FIELDS[kind] = frozenset(name for name, hint in hints if hint is str)
+    return _TEXT_FIELDS[kind]
 
 
-@cache
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     """How a type is read and written. Dataclasses of other rooms, which know no pydantic, get its config
     through an alias, so that they take no unknown field either."""
-    if hasattr(kind, "__pydantic_config__"):
-        return TypeAdapter(kind)
-    alias: Any = TypeAliasType(kind.__name__, kind)
-    return TypeAdapter(alias, config=_STRICT)
+    if kind not in _ADAPTERS:
+        own = hasattr(kind, "__pydantic_config__")
+        alias: Any = kind if own else TypeAliasType(kind.__name__, kind)
+        _ADAPTERS[kind] = TypeAdapter(alias, config=None if own else _STRICT)
+    return _ADAPTERS[kind]
 
 
 def _first_fault(error: ValidationError) -> str:

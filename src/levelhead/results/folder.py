@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
 from levelhead.files import TEMPORARY, write_whole, writing
-from levelhead.results.codec import Json, as_json, record_from_json
+from levelhead.results.codec import Json, Record, as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
 
 if sys.platform != "win32":  # there, two processes in one folder are not noticed
@@ -95,20 +95,20 @@ def read_run(folder: str | Path, layouts: Iterable[Layout[S]]) -> RunData[S]:
             f"{folder} is not a run folder: it has no {SETTINGS}. Give the folder that a study wrote."
         )
     stored = _read_settings(folder)
-    study = stored["settings"].get("study")
+    study = stored.settings.get("study")
     allowed = tuple(layouts)
     layout = next((each for each in allowed if each.study == study), None)
     if layout is None:
         commands = ", ".join(f"`{each.command}`" for each in allowed)
         raise BadRun(f"{folder} holds a run of {str(study)[:40]!r}. Give a folder that {commands} wrote.")
     try:
-        settings = record_from_json(layout.settings, stored["settings"])
+        settings = record_from_json(layout.settings, stored.settings)
     except ValueError as error:
         raise _damaged(folder / SETTINGS, error) from None
     lines, _ = _read_lines(folder / RESULTS)
     results = {name: _records(folder, layout, name, line) for name, line in lines.items()}
     addresses = {id(r): f"{name}#{i}" for name, records in results.items() for i, r in enumerate(records)}
-    return RunData(folder, layout, settings, stored["hashes"], stored["versions"], results, addresses)
+    return RunData(folder, layout, settings, stored.hashes, stored.versions, results, addresses)
 
 
 def _records(folder: Path, layout: Layout[Any], name: str, line: _Line) -> tuple[Any, ...]:
@@ -146,12 +146,8 @@ class Run(Generic[S]):
     ) -> Self:
         """Start a run, or go on with one that was started with the same settings, hashes and versions."""
         folder = Path(folder).expanduser()
-        stored = {
-            "format": FORMAT,
-            "settings": as_json(layout.settings, settings),
-            "hashes": dict(hashes or {}),
-            "versions": versions(),
-        }
+        plain = as_json(layout.settings, settings)
+        stored = _StoredSettings(FORMAT, plain, dict(hashes or {}), versions())
         _check_place(folder, resume)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +156,7 @@ class Run(Generic[S]):
             if (folder / SETTINGS).exists():
                 _check_same(folder, _read_settings(folder), stored)
             else:
-                text = json.dumps(stored, indent=1, ensure_ascii=False) + "\n"
+                text = json.dumps(stored.to_json(), indent=1, ensure_ascii=False) + "\n"
                 write_whole(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
             return cls(folder, layout, lock, _recover(folder / RESULTS))
         except BaseException:
@@ -256,6 +252,16 @@ def text_hash(texts: str | Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
+class _StoredSettings(Record):
+    """What settings.json holds."""
+
+    format: int
+    settings: Mapping[str, Any]  # of the study
+    hashes: Mapping[str, str]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class _Line:
     """One line of results.jsonl."""
 
@@ -290,8 +296,8 @@ def _take_lock(folder: Path) -> int:
     return lock
 
 
-def _check_same(folder: Path, there: Json, here: Json) -> None:
-    old, new = dict(_leaves(there)), dict(_leaves(here))
+def _check_same(folder: Path, there: _StoredSettings, here: _StoredSettings) -> None:
+    old, new = dict(_leaves(there.to_json())), dict(_leaves(here.to_json()))
     differ = [key for key in {**old, **new} if old.get(key) != new.get(key) or (key in old) != (key in new)]
     if differ:
         shown = "; ".join(
@@ -304,7 +310,7 @@ def _check_same(folder: Path, there: Json, here: Json) -> None:
         )
 
 
-def _shown(leaves: Mapping[str, Any], key: str) -> str:
+def _shown(leaves: Mapping[str, object], key: str) -> str:
     return json.dumps(leaves[key], ensure_ascii=False)[:60] if key in leaves else "absent"
 
 
@@ -317,7 +323,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _read_settings(folder: Path) -> Json:
+def _read_settings(folder: Path) -> _StoredSettings:
     path = folder / SETTINGS
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -328,14 +334,9 @@ def _read_settings(folder: Path) -> Json:
                 f"{folder} has format {str(number)[:20]}; this levelhead reads format {FORMAT}. "
                 "Run the study again in a new folder."
             )
-        if not all(isinstance(stored[part], dict) for part in ("settings", "hashes", "versions")):
-            raise TypeError("a part of it is not a mapping")
-        texts = [*stored["hashes"].values(), *stored["versions"].values()]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a hash or a version is no text")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return record_from_json(_StoredSettings, stored)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise _damaged(path, error) from error
-    return dict(stored)
 
 
 def _read_lines(path: Path) -> tuple[dict[str, _Line], int]:

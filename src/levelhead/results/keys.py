@@ -139,7 +139,8 @@ class CsvFile(Generic[R]):
     def text(self, content: Iterable[R]) -> str:
         """The table; texts that a spreadsheet would run begin with an apostrophe, None is an empty cell."""
         columns = [field.name for field in fields(self.record)]  # type: ignore[arg-type]
-        return csv_text(columns, ([as_json(self.record, each)[name] for name in columns] for each in content))
+        lines = (as_json(self.record, each) for each in content)
+        return csv_text(columns, ([line[name] for name in columns] for line in lines))
 
     def read(self, folder: Path) -> list[R]:
         """The records, none where there is no such file; one line for a table that holds something else."""

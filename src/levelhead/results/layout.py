@@ -204,7 +204,7 @@ NLI_CANDIDATES = Key("nli candidates", ProjectionCandidate)
 MITIGATIONS = Key("mitigate", Mitigation)
 NLI_MITIGATIONS = Key("nli mitigate", Mitigation)
 HEADLINE = Key("headline", Headline)
-MEASURES = Key("measures", MeasureInfo)  # the user's own among them
+MEASURES = Key("measures", MeasureInfo)  # of the user's own
 AUDIT = Layout(
     "audit",
     "levelhead audit",
@@ -217,5 +217,11 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
+
+# ---- hashes by which readers know that two runs were asked about the same
+
+WEIGHTS_HASH = "weights"  # of a model, in every run of one model
+PROMPTS_HASH = "prompts and words"  # of CounterActs
+PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
 LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT)

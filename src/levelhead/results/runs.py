@@ -73,6 +73,11 @@ class StudyRun(Generic[S]):
         """The model, or the models, that were asked."""
         raise NotImplementedError
 
+    @property
+    def weights(self) -> str | None:
+        """The hash of the model's weights; None for a run about several models."""
+        return self.data.hashes.get(layout.WEIGHTS_HASH)
+
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""
         return self.data.address(record)
@@ -304,6 +309,10 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
         """How each model was asked in each variant."""
         return tuple(form for part in self.data.family(layout.CLOZE_FORMS).values() for form in part)
 
+    def cells_of(self, model: str, variant: str = BASE) -> tuple[ClozeCell, ...]:
+        """Every measure of every kind of knowledge, for one model in one variant."""
+        return self.data.records(layout.CLOZE_CELLS.of(prompts_label(model, variant)))
+
     def occupations(self, model: str, variant: str = BASE) -> list[OccupationLine]:
         """Every measure of every occupation, for one model in one variant."""
         return layout.OCCUPATIONS.of(prompts_label(model, variant)).read(self.folder)
@@ -396,7 +405,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     @property
     def measures(self) -> tuple[MeasureInfo, ...]:
-        """How the measures are shown and judged, the user's own among them."""
+        """How the user's own measures are shown and judged; the built-in ones stand in the catalog."""
         return self.data.records(layout.MEASURES)
 
     @property

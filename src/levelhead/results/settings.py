@@ -124,6 +124,22 @@ class GlueRunSettings(RunSettings):
 
 
 @dataclass(frozen=True)
+class AuditSizes(Record):
+    """How much an audit asks; by default what a quick audit asks of a small model."""
+
+    experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
+    contexts: int | None = None  # for each word; None: as many as the heads study takes
+    counter_sentences: int = 500
+    triples: int = 1  # one of so many is asked
+    occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all
+    abilities: int | None = None  # ordinary inferences; None: all
+    sentences: int = 2  # of the text for fluency, one of so many is asked
+    backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
+    starts: int | None = 4  # first layers of token projections; None: all
+    screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
+
+
+@dataclass(frozen=True)
 class AuditRunSettings(RunSettings):
     """A run of `levelhead audit`."""
 
@@ -136,3 +152,5 @@ class AuditRunSettings(RunSettings):
     nli: str | None
     top: int
     full: bool
+    sizes: AuditSizes = AuditSizes()
+    measures: tuple[str, ...] = ()  # names of the user's own

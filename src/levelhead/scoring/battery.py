@@ -1,8 +1,11 @@
-"""Everything that a model can be asked, the same before and after a mitigation; what it cannot do is said."""
+"""The data of all built-in questions, and how each question is put to a model in every variant.
+
+The same questions are asked before and after a mitigation. What a model cannot do is said, never left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from levelhead.edits.sites import Variant
@@ -21,13 +24,14 @@ from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli
 from levelhead.scoring.seat import ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
-NSP_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")
-NLI_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
+TRIPLE_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")
+INFERENCE_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
+FLUENCY = "fluency"
 
 
 @dataclass(frozen=True)
 class Battery:
-    """What is asked: all probes with their sizes."""
+    """What is asked: all probes, in their sizes."""
 
     test: WordTest
     contexts: tuple[Context, ...]
@@ -37,19 +41,8 @@ class Battery:
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
 
-    @property
-    def groups(self) -> dict[str, Callable[[Model, Sequence[Variant]], Answers]]:
-        """Measures that are asked together, by the name of the group."""
-        return {
-            "seat": self._seat,
-            "lpbs": self._lpbs,
-            "triples": self._triples,
-            "inference": self._inference,
-            "fluency": self._fluency,
-        }
-
     def hashes(self) -> dict[str, str]:
-        """Of all data."""
+        """Hashes of all data."""
         return {
             "words": self.test.fingerprint(),
             "triples": self.triples.fingerprint,
@@ -58,42 +51,50 @@ class Battery:
             "text": text_hash(self.sentences),
         }
 
-    def _seat(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        found = ask_seat(
-            model, self.test, self.contexts, variants, resampling=self.resampling, intervals=True
-        )
-        return [[one] for one in found]
 
-    def _lpbs(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        return ask_lpbs_tests(model, variants, self.resampling)
+def seat_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
+    """Word association, with intervals over contexts."""
+    seats = ask_seat(
+        model, battery.test, battery.contexts, variants, resampling=battery.resampling, intervals=True
+    )
+    return [[seat] for seat in seats]
 
-    def _triples(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        if "nsp" in model.abilities:
-            found = ask_nsp(model, self.triples, variants, self.resampling)
-        elif "causal" in model.abilities:
-            found = ask_likelihood_triples(model, self.triples, variants, self.resampling)
-        else:
-            reason = f"{model.name} has neither a next-sentence head nor a causal one"
-            return _missing(NSP_MEASURES, reason, len(variants))
-        return [list(row.values()) for row in found]
 
-    def _inference(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        if "nli" not in model.abilities:
-            reason = f"{model.name} is no NLI classifier; give one that was fine-tuned from it with --nli"
-            return _missing(NLI_MEASURES, reason, len(variants))
-        fair = ask_nli(model, self.probe, variants, resampling=self.resampling)
-        able = ask_ability(model, self.ability, variants)
-        return [
-            [*row.values(), replace(ability, name="ability")] for row, ability in zip(fair, able, strict=True)
-        ]
+def lpbs_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
+    """Fill-in association on the three shipped tests."""
+    return ask_lpbs_tests(model, variants, battery.resampling)
 
-    def _fluency(self, model: Model, variants: Sequence[Variant]) -> Answers:
-        """Of an edited model, what the edit costs: the ratio of perplexities is far sharper than their
-        difference."""
-        if any(variants):
-            return [[one] for one in ask_fluency_change(model, self.sentences, variants, self.resampling)]
-        found = ask_fluency(model, self.sentences, variants, resampling=self.resampling)
-        return [[replace(one, name="fluency", settings={**one.settings, "kind": one.name})] for one in found]
+
+def triples_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
+    """Next sentences, by the next-sentence head or, of a causal model, by likelihood."""
+    if "nsp" in model.abilities:
+        measured = ask_nsp(model, battery.triples, variants, battery.resampling)
+    elif "causal" in model.abilities:
+        measured = ask_likelihood_triples(model, battery.triples, variants, battery.resampling)
+    else:
+        reason = f"{model.name} has neither a next-sentence head nor a causal one"
+        return _missing(TRIPLE_MEASURES, reason, len(variants))
+    return [list(measurements.values()) for measurements in measured]
+
+
+def inference_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
+    """Inferences from occupations, and ability on ordinary ones."""
+    if "nli" not in model.abilities:
+        reason = f"{model.name} is no NLI classifier; give one that was fine-tuned from it with --nli"
+        return _missing(INFERENCE_MEASURES, reason, len(variants))
+    fair = ask_nli(model, battery.probe, variants, resampling=battery.resampling)
+    able = ask_ability(model, battery.ability, variants)
+    return [[*measured.values(), ability] for measured, ability in zip(fair, able, strict=True)]
+
+
+def fluency_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
+    """Perplexity of the untouched model; of an edited one what the edit costs, because the ratio of
+    perplexities is far sharper than their difference."""
+    if any(variants):
+        changes = ask_fluency_change(model, battery.sentences, variants, battery.resampling)
+        return [[change] for change in changes]
+    measured = ask_fluency(model, battery.sentences, variants, resampling=battery.resampling)
+    return [[replace(m, name=FLUENCY, settings={**m.settings, "kind": m.name})] for m in measured]
 
 
 def _missing(names: Sequence[str], reason: str, variants: int) -> Answers:

@@ -1,7 +1,8 @@
-"""Ask a model to fill in who is meant, with and without knowledge before the question (SPEC C3, C4).
+"""Ask a model to fill in who is meant, with and without knowledge before the question.
 
-Everything about special tokens comes from the tokenizer itself: its mask, whether it joins two sentences with
-a separator, and how it writes a word after a space ('Ġman', '▁man', or 'man' where '##man' continues a word).
+The prompts and the words that count are those of docs/method.md (Cloze prompts, Verbalizer). All that must be
+known of special tokens comes from the tokenizer itself: its mask, whether it joins two sentences with a
+separator, and how it writes a word after a space ('Ġman', '▁man', or 'man' where '##man' continues a word).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Predictions
 from levelhead.engine.run import read_one
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import ClozeScores, score_cloze
 from levelhead.measures.cloze.top_k import TopK
@@ -54,12 +55,11 @@ def ask_cloze(
     A masked model fills its own mask token; a causal model says the next word after 'The target is'.
     """
     if not ks or min(ks) < 1:
-        raise BadProbe(
-            f"k = {', '.join(map(str, ks)) or 'nothing'}. Give whole numbers from 1, such as 3, 5, 10."
-        )
-    form = asked_as(model)
+        given = ", ".join(map(str, ks)) or "nothing"
+        raise BadOption(f"k = {given}. Give whole numbers from 1, such as 3, 5, 10.")
+    form = prompt_form(model)
     texts = cloze_texts(model, cloze_set)
-    answer = read_one(model, Predictions(texts, max(ks)), variants, label=f"Prompts to {model.name}")
+    predicted = read_one(model, Predictions(texts, max(ks)), variants, label=f"Prompts to {model.name}")
     keys, codes, absent = _vocabulary(model, cloze_set, form)
     spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[:, None]
     table = prompt_table(cloze_set)
@@ -71,7 +71,7 @@ def ask_cloze(
             form,
             absent,
         )
-        for ids, logs in zip(answer.ids, answer.log_probs, strict=True)
+        for ids, logs in zip(predicted.ids, predicted.log_probs, strict=True)
     ]
 
 
@@ -88,8 +88,8 @@ def prompt_table(cloze_set: ClozeSet) -> PromptTable:
     )
 
 
-def asked_as(model: Model) -> Form:
-    """How this model is asked: its abilities and its tokenizer decide."""
+def prompt_form(model: Model) -> Form:
+    """The form in which this model reads prompts: its abilities and its tokenizer decide."""
     if "causal" in model.abilities:
         return "continuation"
     model.require("mlm", "fill-in-the-blank prompts")
@@ -100,7 +100,7 @@ def asked_as(model: Model) -> Form:
 
 def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
     """What the model reads for each prompt."""
-    form = asked_as(model)
+    form = prompt_form(model)
     if form == "continuation":
         return [Text(causal_text(prompt)) for prompt in cloze_set.prompts]
     mask_id(model)  # a model without a mask token is refused here, in one line
@@ -123,8 +123,7 @@ def _after_space(prompt: Prompt, form: Form) -> bool:
 
 @dataclass(frozen=True)
 class WordShape:
-    """How a tokenizer writes a whole word: what stands before and after its letters, and what never begins
-    one."""
+    """How a tokenizer writes a whole word: what stands around its letters, and what never begins one."""
 
     before: str
     after: str
@@ -138,7 +137,7 @@ class WordShape:
 
 
 def word_shape(model: Model, after_space: bool = True) -> WordShape:
-    """Found by writing a word and looking at its token, so that no table of tokenizers is needed."""
+    """How this tokenizer writes words: it writes one and shows its token, so no table of them is needed."""
     backend = model.tokenizer.backend_tokenizer
     continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
     for word in _PROBE_WORDS:

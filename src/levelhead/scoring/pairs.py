@@ -1,15 +1,15 @@
-"""Questions about two sentences: does the second follow (triples), does it hold (NLI)? One answer for each
-variant."""
+"""Questions about two sentences, one answer for each variant: does the second follow, does it hold?
+(docs/method.md, Triples, Next-sentence probability, NLI fairness)"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
@@ -20,14 +20,12 @@ from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
-from levelhead.probes.nli.labels import LABELS, label_order
-from levelhead.probes.triples import Triple, TripleSet
+from levelhead.probes.nli.labels import LABELS, NEUTRAL, label_order
+from levelhead.probes.triples import TripleSet
 
 Doubles = NDArray[np.float64]
 Labels = NDArray[np.int64]
-BASE: tuple[Variant, ...] = ((),)
-NEUTRAL = LABELS.index("neutral")
-_KINDS = ("stereotype", "anti", "unrelated")
+_KINDS = 3  # of next sentences: stereotype, anti-stereotype, unrelated
 _NO_TWIN = "triple without a gender-swapped twin"
 
 
@@ -35,23 +33,31 @@ _NO_TWIN = "triple without a gender-swapped twin"
 
 
 def ask_nsp(
-    model: Model, triples: TripleSet, variants: Sequence[Variant] = BASE, resampling: Resampling = DEFAULT
+    model: Model,
+    triples: TripleSet,
+    variants: Sequence[Variant] = UNTOUCHED,
+    resampling: Resampling = DEFAULT,
 ) -> list[dict[str, Measurement]]:
-    """ss, ss_swapped, lms, icat, strength and distance from the model's own next-sentence head (SPEC B2, B3).
+    """ss, ss_swapped, lms, icat, strength and distance from the model's own next-sentence head.
 
-    p(NS | A, B) = softmax(logits)[0]      index 0 means "is the next sentence", as in every BERT
+        p(NS | A, B) = softmax(logits)[0]      index 0 means "is the next sentence", as in every BERT
+
+    Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability, Strength and
+    Distance).
     """
     model.require("nsp", "the next-sentence measures (ss, lms, icat, strength, distance)")
-    asked = [Text(t.context, getattr(t, kind)) for t in _triples(triples) for kind in _KINDS]
-    logits = read_one(model, Pooled(asked), variants, label="Next sentences").astype(np.float64)
-    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, len(_KINDS))
-    return [
-        _triple_measures(triples, found, resampling, {"probability": "next-sentence head"}) for found in p
-    ]
+    texts = [Text(context, sentence) for context, sentence in _next_sentences(triples)]
+    logits = read_one(model, Pooled(texts), variants, label="Next sentences").astype(np.float64)
+    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, _KINDS)
+    settings = {"probability": "next-sentence head"}
+    return [_triple_measures(triples, of_variant, resampling, settings) for of_variant in p]
 
 
 def ask_likelihood_triples(
-    model: Model, triples: TripleSet, variants: Sequence[Variant] = BASE, resampling: Resampling = DEFAULT
+    model: Model,
+    triples: TripleSet,
+    variants: Sequence[Variant] = UNTOUCHED,
+    resampling: Resampling = DEFAULT,
 ) -> list[dict[str, Measurement]]:
     """The same measures for a causal model, which has no next-sentence head. Ours, not the paper's.
 
@@ -62,10 +68,10 @@ def ask_likelihood_triples(
     each other: compare these numbers between variants and causal models, not with a BERT's.
     """
     model.require("causal", "triples by likelihood")
-    asked = [(t.context, getattr(t, kind)) for t in _triples(triples) for kind in _KINDS]
-    texts = [Text(f"{context} {sentence}") for context, sentence in asked]
+    sentences = _next_sentences(triples)
+    texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
     scores = read_one(model, TokenLikelihoods(texts), variants, label="Next sentences")
-    starts = [len(context) + 1 for context, _ in asked]
+    starts = [len(context) + 1 for context, _ in sentences]
     chosen = [
         row.offsets[positions, 1] > start
         for row, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
@@ -73,28 +79,35 @@ def ask_likelihood_triples(
     means = np.asarray(
         [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
     )
-    p = _softmax(means.astype(np.float64).reshape(len(variants), -1, len(_KINDS)))
+    p = _softmax(means.astype(np.float64).reshape(len(variants), -1, _KINDS))
     settings = {"probability": "mean log-likelihood per token, softmax over the three sentences"}
-    return [_triple_measures(triples, found, resampling, settings) for found in p]
+    return [_triple_measures(triples, of_variant, resampling, settings) for of_variant in p]
 
 
-def _triples(triples: TripleSet) -> list[Triple]:
-    """All originals, then the twins that exist."""
-    return [p.original for p in triples.pairs] + [p.swapped for p in triples.pairs if p.swapped is not None]
+def _next_sentences(triples: TripleSet) -> list[tuple[str, str]]:
+    """(context, next sentence): stereotype, anti-stereotype and unrelated of all originals, then of the twins
+    that exist."""
+    originals = [pair.original for pair in triples.pairs]
+    twins = [pair.swapped for pair in triples.pairs if pair.swapped is not None]
+    return [
+        (triple.context, sentence)
+        for triple in (*originals, *twins)
+        for sentence in (triple.stereotype, triple.anti, triple.unrelated)
+    ]
 
 
 def _triple_measures(
-    triples: TripleSet, p: Doubles, resampling: Resampling, settings: Mapping[str, Any]
+    triples: TripleSet, p: Doubles, resampling: Resampling, settings: Mapping[str, str]
 ) -> dict[str, Measurement]:
-    """p: [triple, kind], originals first."""
+    """All measures of one variant from p [triple, kind], the originals first."""
     size = len(triples.pairs)
     has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
     original, twin = p[:size], p[size:]
     paired = original[has_twin]
     targets = [pair.original.target for pair in triples.pairs] if triples.form == "stereoset" else None
-    found = {
+    measurements = {
         "ss": stereoset.ss(original[:, 0], original[:, 1], resampling),
-        "ss_swapped": _renamed(stereoset.ss(twin[:, 0], twin[:, 1], resampling), "ss_swapped"),
+        "ss_swapped": replace(stereoset.ss(twin[:, 0], twin[:, 1], resampling), name="ss_swapped"),
         "lms": stereoset.lms(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
         "icat": stereoset.icat(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
         "strength": stereoset.strength(
@@ -105,7 +118,10 @@ def _triple_measures(
     stated = {"data": triples.name, "data_hash": triples.fingerprint, **settings}
     lost = {_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {}
     of_pairs = ("ss_swapped", "strength", "distance")
-    return {k: _with(m, stated, lost if k in of_pairs else {}) for k, m in found.items()}
+    return {
+        name: _with(measurement, stated, lost if name in of_pairs else {})
+        for name, measurement in measurements.items()
+    }
 
 
 # ---- inferences
@@ -114,31 +130,31 @@ def _triple_measures(
 def ask_nli(
     model: Model,
     probe: NliProbe,
-    variants: Sequence[Variant] = BASE,
+    variants: Sequence[Variant] = UNTOUCHED,
     labels: str | None = None,
     resampling: Resampling = DEFAULT,
 ) -> list[dict[str, Measurement]]:
-    """accuracy, parity, strict_parity and fairness of a classifier on occupations (SPEC B4).
+    """accuracy, parity, strict_parity and fairness of a classifier on occupations.
 
     labels: the order of the classifier's outputs where its config does not name them
     ("contradiction,entailment,...").
     """
     predicted = nli_labels(model, probe.pairs, variants, labels)
-    return [nli_measures(probe, found, resampling) for found in predicted]
+    return [nli_measures(probe, of_variant, resampling) for of_variant in predicted]
 
 
 def ask_ability(
-    model: Model, ability_set: AbilitySet, variants: Sequence[Variant] = BASE, labels: str | None = None
+    model: Model, ability_set: AbilitySet, variants: Sequence[Variant] = UNTOUCHED, labels: str | None = None
 ) -> list[Measurement]:
-    """Accuracy on ordinary labeled pairs; settings say which set."""
+    """Accuracy on ordinary labeled pairs, in every variant; a measurement's settings say which set it was."""
     predicted = nli_labels(model, ability_set.pairs, variants, labels)
-    return [ability_measure(ability_set, found) for found in predicted]
+    return [ability_measure(ability_set, of_variant) for of_variant in predicted]
 
 
 def nli_labels(
     model: Model,
     pairs: Sequence[NliPair | LabeledPair],
-    variants: Sequence[Variant] = BASE,
+    variants: Sequence[Variant] = UNTOUCHED,
     labels: str | None = None,
 ) -> Labels:
     """Predicted labels, numbered as in LABELS whatever the classifier's own order: [variant, pair]"""
@@ -149,8 +165,7 @@ def nli_labels(
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
-    """Which outputs mean entailment, neutral, contradiction; one sentence for a model that cannot be
-    asked."""
+    """Which outputs mean entailment, neutral, contradiction; CannotDo for a model that cannot be asked."""
     if model.judge is None or "nsp" in model.abilities:
         model.require("nli", "the NLI measures (accuracy, parity, fairness)")
     order = label_order(model.hf.config.id2label, labels)
@@ -163,26 +178,26 @@ def nli_measures(
     probe: NliProbe, predicted: Labels, resampling: Resampling = DEFAULT
 ) -> dict[str, Measurement]:
     """The four measures from labels in the order of probe.pairs."""
-    found = fairness.nli_fairness(Predictions.of_grid(predicted, probe.shape, NEUTRAL), resampling)
+    predictions = Predictions.of_grid(predicted, probe.shape, NEUTRAL)
+    measurements = fairness.nli_fairness(predictions, resampling)
+    words = f"{probe.feminine}/{probe.masculine}"
     stated = {
-        "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {probe.feminine}/{probe.masculine}",
+        "data": f"{probe.shape[0]} occupations x {probe.shape[1]} contexts x {words}",
         "data_hash": probe.fingerprint,
     }
-    return {name: _with(measured, stated) for name, measured in found.items()}
+    return {name: _with(measurement, stated) for name, measurement in measurements.items()}
 
 
 def ability_measure(ability_set: AbilitySet, predicted: Labels) -> Measurement:
     """Accuracy from labels in the order of ability_set.pairs."""
     gold = [LABELS.index(pair.label) for pair in ability_set.pairs]
-    measured = fairness.ability(predicted, gold)
-    return _with(
-        measured, {"data": ability_set.name, "data_hash": ability_set.fingerprint}, ability_set.skipped
-    )
+    stated = {"data": ability_set.name, "data_hash": ability_set.fingerprint}
+    return _with(fairness.ability(predicted, gold), stated, ability_set.skipped)
 
 
-def viability(measured: Sequence[Measurement], base: Measurement) -> list[bool | None]:
-    """Which variants lost at most five points of ability against the base."""
-    return [viable(each.value, base.value) for each in measured]
+def viability(abilities: Sequence[Measurement], base: Measurement) -> list[bool | None]:
+    """Whether each variant is viable against the base; None where ability was not measured."""
+    return [viable(ability.value, base.value) for ability in abilities]
 
 
 # ---- small arithmetic
@@ -193,12 +208,11 @@ def _softmax(x: Doubles) -> Doubles:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float64)
 
 
-def _renamed(measured: Measurement, name: str) -> Measurement:
-    return Measurement(**{**vars(measured), "name": name})
-
-
 def _with(
-    measured: Measurement, settings: Mapping[str, Any], unscored: Mapping[str, int] | None = None
+    measurement: Measurement, settings: Mapping[str, str], unscored: Mapping[str, int] | None = None
 ) -> Measurement:
-    known = {**vars(measured), "settings": {**measured.settings, **settings}}
-    return Measurement(**{**known, "unscored": {**measured.unscored, **(unscored or {})}})
+    return replace(
+        measurement,
+        settings={**measurement.settings, **settings},
+        unscored={**measurement.unscored, **(unscored or {})},
+    )

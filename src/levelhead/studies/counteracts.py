@@ -1,42 +1,39 @@
-"""CounterActs: does a counterexample change the model's mind? (SPEC C; Zhang 2023)
+"""CounterActs: does a counterexample change the model's mind? (docs/method.md, Cloze scores; Zhang 2023)
 
 Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured for
 each k: the mass of either group's words among the k likeliest tokens, the margin pro − anti, and what
 knowledge does to it.
 
 A run holds, for each model and variant:
-    results.jsonl           measurements per k, kind and group; verdicts stand in the rows of 'margin change'
-    occupations/NAME.csv    the same numbers for each occupation
-    answers/NAME.jsonl      what the model said to each prompt, word by word
+
+    results.jsonl           how the model was asked; measurements per k, kind and group, changes with verdicts
+    occupations/NAME.csv    the same measurements for each occupation
+    answers/NAME.jsonl      what the model filled in for each prompt, word by word
 """
 
 from __future__ import annotations
 
-import csv
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadProbe
+from levelhead.errors import BadOption
 from levelhead.measures.cloze.scores import ClozeScores
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, load_cloze
+from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
+from levelhead.results.keys import Key
+from levelhead.results.records.cloze import AnswerWord, ClozeCell, ClozeForm, OccupationLine, PromptAnswers
+from levelhead.results.records.common import BASE
+from levelhead.results.runs import PromptsRun, prompts_label
+from levelhead.results.settings import PromptsRunSettings
 from levelhead.scoring.cloze import ClozeAnswers, ask_cloze
-
-STUDY = "counteracts"
-UNTOUCHED = "base"
-_CELL = ("k", "kind", "group", "occupation")
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,6 @@ class Edited:
 
     edits: Callable[[Model], Variant]
     stated: str = ""
-
-
-Variants = Mapping[str, Edited]  # by name
 
 
 @dataclass(frozen=True)
@@ -60,143 +54,184 @@ class CounteractsSettings:
     per_background: int | None = None  # None: as the set says
     ks: tuple[int, ...] = (3, 5, 10)
     draws: int = 2000
-    remove_heads: tuple[Head, ...] = ()  # counted from 0; asks every model without these heads too
+    remove_heads: tuple[Head, ...] = ()  # asks every model without these heads too
 
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):
-            came = ", ".join(map(str, self.ks)) or "nothing"
-            raise BadProbe(f"k = {came}. Give different whole numbers from 1, such as 3, 5, 10.")
+            given = ", ".join(map(str, self.ks)) or "nothing"
+            raise BadOption(f"k = {given}. Give different whole numbers from 1, such as 3, 5, 10.")
         if self.draws < 100:
-            raise BadProbe(f"{self.draws} bootstrap draws are too few for a 95 % interval. Use 100 or more.")
+            raise BadOption(f"{self.draws} bootstrap draws are too few for a 95 % interval. Use 100 or more.")
 
     def load(self) -> ClozeSet:
         """The prompts."""
         return load_cloze(self.prompts, self.seed, self.per_background, self.verbalizer)
 
 
-def head_name(head: Head) -> str:
-    """As people write it: layer-head, both from 1."""
-    return f"{head[0] + 1}-{head[1] + 1}"
+def counteracts(
+    models: Sequence[Model],
+    settings: CounteractsSettings,
+    folder: str | Path,
+    variants: Mapping[str, Edited] | None = None,
+) -> PromptsRun:
+    """Ask every model, untouched and in every variant of it, and keep the results in a run folder.
+
+    variants: further edits by name, e.g. {"without gender": Edited(lambda model: (projection,))}. The same
+    prompts are asked under every edit, so a variant can be compared with the untouched model, which is named
+    "base". A folder begun with other models, weights, prompts or variants is refused.
+    """
+    cloze_set = settings.load()
+    edited = _all_variants(settings, variants or {})
+    with _opened(folder, models, settings, cloze_set, edited) as run:
+        for model in models:
+            subjects = {name: _Subject(model.name, name) for name in edited}
+            missing = [name for name, subject in subjects.items() if subject.cells not in run]
+            edits = [edited[name].edits(model) for name in missing]
+            answers = ask_cloze(model, cloze_set, edits, settings.ks) if missing else []
+            for name, answer in zip(missing, answers, strict=True):
+                scores = answer.scores(Resampling(settings.draws, settings.seed))
+                _keep(run, subjects[name], cloze_set, answer, scores)
+        return PromptsRun(run.data())
 
 
-def open_counteracts(
+def _all_variants(settings: CounteractsSettings, variants: Mapping[str, Edited]) -> dict[str, Edited]:
+    """Every variant by its name, the untouched model first."""
+    named = {BASE: Edited(lambda model: ())}
+    if settings.remove_heads:
+        name = f"without heads {', '.join(map(str, settings.remove_heads))}"
+        named[name] = Edited(lambda model: removed(model, settings.remove_heads))
+    return {**named, **variants}
+
+
+def _opened(
     folder: str | Path,
     models: Sequence[Model],
     settings: CounteractsSettings,
-    variants: Variants | None = None,
-) -> Run:
-    """The run folder of this study; one begun with other models, weights, prompts or variants is refused."""
-    names = [model.name for model in models]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise BadProbe(f"{twice[0]} was given twice. Results are kept by name: give each model once.")
-    cloze_set = settings.load()
-    hashes = {f"weights of {model.name}": model.fingerprint for model in models}
-    hashes |= {f"edits {name}": text_hash(edited.stated) for name, edited in (variants or {}).items()}
-    stated = {**asdict(settings), "remove_heads": [head_name(head) for head in settings.remove_heads]}
-    counted = {"groups": cloze_set.groups, "kinds": cloze_set.kinds, "n_prompts": len(cloze_set.prompts)}
-    asked = {
-        "study": STUDY,
-        "models": names,
-        "variants": list(_editors(settings, variants)),
-        **stated,
-        **counted,
-    }
-    return Run.open(
-        folder,
-        {**asked, "per_background": cloze_set.per_background},
-        hashes={**hashes, "prompts and words": cloze_set.fingerprint},
+    cloze_set: ClozeSet,
+    variants: Mapping[str, Edited],
+) -> Run[PromptsRunSettings]:
+    names = tuple(model.name for model in models)
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadOption(f"{twice[0]} was given twice. Results are kept by name: give each model once.")
+    stored = PromptsRunSettings(
+        study=layout.PROMPTS.study,
+        seed=settings.seed,
+        models=names,
+        variants=tuple(variants),
+        prompts=settings.prompts,
+        verbalizer=settings.verbalizer,
+        per_background=cloze_set.per_background,
+        ks=settings.ks,
+        draws=settings.draws,
+        remove_heads=settings.remove_heads,
+        groups=cloze_set.groups,
+        kinds=cloze_set.kinds,
+        n_prompts=len(cloze_set.prompts),
     )
+    hashes = {f"weights of {model.name}": model.fingerprint for model in models}
+    hashes |= {f"edits {name}": text_hash(each.stated) for name, each in variants.items() if each.stated}
+    hashes[layout.PROMPTS_HASH] = cloze_set.fingerprint
+    return Run.open(folder, layout.PROMPTS, stored, hashes=hashes)
 
 
-def counteracts(
-    models: Sequence[Model], settings: CounteractsSettings, run: Run, variants: Variants | None = None
-) -> list[Row]:
-    """Ask every model, in every variant of it, and keep the results in the run folder.
-
-    variants: further edits by name, e.g. {"without its gender direction": Edited(lambda model:
-    (projection,))}. Rows of the same prompts under an edit can be compared with the untouched model's, named
-    'base'. Returns the rows of all kinds and groups; those of single occupations are in a CSV file.
-    """
-    cloze_set = settings.load()
-    rows: list[Row] = []
-    for model in models:
-        keys = {name: f"{model.name} | {name}" for name in _editors(settings, variants)}
-        missing = [name for name, key in keys.items() if key not in run]
-        edits = [_editors(settings, variants)[name].edits(model) for name in missing]
-        answers = ask_cloze(model, cloze_set, edits, settings.ks) if missing else []
-        for name, answer in zip(missing, answers, strict=True):
-            _keep(run, {"study": STUDY, "model": model.name, "variant": name}, cloze_set, answer, settings)
-        rows += [row for key in keys.values() for row in run.result(key, list)]
-    return rows
+# ---- what is kept of a model in one variant
 
 
-def _editors(settings: CounteractsSettings, variants: Variants | None) -> dict[str, Edited]:
-    editors = {UNTOUCHED: Edited(lambda model: ())}
-    if settings.remove_heads:
-        name = "without heads " + ", ".join(map(head_name, settings.remove_heads))
-        editors[name] = Edited(lambda model: removed(model, list(settings.remove_heads)))
-    return {**editors, **(variants or {})}
+@dataclass(frozen=True)
+class _Subject:
+    """A model in one variant of it."""
+
+    model: str
+    variant: str
+
+    @property
+    def label(self) -> str:
+        """The end of its results' names."""
+        return prompts_label(self.model, self.variant)
+
+    @property
+    def cells(self) -> Key[ClozeCell]:
+        """Its measurements, which are written last: where they are, all is there."""
+        return layout.CLOZE_CELLS.of(self.label)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Where a measurement belongs, as the measure labels it in the measurement's settings; "" means all."""
+
+    k: int
+    kind: str
+    group: str
+    occupation: str
 
 
 def _keep(
-    run: Run, label: Row, cloze_set: ClozeSet, answers: ClozeAnswers, settings: CounteractsSettings
+    run: Run[PromptsRunSettings],
+    subject: _Subject,
+    cloze_set: ClozeSet,
+    answers: ClozeAnswers,
+    scores: ClozeScores,
 ) -> None:
-    key = f"{label['model']} | {label['variant']}"
-    name = _file_name(key)
-    rows = list(_rows(answers.scores(Resampling(settings.draws, settings.seed)), cloze_set))
-    run.artifact(f"answers/{name}.jsonl", lambda path: _write_answers(path, cloze_set, answers))
-    run.artifact(f"occupations/{name}.csv", lambda path: _write_occupations(path, rows))
-    asked = {"name": "how it was asked", "form": answers.form, "absent": list(answers.absent)}
-    run.result(key, lambda: [{**label, **row} for row in (asked, *rows) if not row.get("occupation")])
+    form = ClozeForm(subject.model, subject.variant, answers.form, answers.absent)
+    run.file(layout.ANSWERS.of(subject.label), _answer_lines(cloze_set, answers))
+    run.file(layout.OCCUPATIONS.of(subject.label), _occupation_lines(scores))
+    run.result(layout.CLOZE_FORMS.of(subject.label), lambda: form)
+    run.results(subject.cells, lambda: _cloze_cells(subject, scores, cloze_set))
 
 
-def _rows(scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[Row]:
+def _labeled(measurement: Measurement) -> tuple[_Cell, Measurement]:
+    """A measurement's cell, and the measurement without these labels: they stand beside it, once."""
+    settings = dict(measurement.settings)
+    cell = _Cell(**{field.name: settings.pop(field.name, "") for field in fields(_Cell)})
+    return cell, replace(measurement, settings=settings)
+
+
+def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[ClozeCell]:
+    """Measurements of kinds and groups; a change of the margin has its verdict beside it."""
     expected = {prompt.kind: prompt.expected for prompt in cloze_set.prompts}
-    verdicts = {(verdict.k, verdict.kind, verdict.group): verdict.word for verdict in scores.verdicts}
+    verdicts = {(v.change.name, v.k, v.kind, v.group): v.word for v in scores.verdicts}
     for measurement in (*scores.measurements, *scores.robustness):
-        row = _row(measurement)
-        if measurement.name == "margin change" and not row["occupation"]:
-            row |= {
-                "verdict": verdicts[row["k"], row["kind"], row["group"]],
-                "expected": expected[row["kind"]],
-            }
-        yield row
+        cell, bare = _labeled(measurement)
+        if cell.occupation:
+            continue
+        word = verdicts.get((bare.name, cell.k, cell.kind, cell.group))
+        yield ClozeCell(
+            model=subject.model,
+            variant=subject.variant,
+            k=cell.k,
+            kind=cell.kind,
+            group=cell.group,
+            measurement=bare,
+            verdict=word,
+            expected=None if word is None else expected[cell.kind],
+        )
 
 
-def _row(measurement: Measurement) -> Row:
-    """The cell's labels beside the number, once."""
-    said = measurement.to_json()
-    settings = said.pop("settings")
-    cell = {key: settings.pop(key, "") for key in _CELL}
-    return {**cell, **said, "settings": settings}
+def _occupation_lines(scores: ClozeScores) -> Iterator[OccupationLine]:
+    for measurement in scores.measurements:
+        cell, bare = _labeled(measurement)
+        if cell.occupation:
+            low, high = bare.interval or (None, None)
+            yield OccupationLine(
+                k=cell.k,
+                kind=cell.kind,
+                group=cell.group,
+                occupation=cell.occupation,
+                name=bare.name,
+                value=bare.value,
+                low=low,
+                high=high,
+                n=bare.n,
+                reason=bare.reason or None,
+            )
 
 
-def _write_occupations(path: Path, rows: Sequence[Row]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow([*_CELL, "name", "value", "low", "high", "n", "reason"])
-        for row in rows:
-            if row["occupation"]:
-                low, high = row["interval"] or ("", "")
-                cell = [row[key] for key in _CELL]
-                table.writerow([*cell, row["name"], row["value"], low, high, row["n"], row["reason"]])
-
-
-def _write_answers(path: Path, cloze_set: ClozeSet, answers: ClozeAnswers) -> None:
+def _answer_lines(cloze_set: ClozeSet, answers: ClozeAnswers) -> Iterator[PromptAnswers]:
     names = {1: cloze_set.groups[0], -1: cloze_set.groups[1], 0: None}
     top = answers.topk
-    with path.open("w", encoding="utf-8") as file:
-        for prompt, words, groups, probs in zip(
-            cloze_set.prompts, top.words, top.groups, top.probs, strict=True
-        ):
-            said = [
-                {"word": str(word), "group": names[int(group)], "p": round(float(p), 6)}
-                for word, group, p in zip(words, groups, probs, strict=True)
-            ]
-            file.write(json.dumps({"id": prompt.id, "answers": said}, ensure_ascii=False) + "\n")
-
-
-def _file_name(key: str) -> str:
-    """Readable, and different for keys that differ in signs alone."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", key).strip("-.")[:80] + "-" + text_hash(key)[:6]
+    for prompt, words, groups, probs in zip(cloze_set.prompts, top.words, top.groups, top.probs, strict=True):
+        likeliest = (
+            AnswerWord(str(word), names[int(group)], round(float(p), 6))
+            for word, group, p in zip(words, groups, probs, strict=True)
+        )
+        yield PromptAnswers(prompt.id, tuple(likeliest))

@@ -9,6 +9,7 @@ from levelhead.errors import BadOption, CannotDo
 
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)
+NEUTRAL = LABELS.index("neutral")  # the right answer where nothing can be inferred
 
 _STEMS: dict[str, Label] = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
 _EXAMPLE = '"contradiction,entailment,neutral"'

@@ -1,25 +1,26 @@
 """Which words carry gender, what their counterparts are, and where they carry none.
 
 The tables are in data/swap: words.tsv (one to one under each guard), one_way.tsv (words that share a
-counterpart), unpaired.tsv (words that have none), phrases.txt (where a word names nobody's gender), names.tsv
-and guards.toml.
+counterpart), unpaired.tsv (words that have none), traits.tsv (words for a trait, which stay), phrases.txt
+(where a word names nobody's gender).
 """
 
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from levelhead.probes import DATA
-from levelhead.probes.swap.english import Token, classes, tokenize
+from levelhead.probes.swap.tokens import Token, belongs, tokenize
 
 Gender = Literal["F", "M"]
 
 PRONOUNS: dict[str, Gender] = {"her": "F", "hers": "F", "his": "M", "him": "M"}  # those that grammar decides
+NOMINATIVES = frozenset(("she", "he"))
+SENTENCE_ENDS = frozenset(".!?:;…")
 
 _DATA = DATA / "swap"
 
@@ -58,11 +59,15 @@ def pairings() -> dict[str, tuple[Pairing, ...]]:
 
 
 @cache
-def _names() -> dict[str, Pairing]:
-    lines = read_table("names.tsv")
-    feminine = {line["feminine"].lower(): Pairing(line["masculine"], "F", "name", "") for line in lines}
-    masculine = {line["masculine"].lower(): Pairing(line["feminine"], "M", "name", "") for line in lines}
-    return feminine | masculine
+def certain() -> dict[str, str]:
+    """Words that always have the same counterpart when they are written small, wherever they stand.
+
+    They have one pairing without a guard, which leads back, no phrase to be left alone in, and are no verb.
+    """
+    words = {word: paired[0] for word, paired in pairings().items() if len(paired) == 1}
+    plain = {word for word in words if word not in _phrases() and not belongs(word, "noun_or_verb")}
+    counterparts = {word: words[word].replacement for word in plain if not words[word].guard}
+    return {word: other for word, other in counterparts.items() if counterparts.get(other) == word}
 
 
 @cache
@@ -70,6 +75,12 @@ def unpaired() -> dict[str, tuple[Gender, str]]:
     """Gendered words without a counterpart: their gender, and why there is none."""
     lines = read_table("unpaired.tsv")
     return {line["word"]: ("F" if line["gender"] == "F" else "M", line["reason"]) for line in lines}
+
+
+@cache
+def traits() -> frozenset[str]:
+    """Words for a trait: feminine, manly. They say how a person is, not whether it is a woman or a man."""
+    return frozenset(word for line in read_table("traits.tsv") for word in line.values())
 
 
 @cache
@@ -85,10 +96,10 @@ def _phrases() -> dict[str, list[tuple[list[str], int]]]:
     return phrases
 
 
-@cache
-def _guard_words() -> dict[str, frozenset[str]]:
-    lists = tomllib.loads((_DATA / "guards.toml").read_text(encoding="utf-8"))
-    return {name: frozenset(words.split()) for name, words in lists.items()}
+def gender_of_word(word: str) -> Gender | None:
+    """The gender of a lower-case word that is swapped; None for every other word."""
+    paired = pairings().get(word)
+    return paired[0].gender if paired else None
 
 
 def in_phrase(tokens: Sequence[Token], i: int) -> bool:
@@ -97,9 +108,28 @@ def in_phrase(tokens: Sequence[Token], i: int) -> bool:
     def holds(words: list[str], place: int) -> bool:
         first = i - place
         there = tokens[max(first, 0) : first + len(words)]
-        return first >= 0 and [t.text.lower().replace("’", "'") for t in there] == words
+        return first >= 0 and [t.lower.replace("’", "'") for t in there] == words
 
-    return any(holds(words, place) for words, place in _phrases().get(tokens[i].text.lower(), ()))
+    return any(holds(words, place) for words, place in _phrases().get(tokens[i].lower, ()))
+
+
+def is_verb(tokens: Sequence[Token], i: int) -> bool:
+    """Whether tokens[i] is a verb that looks like a gendered noun: groom your hair, man the phones.
+
+    The base form follows to, a modal, I, you, we, they, or opens the clause, and an object with a determiner
+    comes after it; the form in -s follows a nominative, which no noun does.
+    """
+    word = tokens[i].lower
+    if not belongs(word, "noun_or_verb"):
+        return False
+    before = tokens[i - 1].lower if neighbor(tokens, i) else ""
+    if word.endswith("s"):
+        return belongs(before, "third_person")
+    following = neighbor(tokens, i + 1)
+    has_object = following is not None and (
+        following.lower in PRONOUNS or belongs(following.lower, "article", "amount")
+    )
+    return has_object and (before == "" or belongs(before, "before_verb"))
 
 
 def names_nobody(text: str, start: int) -> bool:
@@ -109,21 +139,28 @@ def names_nobody(text: str, start: int) -> bool:
     if i is None:
         return False
     letters = tokens[i].text
-    return in_phrase(tokens, i) or (letters.isupper() and len(letters) == 2 and not text.isupper())
-
-
-def name_pairing(token: Token) -> Pairing | None:
-    """The counterpart of a capitalized first name."""
-    return None if token.text.islower() else _names().get(token.text.lower())
+    initials = letters.isupper() and len(letters) == 2 and not text.isupper()
+    return initials or in_phrase(tokens, i) or is_verb(tokens, i)
 
 
 def pairing_of(tokens: Sequence[Token], i: int) -> Pairing | None:
     """The first pairing of tokens[i] whose guard holds where it stands."""
-    candidates = pairings().get(tokens[i].text.lower(), ())
+    candidates = pairings().get(tokens[i].lower, ())
     return next((each for each in candidates if not each.guard or _GUARDS[each.guard](tokens, i)), None)
 
 
-def _neighbor(tokens: Sequence[Token], i: int) -> Token | None:
+def opens_sentence(tokens: Sequence[Token], i: int) -> bool:
+    """Whether tokens[i] owes its capital to a sentence that begins with it."""
+    k = i - 1
+    while k >= 0 and tokens[k].kind == "sign" and tokens[k].text not in SENTENCE_ENDS:
+        k -= 1
+    quoted = k < i - 1
+    if k < 0 or tokens[k].text in SENTENCE_ENDS or "\n\n" in tokens[i].gap:
+        return True
+    return quoted and tokens[i - 1].text in "\"“'‘([" and not tokens[i].gap
+
+
+def neighbor(tokens: Sequence[Token], i: int) -> Token | None:
     """tokens[i] if it is a word that follows the one before it with nothing but a space between."""
     if not 0 < i < len(tokens):
         return None
@@ -132,17 +169,21 @@ def _neighbor(tokens: Sequence[Token], i: int) -> Token | None:
 
 
 def _is_title(tokens: Sequence[Token], i: int) -> bool:
-    following = _neighbor(tokens, i + 1)
+    following = neighbor(tokens, i + 1)
     return tokens[i].titled and following is not None and following.titled
 
 
 def _is_office(tokens: Sequence[Token], i: int) -> bool:
-    return _is_title(tokens, i) and tokens[i + 1].text.lower() in _guard_words()["offices"]
+    return _is_title(tokens, i) and belongs(tokens[i + 1].lower, "office")
 
 
 def _is_address(tokens: Sequence[Token], i: int) -> bool:
-    after_my = _neighbor(tokens, i) is not None and tokens[i - 1].text.lower() == "my"
-    return after_my and _neighbor(tokens, i + 1) is None
+    after_my = neighbor(tokens, i) is not None and tokens[i - 1].lower == "my"
+    return after_my and neighbor(tokens, i + 1) is None
+
+
+def _is_common(tokens: Sequence[Token], i: int) -> bool:
+    return tokens[i].text.islower() or opens_sentence(tokens, i)
 
 
 _GUARDS: dict[str, Callable[[Sequence[Token], int], bool]] = {
@@ -152,25 +193,6 @@ _GUARDS: dict[str, Callable[[Sequence[Token], int], bool]] = {
     "address": _is_address,
     "cased": lambda tokens, i: tokens[i].titled or tokens[i].text.endswith("."),
     "lower": lambda tokens, i: tokens[i].text.islower(),
+    "common": _is_common,
     "not_upper": lambda tokens, i: not tokens[i].text.isupper(),
 }
-
-
-def part_of_name(tokens: Sequence[Token], i: int, kind: str) -> bool:
-    """Whether a capitalized word belongs to a name: Stephen King, Iron Man, Dr. Prince, Duke University."""
-    if not tokens[i].titled or kind == "pronoun" or tokens[i].text.endswith("."):
-        return False
-    words = _guard_words()
-    following = _neighbor(tokens, i + 1)
-    if following and following.titled and following.text.lower() in words["before_places"]:
-        return True
-    if _neighbor(tokens, i) is None or not tokens[i - 1].titled:
-        return False
-    before = tokens[i - 1].text.lower()
-    if before in words["before_surnames"]:
-        return True
-    plain = (words["introducers"], classes()["closed"], PRONOUNS, pairings())
-    if any(before in group for group in plain):
-        return False
-    opens = i < 2 or tokens[i - 2].kind in ("sign", "suffix")  # its capital may be that of the sentence
-    return not opens or before in _names()

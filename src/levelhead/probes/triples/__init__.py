@@ -21,7 +21,7 @@ from pathlib import Path
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
-from levelhead.probes.swap import gender_of, swap
+from levelhead.probes.swap import gender_of, strangers, swap
 from levelhead.probes.swap.gendered import Gender
 from levelhead.probes.triples.files import (
     Form,
@@ -96,17 +96,22 @@ def swapped_twin(triple: Triple, *, names: bool = False) -> tuple[Triple | None,
 
     Swapping flips the labels (paper, Table 3): twin.stereotype = swap(anti), twin.anti = swap(stereotype).
     """
-    results = [
-        swap(text, names=names) for text in (triple.context, triple.stereotype, triple.anti, triple.unrelated)
-    ]
-    reasons = tuple(dict.fromkeys(problem.reason for result in results for problem in result.problems))
-    if not reasons and not any(result.changes for result in results):
+    texts = (triple.context, triple.stereotype, triple.anti, triple.unrelated)
+    results = [swap(text, names=names) for text in texts]
+    problems = [problem for result in results for problem in result.problems]
+    changed = any(result.changes for result in results)
+    if (
+        changed
+    ):  # the sentences are about one person, so a name in one of them belongs to the pronoun in another
+        unchanged = (text for text, result in zip(texts[:3], results, strict=False) if not result.changes)
+        problems += [problem for text in unchanged for problem in strangers(text)]
+    reasons = tuple(dict.fromkeys(problem.reason for problem in problems))
+    if not changed and not reasons:
         reasons = (NO_GENDER_WORD,)
     if reasons:
         return None, reasons
-    return _flipped(
-        triple, Texts(*(result.text for result in results)), swap(triple.target, names=names).text
-    ), ()
+    twin = Texts(*(result.text for result in results))
+    return _flipped(triple, twin, swap(triple.target, names=names).text), ()
 
 
 def _flipped(triple: Triple, twin: Texts, target: str) -> Triple:

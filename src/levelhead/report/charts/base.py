@@ -1,5 +1,8 @@
-"""What all charts share: colors that survive color blindness and print, the page's theme, SVG without a
-browser."""
+"""What all charts share: a name, a title, words for who cannot see them, the page's colors, SVG files.
+
+Colors are names such as $biased. The page's theme fills them in, light or dark; in SVG files it is the light
+one, on white. They stand once, in template/page.css, and survive common color blindness and print.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,18 @@ from typing import Any
 import altair as alt
 import vl_convert as vlc
 
-FEMALE, MALE = "#7b3294", "#e08214"  # purple and orange: distinct for every common color blindness
-BIASED, REGULAR = "#b2182b", "#2166ac"
-INK, MUTED = "#222222", "#666666"
-DIVERGING = ["#2166ac", "#f7f7f7", "#b2182b"]  # anti-biased, none, biased
-SEQUENTIAL = ["#f7f7f7", "#b2182b"]
-
 LINES = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400)
-_WIDTH = 520  # of a figure, in pixels
+_CSS = Path(__file__).parents[1] / "template" / "page.css"
+_WIDTH = 520  # in pixels, of a figure whose chart is as wide as its page
 _TEXTS = ("data", "datasets", "domain", "sort", "title")  # where a string is no color, whatever it looks like
+_CONFIG = {
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 11, "titleFontSize": 12, "gridColor": "$line", "domainColor": "$muted"},
+    "legend": {"labelFontSize": 11, "titleFontSize": 12},
+}
+_VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 alt.data_transformers.disable_max_rows()
-
-
-# ---- charts of the page: colors are names such as $biased, which its theme fills in
 
 
 @dataclass(frozen=True)
@@ -35,44 +36,52 @@ class Control:
 
     signal: str
     label: str
-    options: Sequence[tuple[Any, str]]
-    chosen: Any
+    options: Sequence[tuple[str | int, str]]
+    chosen: str | int
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawn chart: its name (also that of its files), title, and what it shows in words for who cannot see
-    it."""
+    """A drawn chart."""
 
-    name: str
+    name: str  # also that of its files
     title: str
-    told: str
-    spec: Mapping[str, Any]
+    alt_text: str  # what it shows, for who cannot see it
+    spec: Mapping[str, Any]  # of Vega-Lite
     follows: Sequence[str] = field(default=())  # signals
 
 
-def of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A chart of these rows, with nothing drawn yet."""
+def data_of(points: Sequence[Mapping[str, Any]]) -> Any:
+    """The data of a chart."""
     typed: Any = alt
-    return typed.Chart(typed.Data(values=list(rows)))
+    return typed.Data(values=list(points))
 
 
-def page_spec(chart: Any, told: str, height: int) -> dict[str, Any]:
+def chart_of(points: Sequence[Mapping[str, Any]]) -> Any:
+    """A chart of these points, with nothing drawn yet."""
+    typed: Any = alt
+    return typed.Chart(data_of(points))
+
+
+def page_spec(chart: Any, alt_text: str, height: int) -> dict[str, Any]:
     """As wide as the page; heights are given in pixels, since Vega-Lite warns when they follow the rows."""
     size = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return dict(chart.properties(width="container", height=height, autosize=size, description=told).to_dict())
+    whole = chart.properties(width="container", height=height, autosize=size, description=alt_text)
+    return dict(whole.to_dict())
 
 
 def figure(chart: Chart, subtitle: str = "") -> str:
-    """A chart of the page as SVG on white, in the page's light theme."""
-    spec = _themed(chart.spec)
-    spec |= {"width": _WIDTH, "autosize": {"type": "pad"}}
+    """A chart as SVG on white, in the page's light theme, with its title and what was measured below it."""
+    spec = {**chart.spec, "config": _CONFIG}
+    if spec.get("width") == "container":
+        spec |= {"width": _WIDTH, "autosize": {"type": "pad"}}
     spec["title"] = {"text": chart.title, "subtitle": subtitle, "anchor": "start", "fontSize": 15}
-    spec["config"] = {
-        "view": {"stroke": None},
-        "axis": {"labelFontSize": 11, "titleFontSize": 12, "gridColor": "#e5e5e5"},
-    }
-    return str(vlc.vegalite_to_svg(spec, vl_version=_VL))
+    return str(vlc.vegalite_to_svg(_themed(spec), vl_version=_VEGA_LITE))
+
+
+def color(name: str) -> str:
+    """A color of the page's light theme: color("biased")."""
+    return _theme()[f"${name}"]
 
 
 def _themed(node: Any) -> Any:
@@ -88,26 +97,5 @@ def _themed(node: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _theme() -> dict[str, str]:
-    css = (Path(__file__).parents[1] / "template" / "page.css").read_text(encoding="utf-8")
-    return {f"${name}": value for name, value in re.findall(r"--(\w+): (#\w+)", css.partition("}")[0])}
-
-
-# ---- figures that are drawn for SVG alone
-
-
-def finished(chart: Any, title: str, subtitle: str = "") -> Any:
-    """The chart with its title and the house style: titles say what is seen, subtitles what was measured."""
-    return (
-        chart.properties(title=alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=15))
-        .configure_view(strokeWidth=0)
-        .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#e5e5e5", domainColor=MUTED)
-        .configure_legend(labelFontSize=11, titleFontSize=12)
-    )
-
-
-def save_svg(chart: Any, path: Path) -> None:
-    """Write a chart as SVG, offline."""
-    path.write_text(vlc.vegalite_to_svg(chart.to_dict(), vl_version=_VL), encoding="utf-8")
-
-
-_VL = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    light = _CSS.read_text(encoding="utf-8").partition("}")[0]
+    return {f"${name}": value for name, value in re.findall(r"--(\w+): (#\w+)", light)}

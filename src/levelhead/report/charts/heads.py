@@ -1,60 +1,66 @@
-"""Charts of the heads study: Fig. 1 and 4 of 'Bias A-head?', removal against score, and what debiasing
-costs."""
+"""Charts of the heads study: Fig. 1 and 4 of 'Bias A-head?', removal against score, the cost of debiasing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from levelhead.report.charts.base import LINES, Chart, of_rows, page_spec
-from levelhead.results.folder import Row
+from levelhead.report.charts.base import LINES, Chart, chart_of, page_spec
+from levelhead.results.records.common import BASE
+from levelhead.results.records.debias import LearnedMeasured, RandomMeasured, StrategyMeasured
+from levelhead.results.records.heads import CounterTest, HeadScore, Removal
+from levelhead.results.runs import HeadsRun
 
-TRIED = {  # results under debias/: how heads were chosen, and the color of that
-    "sweep": ("the top k removed", "$biased"),
-    "learned": ("learned gates", "$good"),
-    "table": ("other strategies", "$regular"),
-    "random": ("random heads (mean)", "$muted"),
-}
+_VERSIONS = ["original", "counter-stereotype"]
+Gated = StrategyMeasured | RandomMeasured | LearnedMeasured  # one measure of one way of gating heads
 
 
-def distribution(scores: Sequence[Row]) -> Chart:
+def score_scale(scores: Iterable[float], signed: bool) -> alt.Scale:
+    """Colors of bias scores: red adds to the bias; signed, blue works against it."""
+    most = max(map(abs, scores)) or 1.0
+    domain, colors = ([-most, 0.0, most], ["$regular", "$cell", "$biased"])
+    if not signed:
+        domain, colors = domain[1:], colors[1:]
+    return alt.Scale(domain=domain, range=colors, interpolate="lab")  # no hues between the colors
+
+
+def distribution(scores: Sequence[HeadScore]) -> Chart:
     """How the heads' bias scores are distributed, every head as a tick."""
-    rows = [{"score": row["score"], "head": f"{row['layer']}-{row['head']}"} for row in scores]
-    biased = sum(row["score"] > 0 for row in scores)
-    told = f"Distribution of the bias scores of {len(rows)} heads; {biased} are above 0."
-    score = alt.X("score:Q", title="bias score b")
+    points = [{"score": each.score, "head": str(each.head)} for each in scores]
+    biased = sum(each.biased for each in scores)
+    alt_text = f"Distribution of the bias scores of {len(scores)} heads; {biased} are above 0."
+    x = alt.X("score:Q", title="bias score b")
     curve = (
-        of_rows(rows)
+        chart_of(points)
         .transform_density("score", as_=["score", "density"], steps=200)
         .mark_area(color="$faint", opacity=0.6)
-        .encode(x=score, y=alt.Y("density:Q", title="density"))
+        .encode(x=x, y=alt.Y("density:Q", title="density"))
     )
     color = alt.condition("datum.score > 0", alt.value("$biased"), alt.value("$regular"))
     ticks = (
-        of_rows(rows)
+        chart_of(points)
         .mark_tick(thickness=2, height=16, yOffset=-8)
-        .encode(
-            x=score, y=alt.value(220), color=color, tooltip=["head:N", alt.Tooltip("score:Q", format=".4f")]
-        )
+        .encode(x=x, y=alt.value(220), color=color, tooltip=["head:N", alt.Tooltip("score:Q", format=".4f")])
     )
-    zero = of_rows([{"x": 0}]).mark_rule(color="$muted", strokeDash=[4, 4]).encode(x="x:Q")
-    title = f"{biased} of {len(rows)} heads add to the bias"
-    return Chart("distribution", title, told, page_spec(curve + zero + ticks, told, 220))
+    zero = chart_of([{"x": 0}]).mark_rule(color="$muted", strokeDash=[4, 4]).encode(x="x:Q")
+    title = f"{biased} of {len(scores)} heads add to the bias"
+    return Chart("distribution", title, alt_text, page_spec(curve + zero + ticks, alt_text, 220))
 
 
-def ablation(scores: Sequence[Row], removals: Sequence[Row]) -> Chart:
+def ablation(scores: Sequence[HeadScore], removals: Iterable[Removal]) -> Chart:
     """Score against what |SEAT| does when the head is removed."""
-    change = {(row["layer"], row["head"]): row["change"] for row in removals}
-    rows = [
-        {"head": f"{r['layer']}-{r['head']}", "b": r["score"], "drop": -change[r["layer"], r["head"]]}
-        for r in scores
-        if (r["layer"], r["head"]) in change
+    change = {removal.head: removal.change for removal in removals}
+    points = [
+        {"head": str(each.head), "b": each.score, "drop": -change[each.head]}
+        for each in scores
+        if each.head in change
     ]
-    told = f"Bias score of {len(rows)} heads against the drop of |SEAT| when each is removed."
-    points = (
-        of_rows(rows)
+    alt_text = f"Bias score of {len(points)} heads against the drop of |SEAT| when each is removed."
+    dots = (
+        chart_of(points)
         .mark_circle(size=60, color="$accent", opacity=0.75)
         .encode(
             x=alt.X("b:Q", title="bias score b (gradient)"),
@@ -62,71 +68,92 @@ def ablation(scores: Sequence[Row], removals: Sequence[Row]) -> Chart:
             tooltip=["head:N", alt.Tooltip("b:Q", format=".4f"), alt.Tooltip("drop:Q", format=".4f")],
         )
     )
-    ends = [{"b": edge, "drop": edge} for edge in (min(r["b"] for r in rows), max(r["b"] for r in rows))]
-    line = of_rows(ends).mark_line(color="$muted", strokeDash=[4, 4]).encode(x="b:Q", y="drop:Q")
-    return Chart(
-        "removal", "Does the score tell what removal does?", told, page_spec(line + points, told, 280)
-    )
+    removed = [each.score for each in scores if each.head in change]
+    ends = [{"b": edge, "drop": edge} for edge in (min(removed), max(removed))]
+    line = chart_of(ends).mark_line(color="$muted", strokeDash=[4, 4]).encode(x="b:Q", y="drop:Q")
+    spec = page_spec(line + dots, alt_text, 280)
+    return Chart("removal", "Does the score tell what removal does?", alt_text, spec)
 
 
-def counter(groups: Sequence[Row]) -> Chart:
-    """Attention to the attribute word in originals and in counter-stereotypes, by group of heads."""
-    order = ["original", "counter-stereotype"]
-    rows = [
+def counter(tests: Sequence[CounterTest]) -> Chart:
+    """Attention to the attribute word in originals and in counter-stereotypes, by group of heads.
+
+    tests: those that have a value.
+    """
+    means = {test.group: _means(test) for test in tests}
+    points = [
         {
-            "group": f"{row['group']} heads\n({row['details']['heads']:.0f})",
+            "group": f"{test.group} heads\n({test.measurement.details['heads']:.0f})",
             "version": version,
-            "attention": row["details"][key],
-            "sentences": row["n"],
+            "attention": attention,
+            "sentences": test.measurement.n,
         }
-        for row in groups
-        for version, key in zip(order, ("mean_original", "mean_counter"), strict=True)
+        for test in tests
+        for version, attention in zip(_VERSIONS, means[test.group], strict=True)
     ]
-    told = "Mean attention from the target word to the attribute word: " + "; ".join(
-        f"{row['group']} heads {row['details']['mean_original']:.3f} in originals, "
-        f"{row['details']['mean_counter']:.3f} in counter-stereotypes"
-        for row in groups
+    alt_text = "Mean attention from the target word to the attribute word: " + "; ".join(
+        f"{group} heads {original:.3f} in originals, {turned:.3f} in counter-stereotypes"
+        for group, (original, turned) in means.items()
     )
+    colors = alt.Scale(range=["$accent", "$faint"])
     bars = (
-        of_rows(rows)
+        chart_of(points)
         .mark_bar()
         .encode(
             x=alt.X("attention:Q", title="mean normalized attention"),
             y=alt.Y("group:N", title=None, axis=LINES),
-            yOffset=alt.YOffset("version:N", sort=order),
-            color=alt.Color(
-                "version:N", sort=order, title=None, scale=alt.Scale(range=["$accent", "$faint"])
-            ),
+            yOffset=alt.YOffset("version:N", sort=_VERSIONS),
+            color=alt.Color("version:N", sort=_VERSIONS, title=None, scale=colors),
             tooltip=["group:N", "version:N", alt.Tooltip("attention:Q", format=".4f"), "sentences:Q"],
         )
     )
-    return Chart(
-        "counter-stereotypes", "Where target words look", told, page_spec(bars, told, 52 * len(groups))
-    )
+    spec = page_spec(bars, alt_text, 52 * len(tests))
+    return Chart("counter-stereotypes", "Where target words look", alt_text, spec)
 
 
-def tradeoff(tried: Mapping[str, Sequence[Row]]) -> Chart | None:
-    """What every way of gating heads bought and cost: |SEAT| against perplexity. tried: rows by the keys of
-    TRIED.
+def _means(test: CounterTest) -> tuple[float | None, float | None]:
+    details = test.measurement.details
+    return details["mean_original"], details["mean_counter"]
+
+
+# ---- what gating heads buys and costs
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How heads were chosen, and how that is drawn."""
+
+    label: str
+    color: str
+    joined: bool = False  # by a line
+
+
+_TOP = _Way("the top k removed", "$biased", joined=True)
+_LEARNED = _Way("learned gates", "$good", joined=True)
+_OTHERS = _Way("other strategies", "$regular")
+_RANDOM = _Way("random heads (mean)", "$muted")
+
+
+def tradeoff(run: HeadsRun) -> Chart | None:
+    """What every way of gating heads bought and cost: |SEAT| against perplexity.
 
     None where nothing has both, as in models that predict no tokens.
     """
-    points = _points(tried)
+    points = _tradeoff_points(run)
     if not points:
         return None
-    ways = list(dict.fromkeys(point["way"] for point in points))
-    told = f"{len(points)} ways of gating heads: |SEAT| against perplexity. Left and down is better."
-    base = of_rows(points)
-    x = alt.X(
-        "ratio:Q",
-        title="perplexity, ratio to the untouched model",
-        scale=alt.Scale(type="log", nice=False, padding=40),
-    )
+    alt_text = f"{len(points)} ways of gating heads: |SEAT| against perplexity. Left and down is better."
+    base = chart_of(points)
+    free = alt.Scale(type="log", nice=False, padding=40)
+    x = alt.X("ratio:Q", title="perplexity, ratio to the untouched model", scale=free)
     y = alt.Y("seat:Q", title="|SEAT|", scale=alt.Scale(zero=False, padding=15))
-    scale = alt.Scale(domain=ways, range=[color for way, color in TRIED.values() if way in ways])
-    color = alt.Color("way:N", sort=ways, title=None, scale=scale)
+    used = {point["way"] for point in points}
+    ways = [way for way in (_TOP, _LEARNED, _OTHERS, _RANDOM) if way.label in used]
+    labels = [way.label for way in ways]
+    colors = alt.Scale(domain=labels, range=[way.color for way in ways])
+    color = alt.Color("way:N", sort=labels, title=None, scale=colors)
     path = (
-        base.transform_filter("datum.line")
+        base.transform_filter("datum.joined")
         .mark_line(strokeWidth=1.5, opacity=0.7)
         .encode(x=x, y=y, color=color, order="order:Q")
     )
@@ -134,7 +161,7 @@ def tradeoff(tried: Mapping[str, Sequence[Row]]) -> Chart | None:
         x=x,
         y=y,
         color=color,
-        shape=alt.Shape("way:N", sort=ways, title=None, scale=alt.Scale(domain=ways)),
+        shape=alt.Shape("way:N", sort=labels, title=None, scale=alt.Scale(domain=labels)),
         tooltip=[
             "strategy:N",
             alt.Tooltip("seat:Q", format=".3f", title="|SEAT|"),
@@ -144,29 +171,47 @@ def tradeoff(tried: Mapping[str, Sequence[Row]]) -> Chart | None:
     names = base.mark_text(align="left", dx=7, dy=-6, fontSize=10, color="$soft").encode(
         x=x, y=y, text="label:N"
     )
-    return Chart(
-        "debias", "What removing heads buys and costs", told, page_spec(path + dots + names, told, 320)
-    )
+    spec = page_spec(path + dots + names, alt_text, 320)
+    return Chart("debias", "What removing heads buys and costs", alt_text, spec)
 
 
-def _points(tried: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
-    """Strategies of which both are known, on all contexts; what the sweep has is not shown twice."""
-    found: dict[tuple[str, str], dict[str, Row]] = {}
-    for key in TRIED:
-        for row in tried.get(key, []):
-            if "contexts" not in row and row.get("value") is not None:
-                found.setdefault((key, row["strategy"]), {})[row["measure"]] = row
+def _tradeoff_points(run: HeadsRun) -> list[dict[str, Any]]:
+    """Strategies of which both are known, on all contexts; what the sweep of top k has is not shown twice."""
+    tried: dict[_Way, Iterable[Gated]] = {
+        _TOP: run.top_sweep,
+        _LEARNED: [each for each in run.learned if each.learned and not _in_sweep(each)],
+        _OTHERS: [each for each in run.strategies if not _in_sweep(each)],
+        _RANDOM: run.random_strategies,
+    }
+    places = [(way, *place) for way, measured in tried.items() for place in _places(measured)]
     return [
         {
-            "way": TRIED[key][0],
-            "strategy": name,
+            "way": way.label,
+            "strategy": strategy,
             "order": order,
-            "line": key in ("sweep", "learned"),
-            "label": name.removeprefix("top-").removeprefix("learned, at most "),
-            "seat": own["seat"].get("mean_abs", abs(own["seat"]["value"])),
-            "ratio": own["fluency change"]["value"],
+            "joined": way.joined,
+            "label": strategy.removeprefix("top-").removeprefix("learned, at most "),
+            "seat": abs_seat,
+            "ratio": ratio,
         }
-        for order, ((key, name), own) in enumerate(found.items())
-        if {"seat", "fluency change"} <= set(own)
-        and (key == "sweep" or not name.startswith(("top-", "base")))
+        for order, (way, strategy, abs_seat, ratio) in enumerate(places)
     ]
+
+
+def _in_sweep(each: Gated) -> bool:
+    """The sweep of top k has the untouched model as its top-0."""
+    return each.strategy.startswith(("top-", BASE))
+
+
+def _places(measured: Iterable[Gated]) -> list[tuple[str, float, float]]:
+    """(strategy, |SEAT|, perplexity ratio) of every strategy that has both."""
+    seats: dict[str, float] = {}
+    ratios: dict[str, float] = {}
+    for each in measured:
+        value = each.measurement.value
+        if value is not None and each.measurement.name == "seat":
+            mean = each.mean_abs if isinstance(each, RandomMeasured) else None
+            seats[each.strategy] = abs(value) if mean is None else mean
+        elif value is not None and each.measurement.name == "fluency change":
+            ratios[each.strategy] = value
+    return [(name, seat, ratios[name]) for name, seat in seats.items() if name in ratios]

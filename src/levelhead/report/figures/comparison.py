@@ -2,82 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 
+from levelhead.edits.head import Head
 from levelhead.errors import BadRun
-from levelhead.files import write_whole
-from levelhead.report.charts.base import DIVERGING, INK, SEQUENTIAL, finished, save_svg
-from levelhead.results.folder import Row, RunData, read_run
+from levelhead.report.charts.base import Chart, chart_of, figure
+from levelhead.report.charts.heads import score_scale
+from levelhead.report.figures.files import write_svgs
+from levelhead.results.records.comparison import ModelHeadScore, ScoredModelSummary
+from levelhead.results.runs import HeadComparisonRun, open_head_comparison
 
 _CELL = 18  # pixels of a heat map's cell
 _WIDEST = 4  # models in a row
 
 
 def write_figures(folder: str | Path) -> list[Path]:
-    """side-by-side.svg (scores below 0 shown as 0, as in the paper) and side-by-side-signed.svg under
-    figures/."""
-    run = read_run(folder)
-    if run.settings.get("study") != "compare_heads" or "scores" not in run.results:
-        raise BadRun(f"{folder} is not a comparison. Give the folder that `levelhead compare-heads` wrote.")
-    return [
-        write_whole(run.folder / "figures" / f"{name}.svg", partial(save_svg, side_by_side(run, signed)))
-        for name, signed in (("side-by-side", False), ("side-by-side-signed", True))
-    ]
+    """side-by-side.svg (scores below 0 shown as 0, as in the paper) and its signed twin under figures/."""
+    run = open_head_comparison(folder)
+    if not run.scores:
+        raise BadRun(f"{folder} has no scores yet. Run the same `levelhead compare-heads` command again.")
+    about = "Head bias scores b, one scale; {}; boxes: the base's most anti-biased heads"
+    drawings = {
+        "side-by-side": figure(side_by_side(run), about.format("scores below 0 are shown as 0")),
+        "side-by-side-signed": figure(
+            side_by_side(run, signed=True), about.format("red adds to bias, blue counteracts it")
+        ),
+    }
+    return write_svgs(run.folder, drawings)
 
 
-def side_by_side(run: RunData, signed: bool = False) -> Any:
-    """One heat map a model on one scale; boxes mark the base's most anti-biased heads in models of its
-    shape."""
-    rows = run.results["scores"]
-    values = [{**row, "score": row["score"] if signed else max(0.0, row["score"])} for row in rows]
-    most = max(abs(row["score"]) for row in values) or 1.0
-    domain, colors = ([-most, most], DIVERGING) if signed else ([0.0, most], SEQUENTIAL)
-    scale = alt.Scale(domain=domain, range=colors)
-    shapes = [(model["layers"], model["heads"]) for model in run.results["models"]]
-    boxes = _most_anti_biased(rows, int(run.settings["top"]))
+def side_by_side(run: HeadComparisonRun, signed: bool = False) -> Chart:
+    """One heat map a model on one scale; boxes mark the base's most anti-biased heads, where shapes agree."""
+    shown = [each.score if signed else max(0.0, each.score) for each in run.scores]
+    points = [_point(each.head, score) for each, score in zip(run.scores, shown, strict=True)]
+    scale = score_scale(shown, signed)
+    base = run.models[0]
+    boxes = [_point(head) for head in _most_anti_biased(run.scores, run.settings.top)]
     panels = []
-    for number, (model, shape) in enumerate(zip(run.results["models"], shapes, strict=True), start=1):
-        marked = boxes if shape == shapes[0] else []
-        some = [row for row in values if row["number"] == number]
-        panels.append(
-            _panel(some, marked, scale).properties(
-                width=_CELL * shape[1], height=_CELL * shape[0], title=_caption(model)
-            )
-        )
+    for number, model in enumerate(run.models, start=1):
+        same_shape = (model.layers, model.heads) == (base.layers, base.heads)
+        own = [point for point, each in zip(points, run.scores, strict=True) if each.number == number]
+        panel = _panel(own, boxes if same_shape else [], scale)
+        size = {"width": _CELL * model.heads, "height": _CELL * model.layers}
+        panels.append(panel.properties(title=_caption(model), **size))
     chart = alt.concat(*panels, columns=_WIDEST).resolve_scale(color="shared")
-    what = "red adds to bias, blue counteracts it" if signed else "scores below 0 are shown as 0"
-    subtitle = f"Head bias scores b, one scale; {what}; boxes: the base's most anti-biased heads"
-    return finished(chart, f"Biased heads ({run.settings['test']}) in {len(shapes)} models", subtitle)
+    title = f"Biased heads ({run.settings.test}) in {len(panels)} models"
+    return Chart(
+        "side-by-side", title, f"Bias scores of every head of {len(panels)} models.", chart.to_dict()
+    )
 
 
-def _panel(rows: Sequence[Row], boxes: Sequence[Row], scale: Any) -> Any:
+def _point(head: Head, score: float = 0.0) -> dict[str, float]:
+    """Layer and head count from 1, as people count them."""
+    return {"layer": head.layer + 1, "head": head.head + 1, "score": score}
+
+
+def _panel(points: Sequence[dict[str, float]], boxes: Sequence[dict[str, float]], scale: Any) -> Any:
     x = alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0))
     y = alt.Y("layer:O", title="layer", sort="descending")
     color = alt.Color("score:Q", title="b", scale=scale)
     cells = (
-        _chart(rows)
-        .mark_rect(stroke="white", strokeWidth=1)
+        chart_of(points)
+        .mark_rect(stroke="$card", strokeWidth=1)
         .encode(x=x, y=y, color=color, tooltip=["layer:O", "head:O", "score:Q"])
     )
     if not boxes:
         return cells
-    return cells + _chart(boxes).mark_rect(fill=None, stroke=INK, strokeWidth=2).encode(x=x, y=y)
+    return cells + chart_of(boxes).mark_rect(fill=None, stroke="$ink", strokeWidth=2).encode(x=x, y=y)
 
 
-def _chart(rows: Sequence[Row]) -> Any:
-    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+def _most_anti_biased(scores: Iterable[ModelHeadScore], top: int) -> list[Head]:
+    base = sorted((each for each in scores if each.number == 1), key=lambda each: each.score)
+    return [each.head for each in base[:top] if each.score < 0]
 
 
-def _most_anti_biased(rows: Sequence[Row], top: int) -> list[Row]:
-    base = sorted((row for row in rows if row["number"] == 1), key=lambda row: float(row["score"]))
-    return [{"layer": row["layer"], "head": row["head"]} for row in base[:top] if row["score"] < 0]
-
-
-def _caption(model: Row) -> str:
-    seat = "not measured" if model["value"] is None else f"{model['value']:.2f}"
-    return f"{model['model']}: SEAT {seat}, {model['biased']} of {model['layers'] * model['heads']} biased"
+def _caption(model: ScoredModelSummary) -> str:
+    seat = "not measured" if model.seat.value is None else f"{model.seat.value:.2f}"
+    return f"{model.model}: SEAT {seat}, {model.biased} of {model.layers * model.heads} biased"

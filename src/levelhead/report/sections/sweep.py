@@ -3,168 +3,190 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 
-from levelhead.report.blocks import Block, Frontier, Section, Shown
-from levelhead.report.charts import page as charts
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.viability import viable
+from levelhead.report.blocks import Block, Frontier, Section, SettingRecipe, Shown
 from levelhead.report.charts.base import Chart
-from levelhead.report.contents import BASE, Contents
-from levelhead.report.tables import Cell, Part, Table, interval, number, part, probability, words
-from levelhead.results.folder import Row
+from levelhead.report.charts.frontier import Axes, FrontierPoint, frontier
+from levelhead.report.contents import Contents
+from levelhead.report.tables import Cell, Part, Table, interval, number, probability, shown, words
+from levelhead.results.records.audit import ProjectionCandidate
+from levelhead.results.records.common import BASE
+from levelhead.results.records.projections import Observation, SettingMeasured
+from levelhead.results.runs import SweepRun
 
-_POINTS = 0.05 + 1e-9  # as in measures/fairness.py: 0.8889 - 0.05 in floats is not 0.8389
-_NSP = charts.Axes(
+_NSP = Axes(
     "frontier-next-sentences",
     "Next sentences: bias against sense",
     "Strength (0 is best)",
     "LMS",
     "Left and up is better.",
 )
-_NLI = charts.Axes(
+_NLI = Axes(
     "frontier-inferences",
     "Inferences: fairness against ability",
     "Fairness (1 is best)",
     "Ability",
     "Right and up is better.",
 )
-
-_SEAT = charts.Axes(
+_SEAT = Axes(
     "frontier-words",
     "Word association against fluency",
     "|SEAT| (0 is best)",
     "perplexity, ratio to before (1 is best)",
     "Left and down is better.",
 )
-_AXES = {"strength": _NSP, "fairness": _NLI, "|seat|": _SEAT}
+_AXES = {"strength": _NSP, "fairness": _NLI, "|seat|": _SEAT}  # by the measure of bias
 
 
 def sweep_section(contents: Contents) -> Section | None:
     """The trade of bias for ability: frontiers with recipes, and every setting in a table."""
-    drawn, recipes = _candidates(contents, "")
-    more, others = _candidates(contents, "nli ")
-    drawn, recipes = [*drawn, *more], [*recipes, *others]
-    rows = [row for key in ("nsp", "nli", "depth nsp", "depth nli") for row in contents.rows(key, "sweep")]
-    if rows:
-        kept = {row["variant"]: row["viable"] for row in rows if "viable" in row}
-        drawn = [
-            charts.frontier(points, axes)
-            for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
-            if (points := _points(rows, bias, use, kept if use == "ability" else None))
-        ]
-        recipes = _recipes(contents, rows)
-    if not drawn and not rows:
+    blocks = (
+        _candidate_blocks(contents) if contents.sweep is None else _sweep_blocks(contents, contents.sweep)
+    )
+    if not blocks:
         return None
-    blocks: list[Block] = [Frontier(drawn, recipes)] if drawn else []
-    if rows:
-        blocks.append(Shown(_settings_table(rows)))
-    blocks += _paper_tables(contents)
     lead = (
-        "Each point is the model with one way of projecting gender out of it. Color is the level at which that is "
-        "done; triangles lose too much ability. Choose a point, or a setting from the list, for its recipe."
+        "Each point is the model with one way of projecting gender out of it. Color is the level at which "
+        "that is done; triangles lose too much ability. Choose a point, or a setting from the list, for its "
+        "recipe."
     )
     return Section("sweep", "What less bias costs", lead, blocks)
 
 
-def _candidates(contents: Contents, prefix: str) -> tuple[list[Chart], list[Row]]:
-    """The projections that an audit tried, on the model or on its classifier."""
-    found = contents.rows(f"{prefix}candidates")
-    rows = [r for r in found if r["bias"]["value"] is not None and r["ability"]["value"] is not None]
-    if not rows:
-        return [], []
-    bias, use = rows[0]["bias"]["name"], rows[0]["ability"]["name"]
-    points = [
-        {
-            "setting": f"{prefix}{r['variant']}",
-            "level": r["level"],
-            "bias": r["bias"]["value"],
-            "use": r["ability"]["value"],
-            "usable": "lost" if r["viable"] is False else "kept",
-        }
-        for r in rows
+# ---- an audit's candidates
+
+
+def _candidate_blocks(contents: Contents) -> list[Block]:
+    """The projections that an audit tried, on the model and on its classifier."""
+    if contents.audit is None:
+        return []
+    charts: list[Chart] = []
+    recipes: list[SettingRecipe] = []
+    for prefix, candidates in (("", contents.audit.candidates), ("nli ", contents.audit.nli_candidates)):
+        points = [point for each in candidates if (point := _candidate_point(each, prefix)) is not None]
+        if points:
+            charts.append(frontier(points, _axes(candidates[0])))
+            texts = {f"{prefix}{each.variant}": each.recipe for each in candidates}
+            recipes += [SettingRecipe(point.setting, texts[point.setting]) for point in points]
+    return [Frontier(charts, recipes)] if charts else []
+
+
+def _candidate_point(candidate: ProjectionCandidate, prefix: str) -> FrontierPoint | None:
+    """None where bias or ability was not measured."""
+    bias, use = candidate.bias.value, candidate.ability.value
+    if bias is None or use is None:
+        return None
+    return FrontierPoint(f"{prefix}{candidate.variant}", candidate.level, bias, use, candidate.viable)
+
+
+def _axes(candidate: ProjectionCandidate) -> Axes:
+    bias, use = candidate.bias.name, candidate.ability.name
+    return _AXES.get(bias, Axes("frontier", f"{bias} against {use}", bias, use, ""))
+
+
+# ---- a sweep
+
+
+def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
+    if not run.measured:
+        return []
+    blocks: list[Block] = []
+    charts = [
+        frontier(points, axes)
+        for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
+        if (points := _sweep_points(run.measured, bias, use))
     ]
-    axes = _AXES.get(bias, charts.Axes("frontier", f"{bias} against {use}", bias, use, ""))
-    recipes = [{"name": f"{prefix}{r['variant']}", "recipe": r.get("recipe") or ""} for r in rows]
-    return [charts.frontier(points, axes)], recipes
+    if charts:
+        blocks.append(Frontier(charts, _recipes(run)))
+    blocks.append(Shown(_settings_table(contents, run.measured)))
+    if run.correlation is not None:
+        blocks.append(Shown(_correlation_table(run.correlation, contents.address(run.correlation))))
+    if run.observations:
+        blocks.append(Shown(_observations_table(contents, run.observations)))
+    return blocks
 
 
-def _points(rows: list[Row], bias: str, use: str, kept: dict[str, bool | None] | None) -> list[Row]:
-    """kept: settings that keep the classifier's ability; without it, those at most 5 points below the base in
-    `use`."""
-    levels = {row["variant"]: row["level"] for row in rows}
-    values = {(row["variant"], row["name"]): row["value"] for row in rows}
-    known = [name for name in levels if None not in (values.get((name, bias)), values.get((name, use)))]
-    if kept is None:
-        floor = (values.get((BASE, use)) or 0.0) - _POINTS
-        kept = {name: values[name, use] >= floor for name in known}
-    return [
-        {
-            "setting": name,
-            "level": levels[name],
-            "bias": values[name, bias],
-            "use": values[name, use],
-            "usable": "lost" if kept.get(name) is False else "kept",
-        }
-        for name in known
-    ]
+def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> list[FrontierPoint]:
+    """Settings that have both measures; in ability, the study's own judgment stands before the bare rule."""
+    levels = {each.variant: each.level for each in measured}
+    values = {(each.variant, each.measurement.name): each.measurement.value for each in measured}
+    judged = {each.variant: each.viable for each in measured if each.measurement.name == use}
+    points = []
+    for name, level in levels.items():
+        less, left = values.get((name, bias)), values.get((name, use))
+        if less is None or left is None:
+            continue
+        kept = judged[name]
+        if kept is None:
+            kept = viable(left, values.get((BASE, use)))
+        points.append(FrontierPoint(name, level, less, left, kept is not False))
+    return points
 
 
-def _recipes(contents: Contents, rows: list[Row]) -> list[Row]:
-    """Recipe files are found by their title, which is the setting's name."""
-    texts = {}
-    for path in sorted((contents.parts["sweep"].folder / "recipes").glob("*.toml")):
-        text = path.read_text(encoding="utf-8")
-        texts[str(tomllib.loads(text).get("title", path.stem))] = text
-    names = dict.fromkeys(row["variant"] for row in rows)
-    return [{"name": name, "recipe": texts.get(name, "")} for name in names]
+def _recipes(run: SweepRun) -> list[SettingRecipe]:
+    """A recipe's title is the name of its setting."""
+    texts = {str(tomllib.loads(text).get("title")): text for text in run.recipe_texts}
+    names = dict.fromkeys(each.variant for each in run.measured)
+    return [SettingRecipe(name, texts.get(name, "")) for name in names]
 
 
-def _settings_table(rows: list[Row]) -> Table:
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        found.setdefault(row["variant"], {})[row["name"]] = row
-    viable = {True: "yes", False: "no", None: "not measured"}
-    body = []
-    for setting, own in found.items():
-        any_row = next(iter(own.values()))
-        kept = next((viable[row["viable"]] for row in own.values() if "viable" in row), "")
-        cells = [number(own[name], "value", 4) if name in own else words(None) for name in names]
-        body.append([words(setting, any_row["code"]), words(any_row["level"]), *cells, words(kept)])
+def _settings_table(contents: Contents, measured: Sequence[SettingMeasured]) -> Table:
+    """One line a setting, one column a measure."""
+    names = list(dict.fromkeys(each.measurement.name for each in measured))
+    settings: dict[str, dict[str, SettingMeasured]] = {}
+    for each in measured:
+        settings.setdefault(each.variant, {})[each.measurement.name] = each
+    lines = []
+    for setting, own in settings.items():
+        first = next(iter(own.values()))
+        kept = next((each.viable for each in own.values() if each.viable is not None), None)
+        cells = [_value(contents, own.get(name)) for name in names]
+        ability = words(None if kept is None else "yes" if kept else "no")
+        lines.append([words(setting, first.code), words(first.level), *cells, ability])
     columns = ("Setting", "Level", *names, "Ability kept")
     note = "Small print: the paper’s tuple (n11, c11, n12, c12, np)."
-    return Table("settings", f"All {len(found)} settings", columns, body, note, folded=True)
+    return Table("settings", f"All {len(settings)} settings", columns, lines, note, folded=True)
 
 
-def _paper_tables(contents: Contents) -> list[Block]:
-    blocks: list[Block] = []
-    if rho := contents.rows("correlation", "sweep"):
-        row = rho[0]
-        told = [number(row, "value"), interval(row), number(row, "n"), probability(row, "details.p_value")]
-        note = "Negative: settings with less intrinsic bias are fairer downstream."
-        columns = ("Strength and fairness over all settings", "Value", "95 % interval", "Settings", "p")
-        blocks.append(
-            Shown(
-                Table(
-                    "correlation",
-                    "Does intrinsic bias predict fairness?",
-                    columns,
-                    [[words("Spearman’s rho"), *told]],
-                    note,
-                )
-            )
-        )
-    if seen := contents.rows("observations", "sweep"):
-        body = [
-            [
-                words(row["observation"]),
-                words("yes" if row["holds"] else "no"),
-                Cell(
-                    (part(row, "agree"), Part(" of "), part(row, "cases")),
-                    f"{row['agree']} of {row['cases']}",
-                ),
-                words(row["paper"]),
-            ]
-            for row in seen
+def _value(contents: Contents, each: SettingMeasured | None) -> Cell:
+    if each is None:
+        return words(None)
+    return number(each.measurement.value, contents.address(each), digits=4)
+
+
+# ---- the paper's questions
+
+
+def _correlation_table(rho: Measurement, at: str) -> Table:
+    line = [
+        words("Spearman’s rho"),
+        number(rho.value, at),
+        interval(rho, at),
+        number(rho.n, at),
+        probability(rho.details.get("p_value"), at),
+    ]
+    columns = ("Strength and fairness over all settings", "Value", "95 % interval", "Settings", "p")
+    note = "Negative: settings with less intrinsic bias are fairer downstream."
+    return Table("correlation", "Does intrinsic bias predict fairness?", columns, [line], note)
+
+
+def _observations_table(contents: Contents, observations: Sequence[Observation]) -> Table:
+    lines = [
+        [
+            words(each.observation),
+            words("yes" if each.holds else "no"),
+            _counted(each, contents.address(each)),
+            words(each.paper),
         ]
-        named = ("Observation of the paper", "Holds here", "Here", "Paper")
-        blocks.append(Shown(Table("observations", "The paper’s observations on these models", named, body)))
-    return blocks
+        for each in observations
+    ]
+    columns = ("Observation of the paper", "Holds here", "Here", "Paper")
+    return Table("observations", "The paper’s observations on these models", columns, lines)
+
+
+def _counted(each: Observation, at: str) -> Cell:
+    parts = (Part(shown(each.agree), at), Part(" of "), Part(shown(each.cases), at))
+    return Cell(parts, f"{each.agree} of {each.cases}")

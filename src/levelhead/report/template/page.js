@@ -56,14 +56,8 @@
     image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
   }
 
-  const quoted = (text) => (/[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
   for (const button of all("button.csv")) {
-    button.addEventListener("click", () => {
-      const table = one("table", button.closest(".tablebox"));
-      const lines = all("tr", table).map((row) =>
-        [...row.children].map((cell) => quoted("raw" in cell.dataset ? cell.dataset.raw : cell.textContent.trim())).join(","));
-      download(blob(lines.join("\n") + "\n", "text/csv"), button.dataset.name + ".csv");
-    });
+    button.addEventListener("click", () => download(blob(button.dataset.csv, "text/csv"), button.dataset.name + ".csv"));
   }
 
   for (const button of all("button.copy")) {
@@ -215,12 +209,12 @@
     svg.append(drawn("rect", { width, height, fill: color("card") }));
     svg.append(drawn("text", { x: 10, y: 20, "font-size": 13, "font-weight": "bold", fill: color("ink") }, "Bias score of every head"));
     grid.forEach((row, y) => {
-      svg.append(drawn("text", { x: left - 8, y: top + size * y + 16, "text-anchor": "end", fill: color("ink") }, row[0].dataset.layer));
+      svg.append(drawn("text", { x: left - 8, y: top + size * y + 16, "text-anchor": "end", fill: color("ink") }, Number(row[0].dataset.layer) + 1));
       row.forEach((head, x) => svg.append(drawn("rect", {
         x: left + size * x, y: top + size * y, width: size - 2, height: size - 2, fill: getComputedStyle(head).backgroundColor })));
     });
     grid[0].forEach((head, x) => svg.append(drawn("text", {
-      x: left + size * x + 11, y: top + size * grid.length + 14, "text-anchor": "middle", fill: color("ink") }, head.dataset.head)));
+      x: left + size * x + 11, y: top + size * grid.length + 14, "text-anchor": "middle", fill: color("ink") }, Number(head.dataset.head) + 1)));
     svg.append(drawn("text", { x: left, y: height - 8, fill: color("muted") }, "head, by layer"));
     return svg;
   }
@@ -238,11 +232,10 @@
   function showArcs() {
     if (!pairs.length || !current) return;
     const place = one("#arcs"), pair = pairs[Number(one("#pair").value)];
-    const layer = Number(current.dataset.layer), head = Number(current.dataset.head);
-    const versions = [["Original", ""], ["Counter-stereotype", "counter_"]].map(([title, own]) => ({
-      title, tokens: pair[own + "tokens"], target: pair[own + "target"], attribute: pair[own + "attribute"],
-      weights: pair[own + "attention"]?.[layer - 1]?.[head - 1] }));
-    one("#arcs-title").textContent = `Attention of head ${layer}-${head}`;
+    const { layer, head, name } = current.dataset;
+    const versions = [["Original", pair.original], ["Counter-stereotype", pair.counter]].map(([title, version]) => ({
+      title, tokens: version.tokens, target: version.target, attribute: version.attribute, weights: version.attention[layer]?.[head] }));
+    one("#arcs-title").textContent = `Attention of head ${name}`;
     place.replaceChildren();
     if (versions.some((version) => !version.weights)) {
       const none = document.createElement("p");
@@ -251,18 +244,18 @@
       place.append(none);
       return;
     }
-    place.append(arcImage(versions, `Layer ${layer}, head ${head}`));
+    place.append(arcImage(versions, `Head ${name}`));
   }
 
   function arcImage(versions, title) {
     const panel = 158, places = versions.map((version) => spread(version.tokens));
-    const told = versions.map((version) => `${version.title}: attention to ${named(version)} ${attention(version)}`);
-    const widths = told.map((text) => ruler.measureText(text).width + 20), height = panel * versions.length;
+    const captions = versions.map((version) => `${version.title}: attention to ${named(version)} ${attention(version)}`);
+    const widths = captions.map((text) => ruler.measureText(text).width + 20), height = panel * versions.length;
     const width = Math.ceil(Math.max(300, ...widths, ...places.map((each) => each.end + 14)));
     const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-      "aria-label": `${title}. ${told.join(". ")}`, "font-family": "system-ui, sans-serif", "font-size": 14 });
+      "aria-label": `${title}. ${captions.join(". ")}`, "font-family": "system-ui, sans-serif", "font-size": 14 });
     svg.append(drawn("rect", { width, height, fill: color("card") }));
-    versions.forEach((version, i) => panelOf(svg, version, places[i].middles, panel * i, panel, told[i]));
+    versions.forEach((version, i) => panelOf(svg, version, places[i].middles, panel * i, panel, captions[i]));
     return svg;
   }
 
@@ -283,10 +276,10 @@
     return parts.some((part) => part === null) ? "not scored" : parts.reduce((sum, part) => sum + part, 0).toFixed(3);
   }
 
-  function panelOf(svg, version, x, top, panel, told) {
+  function panelOf(svg, version, x, top, panel, caption) {
     const line = top + panel - 20, stroke = color(version.title === "Original" ? "biased" : "regular");
     const start = version.target.reduce((sum, i) => sum + x[i], 0) / version.target.length;
-    svg.append(drawn("text", { x: 14, y: top + 18, fill: stroke, "font-size": 13, "font-weight": 600 }, told));
+    svg.append(drawn("text", { x: 14, y: top + 18, fill: stroke, "font-size": 13, "font-weight": 600 }, caption));
     version.weights.forEach((weight, i) => {
       if (!weight || version.target.includes(i)) return;
       const reach = Math.min(82, 14 + Math.abs(x[i] - start) / 2.4), y = line - 18;

@@ -85,9 +85,24 @@ class Table6Line(Record):
     sd: float | None
 
 
+SETTING_MEASURES = (  # of a setting, on the next-sentence model and on the classifier
+    "strength",
+    "distance",
+    "ss",
+    "ss_swapped",
+    "lms",
+    "icat",
+    "parity",
+    "strict_parity",
+    "accuracy",
+    "fairness",
+    "ability",
+)
+
+
 @dataclass(frozen=True)
 class Table7Line(Record):
-    """Every measure of one setting."""
+    """Every measure of one setting; None: not measured."""
 
     level: str
     setting: str
@@ -104,6 +119,19 @@ class Table7Line(Record):
     fairness: float | None
     ability: float | None
     viable: bool | None
+
+
+@dataclass(frozen=True)
+class SweepSummary(Record):
+    """What a sweep says in all: `levelhead sweep --json`."""
+
+    run: str
+    settings: tuple[Table7Line, ...]
+    correlation: Measurement  # of Strength with fairness over the settings
+    observations: tuple[Observation, ...]
+    fairest_viable: Table7Line | None  # of the paper's 74
+    depth: tuple[Table7Line, ...]  # finalists of the depth search
+    fairest_viable_overall: Table7Line | None
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ def arc_sheet(model: Model, sentences: Sequence[StereotypeSentence]) -> ArcSheet
 
 
 def _arcs(model: Model, text: AttentionRow) -> ArcVersion:
-    """Attention of every head to every token, with four decimals; a constant row counts as not counted."""
+    """Attention of every head to every token, four decimals; None where it is constant or not counted."""
     seen = _seen(model, text)
     columns = np.eye(len(text.tokens), dtype=bool)
     values = np.stack([attention_to_attribute(text.weights, seen, column) for column in columns], axis=-1)

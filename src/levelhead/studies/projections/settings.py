@@ -1,5 +1,5 @@
-"""The paper's 76 models as plans of projections, named relative to the last layer so that any depth works
-(SPEC B6).
+"""The projective paper's 76 models as plans of projections, named relative to the last layer so that any
+depth works (docs/method.md, Projection).
 
 An intervention at a location brings all later ones with it:
 
@@ -29,12 +29,7 @@ from levelhead.models.model import Model
 from levelhead.probes.pairs import InputPair
 
 Level = Literal["base", "baseline", "sent", "cls", "tokens", "attention", "depth"]
-LEVELS: tuple[Level, ...] = (
-    "sent",
-    "cls",
-    "tokens",
-    "attention",
-)  # the paper's, from the last location backwards
+LEVELS: tuple[Level, ...] = ("sent", "cls", "tokens", "attention")  # from the last location backwards
 DEPTH_DIMENSIONS = (1, 2, 3, 4)
 BASELINE_PAIRS = "baseline-pairs.tsv"
 
@@ -54,8 +49,8 @@ class Setting:
         if self.level == "baseline":
             return "sent-debias"
         if self.level == "depth":
-            one = self.steps[0]
-            return f"tokens from layer {one.layer + 1}: {_manner(one)}"
+            first = self.steps[0]
+            return f"tokens from layer {first.layer + 1}: {_manner(first)}"
         shown = ["attn: hard, 1-d"] if self.level == "attention" else []
         shown += [f"{s.location}: {_manner(s)}" for s in self.steps if s.location in ("tokens", "cls")]
         return "; ".join([*shown, f"sent: {'soft' if self.sent.soft else 'hard'}"])
@@ -75,10 +70,10 @@ class Setting:
     @property
     def sent(self) -> Step:
         """The projection of the sentence vector, which every setting of the paper has."""
-        found = self._at("sent")
-        if found is None:
+        step = self._at("sent")
+        if step is None:
             raise KeyError(f"{self.name} leaves the sentence vector alone")
-        return found
+        return step
 
     @property
     def cls(self) -> Step | None:
@@ -98,12 +93,11 @@ class Setting:
         return level_name(self.level, layers)
 
     def recipe(self, model: Model, fit: Fit = "base", pairs: str = "auto") -> Recipe:
-        """What `levelhead debias` needs to make this model."""
-        used = BASELINE_PAIRS if self.level == "baseline" else pairs
+        """The recipe from which `levelhead debias` makes this model."""
         return Recipe(
             projections=self.steps,
             fit=fit,
-            pairs=used,
+            pairs=BASELINE_PAIRS if self.level == "baseline" else pairs,
             title=self.name,
             model=model.name,
             fingerprint=model.fingerprint,
@@ -111,7 +105,7 @@ class Setting:
 
 
 def level_name(level: Level, layers: int) -> str:
-    """base, sent-debias, SENT, layer 12, layer 11, layer 11 + attn."""
+    """The name of a level in tables: base, sent-debias, SENT, layer 12, layer 11, layer 11 + attn, depth."""
     names: dict[Level, str] = {
         "base": "base",
         "baseline": "sent-debias",
@@ -125,7 +119,7 @@ def level_name(level: Level, layers: int) -> str:
 
 
 def paper_settings() -> tuple[Setting, ...]:
-    """All 76, in the order of Table 7."""
+    """All 76 settings, in the order of the paper's Table 7."""
     flags = (False, True)
     sents = [step("sent", soft=soft) for soft in flags]
     places = [(soft, dimensions) for soft in flags for dimensions in (1, 2)]
@@ -156,8 +150,8 @@ def depth_settings(layers: int, first: int) -> tuple[Setting, ...]:
 def variants_of(
     model: Model, settings: Sequence[Setting], pairs: Sequence[InputPair], fit: Fit = "base"
 ) -> list[Variant]:
-    """The settings as variants of a model; those that share a projection share the very object, so layers are
-    shared.
+    """The settings as variants of a model. Settings that share a projection share the very object, so that
+    the engine shares their layers.
 
     Of all 76 the untouched layers run once, the last layer but one twice (with and without attention), the
     last one nine times, for its first token only.
@@ -166,18 +160,14 @@ def variants_of(
         raise CannotDo(
             f"{model.name} has {model.layers} layer; the paper's locations need a last and a last but one."
         )
-    found = dict(
-        zip(_plain(settings), fit_steps(model, pairs, [s.steps for s in _plain(settings)], fit), strict=True)
-    )
+    plain = [s for s in settings if s.level != "baseline"]
+    variants = dict(zip(plain, fit_steps(model, pairs, [s.steps for s in plain], fit), strict=True))
     baselines = [s for s in settings if s.level == "baseline"]
     if baselines:
-        found |= zip(baselines, fit_steps(model, baseline_pairs(), [s.steps for s in baselines]), strict=True)
-    return [found[setting] for setting in settings]
+        fitted = fit_steps(model, baseline_pairs(), [s.steps for s in baselines])
+        variants |= zip(baselines, fitted, strict=True)
+    return [variants[setting] for setting in settings]
 
 
-def _plain(settings: Sequence[Setting]) -> list[Setting]:
-    return [s for s in settings if s.level != "baseline"]
-
-
-def _manner(one: Step) -> str:
-    return f"{'soft' if one.soft else 'hard'}, {one.dimensions}-d"
+def _manner(step: Step) -> str:
+    return f"{'soft' if step.soft else 'hard'}, {step.dimensions}-d"

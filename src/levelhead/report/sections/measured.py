@@ -1,0 +1,118 @@
+"""The chapter of what was measured: key numbers on their scale, then every measure of the untouched model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from levelhead.measures.measurement import Measurement
+from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
+from levelhead.report.contents import Contents, Reported, measurements
+from levelhead.report.infos import info_of, verdict_of
+from levelhead.report.tables import Cell, Table, interval, measured, number, shown, words
+
+_CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "margin", "distance")
+_MOST_CARDS = 6
+
+
+def measured_section(contents: Contents) -> Section | None:
+    """Cards for the key numbers, a table for all."""
+    reported = in_reading_order(contents, measurements(contents))
+    if not reported:
+        return None
+    blocks: list[Block] = []
+    if cards := [_card(contents, each) for each in _key_measures(reported)]:
+        blocks.append(Cards(cards))
+    blocks.append(Shown(_measures_table(contents, reported)))
+    lead = (
+        "Each number comes with its 95 % interval and with n, the number of items it rests on. The neutral "
+        "value is that of a model without this bias."
+    )
+    return Section("measured", "What was measured", lead, blocks)
+
+
+def in_reading_order(contents: Contents, reported: Iterable[Reported]) -> list[Reported]:
+    """Measures of bias first, then those of use, each in the order in which they were asked."""
+    return sorted(reported, key=lambda each: info_of(contents, each.name).side == "use")
+
+
+# ---- cards
+
+
+def _key_measures(reported: Iterable[Reported]) -> list[Reported]:
+    """The first measured one of each kind, so that three tests of one kind do not crowd out the others."""
+    first: dict[str, Reported] = {}
+    for each in reported:
+        if each.measurement.value is not None:
+            first.setdefault(each.name.split()[0], each)
+    return [first[name] for name in _CARDS if name in first][:_MOST_CARDS]
+
+
+def _card(contents: Contents, each: Reported) -> Card:
+    info, measurement, at = info_of(contents, each.name), each.measurement, each.address
+    return Card(
+        title=info.title,
+        about=f"{info.asks} {info.reading}",
+        value=number(measurement.value, at),
+        bounds=interval(measurement, at),
+        n=number(measurement.n, at),
+        verdict=verdict_of(contents, measurement),
+        bar=_bar(measurement, info.scale),
+        tone="biased" if _off_neutral(measurement) else "neutral",
+    )
+
+
+def _off_neutral(measurement: Measurement) -> bool:
+    """Whether the interval excludes the neutral value."""
+    if measurement.interval is None or measurement.neutral is None:
+        return False
+    low, high = measurement.interval
+    return not low <= measurement.neutral <= high
+
+
+def _bar(measurement: Measurement, scale: tuple[float, float] | None) -> Bar | None:
+    if scale is None or measurement.value is None or measurement.interval is None:
+        return None
+    low, high = scale
+
+    def place(value: float) -> float:
+        return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 2)
+
+    return Bar(
+        value=place(measurement.value),
+        low=place(measurement.interval[0]),
+        high=place(measurement.interval[1]),
+        neutral=None if measurement.neutral is None else place(measurement.neutral),
+        ends=(shown(int(low)), shown(int(high))),
+    )
+
+
+# ---- the table
+
+
+def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
+    columns = ("Measure", "Name", "Value", "95 % interval", "n", "Neutral", "What it says")
+    note = "“Cannot be told from neutral” is not “unbiased”: more items may show a difference."
+    lines = [_measure_line(contents, each) for each in reported]
+    return Table("measures", "Every measure of the untouched model", columns, lines, note)
+
+
+def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
+    info, measurement, at = info_of(contents, each.name), each.measurement, each.address
+    missing = measurement.value is None
+    return [
+        words(info.title, " ".join(part for part in (info.asks, info.reading) if part)),
+        words(each.name),
+        measured(measurement) if missing else number(measurement.value, at, info.digits),
+        interval(measurement, at, info.digits),
+        number(measurement.n, at),
+        number(measurement.neutral, at, 1),
+        words("" if missing else verdict_of(contents, measurement), _asked_on(each, contents.model)),
+    ]
+
+
+def _asked_on(each: Reported, model: str) -> str:
+    """The model where the page is about several, the data, and what could not be scored, with reasons."""
+    parts = [each.model] if each.model != model else []
+    parts += [str(data)] if (data := each.measurement.settings.get("data")) else []
+    parts += [f"{n:,} not scored: {reason}" for reason, n in each.measurement.unscored.items()]
+    return "; ".join(parts)

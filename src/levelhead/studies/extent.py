@@ -1,0 +1,106 @@
+"""How much an audit asks: its settings, the presets, and the data that follow from them for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from levelhead.errors import BadOption
+from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model
+from levelhead.probes.nli import ability_pairs, nli_probe
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.triples import load_triples
+from levelhead.results.settings import AuditSizes
+from levelhead.scoring.battery import Battery
+from levelhead.studies.counteracts import CounteractsSettings
+from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
+from levelhead.studies.heads.study import prepare
+
+LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
+QUICK = AuditSizes()
+QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1)
+FULL = AuditSizes(
+    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None
+)
+_MANY_CONTEXTS = 600  # from so many on, a fourth of them is enough for choosing projections
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What is asked of a model, and how much of it."""
+
+    bias: str = "gender"
+    nli: str | None = None  # an NLI classifier fine-tuned from the model
+    top: int = 3  # heads to close
+    full: bool = False
+    seed: int = 0
+    sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise BadOption(f"top={self.top} came; at least 1 head is closed.")
+        if self.sizes is not None and min(self.sizes.triples, self.sizes.sentences) < 1:
+            given = f"triples={self.sizes.triples}, sentences={self.sizes.sentences}"
+            raise BadOption(f"{given} came; one of so many is asked, so each needs at least 1.")
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What an audit of one model asks, in its sizes."""
+
+    settings: AuditSettings
+    model: Model
+
+    @property
+    def large(self) -> bool:
+        """Whether the model is so large that a quick audit asks less."""
+        return int(sum(p.numel() for p in self.model.hf.parameters())) > LARGE
+
+    @property
+    def sizes(self) -> AuditSizes:
+        """The sizes that are asked: given ones, else a preset."""
+        quick = QUICK_LARGE if self.large else QUICK
+        return self.settings.sizes or (FULL if self.settings.full else quick)
+
+    @property
+    def heads(self) -> HeadsSettings:
+        """The heads study; removing every head alone, the longest part, is left to the full audit."""
+        return HeadsSettings(
+            self.settings.bias,
+            experiments=self.sizes.experiments,
+            per_word=self.sizes.contexts,
+            n_sentences=self.sizes.counter_sentences,
+            seed=self.settings.seed,
+        )
+
+    @property
+    def prompts(self) -> CounteractsSettings:
+        """CounterActs."""
+        return CounteractsSettings(seed=self.settings.seed, per_background=self.sizes.backgrounds)
+
+    def battery(self) -> Battery:
+        """The data of all built-in questions."""
+        words = prepare(self.model, self.heads)
+        return Battery(
+            words.test,
+            tuple(words.table.contexts),
+            triples=load_triples().every(self.sizes.triples),
+            probe=nli_probe(limit=self.sizes.occupations),
+            ability=ability_pairs(limit=self.sizes.abilities),
+            sentences=fluency_sentences()[:: self.sizes.sentences],
+            resampling=Resampling(seed=self.settings.seed),
+        )
+
+    def screen(self, battery: Battery) -> Battery:
+        """What projections are chosen on: less than what the chosen one is verified on."""
+        if self.sizes.screen is None:
+            return battery
+        contexts = battery.contexts[:: 1 if len(battery.contexts) < _MANY_CONTEXTS else 4]
+        probe = nli_probe(limit=self.sizes.screen)
+        return replace(battery, contexts=contexts, probe=probe, sentences=battery.sentences[::3])
+
+    def starts(self, model: Model) -> int:
+        """From how many layers token projections are tried beside the paper's settings."""
+        if self.sizes.starts is None:
+            return model.layers
+        return 0 if "nsp" in model.abilities else min(self.sizes.starts, model.layers)

@@ -1,0 +1,89 @@
+"""Token rows: pairs, offsets, masked characters, single tokens; and tiny tokenizers that never change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.encoding import Text, encode, find_word, token_id
+from levelhead.models.model import Model
+from tests.tiny import tiny
+
+SENTENCE = "The nurse said that unmotherly engineers work."
+TOKENIZERS = """
+import sys
+sys.path.insert(0, {root!r})
+from tests.tiny import bpe, unigram, wordpiece
+for tokenizer in (bpe(), unigram(), wordpiece()):
+    print(sorted(tokenizer.get_vocab().items()), tokenizer.tokenize({sentence!r}))
+"""
+
+
+@pytest.fixture(scope="module")
+def bert_like() -> Model:
+    return tiny("bert")
+
+
+@pytest.mark.parametrize("word", ["nurse", "unmotherly"])
+def test_masked_characters_are_mask_tokens_and_all_other_tokens_stay(bert_like: Model, word: str) -> None:
+    span = find_word(SENTENCE, word)
+    (plain,), (masked,) = (
+        encode(bert_like, [Text(SENTENCE)]),
+        encode(bert_like, [Text(SENTENCE, masked=(span,))]),
+    )
+    pieces = plain.pieces(span)
+    assert len(pieces) == (1 if word == "nurse" else 10)
+    assert (masked.ids[pieces] == bert_like.tokenizer.mask_token_id).all()
+    others = np.setdiff1d(np.arange(len(plain.ids)), pieces)
+    assert np.array_equal(masked.ids[others], plain.ids[others])
+    assert np.array_equal(masked.offsets, plain.offsets)
+    assert masked.key != plain.key
+
+
+def test_only_the_first_sentence_of_a_pair_is_masked(bert_like: Model) -> None:
+    span = find_word(SENTENCE, "nurse")
+    (row,) = encode(bert_like, [Text(SENTENCE, SENTENCE, masked=(span,))])
+    assert (row.ids == bert_like.tokenizer.mask_token_id).sum() == 1
+    assert row.part[row.ids == bert_like.tokenizer.mask_token_id] == [0]
+
+
+def test_what_cannot_be_masked_is_refused_in_one_line(bert_like: Model) -> None:
+    with pytest.raises(BadProbe, match=r"^No token lies at characters 90 to 95\. [^\n]*$"):
+        list(encode(bert_like, [Text(SENTENCE, masked=((90, 95),))]))
+    with pytest.raises(CannotDo, match=r"has no mask token"):
+        list(encode(tiny("gpt2"), [Text(SENTENCE, masked=((0, 3),))]))
+
+
+def test_rows_come_in_the_order_of_their_texts_with_pairs_between_single_ones(bert_like: Model) -> None:
+    texts = [Text("Nurses work."), Text("She saw him.", "Who knows?"), Text("Engineers work.")]
+    together = list(encode(bert_like, texts))
+    for text, row in zip(texts, together, strict=True):
+        (alone,) = encode(bert_like, [text])
+        assert row.key == alone.key
+    assert [set(row.part) for row in together] == [{-1, 0}, {-1, 0, 1}, {-1, 0}]
+    assert together[1].types is not None
+    assert set(together[1].types) == {0, 1}
+
+
+def test_a_word_has_one_token_where_it_is_whole_and_none_where_it_is_split_or_unknown() -> None:
+    model = tiny("bert")
+    vocabulary = model.tokenizer.get_vocab()
+    assert token_id(model, "nurse") == vocabulary["nurse"]
+    assert token_id(model, "unmotherly") is None
+    assert token_id(model, "日") is None
+    bpe = tiny("gpt2")
+    assert token_id(bpe, "nurse") == bpe.tokenizer.get_vocab()["Ġnurse"]  # as it stands inside a sentence
+
+
+def test_the_tokenizers_of_tiny_models_are_the_same_in_every_process() -> None:
+    code = TOKENIZERS.format(root=str(Path(__file__).resolve().parents[2]), sentence=SENTENCE)
+    printed = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(printed) == 1

@@ -1,0 +1,184 @@
+"""A heads run with all experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from levelhead.edits.head import Head
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.debias import (
+    DebiasVerdict,
+    LearnedGatesFound,
+    LearnedMeasured,
+    LearnedOn,
+    RandomMeasured,
+    Rival,
+    StrategyMeasured,
+    Tradeoff,
+)
+from levelhead.results.records.heads import (
+    AttentionExample,
+    CounterHead,
+    CounterTest,
+    HeadGroup,
+    HeadScore,
+    Removal,
+    Version,
+    WordsUsed,
+)
+from levelhead.results.settings import HeadsRunSettings
+from tests.report.synthetic.measurements import HOSTILE, WEIGHTS, measured
+
+LAYERS, HEADS = 4, 5
+LEARNED = "learned, at most 1.05"
+DETAILS = {"t": 2.5, "p_value": 0.007, "mean_original": 0.31, "mean_counter": 0.27, "heads": 9.0}
+
+
+def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
+    """The settings of the run."""
+    return HeadsRunSettings(
+        study=layout.HEADS.study,
+        seed=seed,
+        model=model,
+        layers=LAYERS,
+        heads=HEADS,
+        bias="gender",
+        contexts="templates",
+        experiments=("scores", "ablation", "counter", "debias"),
+        per_word=None,
+        contexts_per_word=2,
+        sentences=None,
+        n_sentences=500,
+        top=2,
+        trim=False,
+        resamples=200,
+    )
+
+
+def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
+    """A heads run with all experiments."""
+    hashes = {layout.WEIGHTS_HASH: WEIGHTS, "words": "12" * 8}
+    with Run.open(folder, layout.HEADS, heads_settings(model, seed), hashes=hashes) as run:
+        run.result(layout.WORDS, _words)
+        seat = measured("seat", 1.23456789, neutral=0.0)
+        run.result(layout.SEAT, lambda: MeasuredVariant(BASE, model, seat))
+        scores = run.results(layout.SCORES, lambda: _scores(seed))
+        removals = [Removal(each.head, 1.2, -0.9 * each.score) for each in scores]
+        run.results(layout.REMOVALS.of("1-1 to 4-5"), lambda: removals)
+        rho = measured("spearman", 0.93, 0.04, 20, neutral=0.0, details={"p_value": 1.2e-28})
+        run.result(layout.AGREEMENT, lambda: rho)
+        run.results(layout.COUNTER_SIDES, _sides)
+        tests = [CounterHead(each.head, 0.04, 2.5, 0.007, 0.02, 140) for each in scores]
+        run.results(layout.COUNTER_HEADS, lambda: tests)
+        run.results(layout.COUNTER_EXAMPLE, _example)
+        run.results(layout.COUNTER, _groups)
+        _write_debias(run)
+    return folder
+
+
+def _words() -> WordsUsed:
+    sizes = {"A": 6, "B": 6, "X": 5, "Y": 5}
+    return WordsUsed(HOSTILE, ("A", "B", "X", "Y"), sizes, words=22, contexts=44, missing=(), skipped={})
+
+
+def _scores(seed: int) -> Iterator[HeadScore]:
+    scores = np.random.default_rng(seed).normal(0, 0.1, (LAYERS, HEADS))
+    rank = (-scores).ravel().argsort().argsort().reshape(scores.shape) + 1
+    for place in np.ndindex(scores.shape):
+        head = Head(*place)
+        yield HeadScore(
+            head,
+            score=float(scores[head]),
+            stderr=0.02,
+            p=0.01,
+            q=0.00001 if head.head == 0 else 0.2,
+            rank=int(rank[head]),
+            objective=1.2,
+        )
+
+
+# ---- counter-stereotypes
+
+
+def _groups() -> list[CounterTest]:
+    known = measured("attention change, biased heads", 0.04, 0.01, 140, details=DETAILS)
+    return [
+        CounterTest("biased", "", known),
+        CounterTest("regular", "", measured("attention change, regular heads", None)),
+    ]
+
+
+def _sides() -> list[CounterTest]:
+    name = "attention change, biased heads"
+    return [
+        CounterTest("biased", "A", measured(name, 0.09, 0.01, 70, details=DETAILS)),
+        CounterTest("biased", "B", measured(name, -0.03, 0.01, 70, details={**DETAILS, "t": -1.5})),
+    ]
+
+
+def _example() -> list[AttentionExample]:
+    heads: dict[HeadGroup, Head] = {"biased": Head(1, 2), "regular": Head(0, 0)}
+    versions: dict[Version, tuple[str, float]] = {"original": ("she", 0.5), "counter": ("he", 0.25)}
+    return [
+        AttentionExample(
+            group,
+            version,
+            head,
+            attention=weight,
+            tokens=(word, "sews", "<b>x</b>"),
+            weights=(weight, 1.0, None),
+            target=(1,),
+            attribute=(0,),
+        )
+        for group, head in heads.items()
+        for version, (word, weight) in versions.items()
+    ]
+
+
+# ---- targeted debiasing
+
+
+def _write_debias(run: Run[HeadsRunSettings]) -> None:
+    """Targeted debiasing of a model that has every measure."""
+    table = [*_strategy(BASE, 1.23, 1.0), *_strategy("top-2", 1.0, 1.1), *_strategy("bottom-2", 1.5, 2.0)]
+    run.results(layout.STRATEGIES, lambda: table)
+    run.results(layout.RANDOM_STRATEGIES, _random)
+    claim = "removing the top 2 lowers |SEAT| more than 2 random heads do"
+    verdict = DebiasVerdict(claim, 1.23, 1.0, random_mean=1.25, seeds=3, holds=True, random_lower=0)
+    run.result(layout.DEBIAS_VERDICT, lambda: verdict)
+    swept = [*_strategy("top-0", 1.23, 1.0), *_strategy("top-1", 1.1, 1.02), *_strategy("top-2", 1.0, 1.1)]
+    run.results(layout.TOP_SWEEP, lambda: swept)
+    run.results(layout.LEARNED, _learned)
+    gates = LearnedGatesFound(LEARNED, 1.05, ((1.0,) * HEADS,) * LAYERS, 40, LearnedOn(-0.9, 1.03, 1.2))
+    run.results(layout.LEARNED_GATES, lambda: [gates])
+    won = Tradeoff(LEARNED, abs_seat=1.02, ratio=1.04, rival=Rival("top-1", abs_seat=1.1, ratio=1.02))
+    run.results(layout.TRADEOFFS, lambda: [won])
+
+
+def _values(seat: float, ratio: float) -> dict[str, float]:
+    costs = {"fluency": 20 * ratio, "fluency change": ratio}
+    return {"seat": seat, "lpbs career": 0.4, "lpbs math": 0.5, **costs}
+
+
+def _strategy(name: str, seat: float, ratio: float) -> list[StrategyMeasured]:
+    heads = () if name in (BASE, "top-0") else (Head(3, 4), Head(0, 1))
+    values = _values(seat, ratio).items()
+    return [StrategyMeasured(name, heads, measured(measure, value)) for measure, value in values]
+
+
+def _random() -> Iterator[RandomMeasured]:
+    for measure, value in _values(1.22, 1.03).items():
+        mean_abs = 1.25 if measure == "seat" else None
+        yield RandomMeasured("random-2", 2, measured(measure, value), (value,) * 3, mean_abs)
+
+
+def _learned() -> Iterator[LearnedMeasured]:
+    for each in (*_strategy(BASE, 1.23, 1.0), *_strategy(LEARNED, -1.02, 1.04)):
+        yield LearnedMeasured(each.strategy, (), True, each.measurement)
+    for name in (BASE, LEARNED):
+        yield LearnedMeasured(name, (), False, measured("seat", 9.0, half=-1))

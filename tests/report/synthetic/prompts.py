@@ -1,0 +1,84 @@
+"""A CounterActs run of one model, untouched and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from levelhead.edits.head import Head
+from levelhead.results import layout
+from levelhead.results.folder import Run, text_hash
+from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
+from levelhead.results.records.common import BASE
+from levelhead.results.runs import prompts_label
+from levelhead.results.settings import PromptsRunSettings
+from tests.report.synthetic.measurements import WEIGHTS, measured
+
+KINDS = (BASE, "target counter semantic", "unrelated")
+KS = (3, 5, 10)
+CLOSED_HEADS = (Head(3, 4), Head(0, 1))
+CLOSED = "without heads 4-5, 1-2"
+
+
+def write_prompts(
+    folder: Path,
+    model: str = "lh:tiny",
+    seed: int = 0,
+    drift: float = 0.0,
+    edited: Sequence[str] = (),
+) -> Path:
+    """A CounterActs run: the model, the same without two heads, or, as in an audit, under named edits."""
+    variants = (BASE, *(edited or (CLOSED,)))
+    settings = PromptsRunSettings(
+        study=layout.PROMPTS.study,
+        seed=seed,
+        models=(model,),
+        variants=variants,
+        prompts="gender-occupation",
+        verbalizer=None,
+        per_background=2,
+        ks=KS,
+        draws=2000,
+        remove_heads=() if edited else CLOSED_HEADS,
+        groups=("female", "male"),
+        kinds=KINDS,
+        n_prompts=754,
+    )
+    hashes = {f"weights of {model}": WEIGHTS, **{f"edits {name}": text_hash(name) for name in edited}}
+    hashes["prompts and words"] = "cd" * 8
+    with Run.open(folder, layout.PROMPTS, settings, hashes=hashes) as run:
+        for number, variant in enumerate(variants):
+            label, moved = prompts_label(model, variant), drift + number / 50
+            forms = [ClozeForm(model, variant, "sentence pair", ("mums",))]
+            cells = [cell for k in KS for cell in _cells(model, variant, k, moved)]
+            run.file(layout.OCCUPATIONS.of(label), _occupations(seed, moved))
+            run.results(layout.CLOZE_FORMS.of(label), forms.copy)
+            run.results(layout.CLOZE_CELLS.of(label), cells.copy)
+    return folder
+
+
+def _cells(model: str, variant: str, k: int, drift: float) -> Iterator[ClozeCell]:
+    masses = {"female mass": 0.03 * k, "male mass": 0.02 * k + drift, "margin": 0.01 * k + drift}
+    measurements = [measured(name, value, 0.01, 58) for name, value in masses.items()]
+    measurements.append(measured("share without group words", 0.5 / k, -1, 58))
+    details = {"base": 0.01 * k, "margin": 0.01 * k + drift, "margin_low": None, "margin_high": None}
+    change = measured("margin change", drift, 0.02, 58, details=details)
+    for kind in KINDS:
+        for group in ("", "female", "male"):
+            for each in measurements:
+                yield ClozeCell(model, variant, k, kind, group, each)
+            if kind != BASE:
+                yield ClozeCell(model, variant, k, kind, group, change, "no change", "weakens")
+
+
+def _occupations(seed: int, drift: float) -> Iterator[OccupationLine]:
+    """Margins without knowledge at k = 5; the first occupation has no group word."""
+    reason = "no prompt has a word of either group in its top 5"
+    rng = np.random.default_rng(seed)
+    for i in range(20):
+        value = None if i == 0 else float(rng.normal(0.05, 0.01) + drift)
+        yield OccupationLine(
+            5, BASE, "female", f"occupation {i}", "margin", value, None, None, 1, None if i else reason
+        )
