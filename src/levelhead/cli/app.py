@@ -29,6 +29,7 @@ COMMANDS = (
     "projections",
     "counteracts",
     "debias",
+    "glue",
     "audit",
     "report",
 )

@@ -187,6 +187,12 @@ def _trained(
         if evaluations.last is None:  # it was killed after its last step
             trainer.evaluate()
     assert evaluations.last is not None
+    losses = [point.loss for point in curve if point.loss is not None]
+    if not (np.isfinite(losses).all() and np.isfinite(evaluations.last).all()):
+        rate = plan.rate(classifier)
+        raise CannotDo(
+            f"{classifier.name}: the training diverges at a learning rate of {rate:g}. Give a lower one."
+        )
     return FineTuned(classifier, evaluations.last, curve)
 
 
@@ -204,7 +210,7 @@ class _Trainer(Trainer):
     """Trainer, with an order of examples that a resumed training meets again, and with little padding."""
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
-        examples = self.train_dataset if train_dataset is None else train_dataset
+        examples: Any = self.train_dataset if train_dataset is None else train_dataset
         lengths = [len(tokens.ids) for tokens, _ in examples]
         return SimilarLengths(lengths, self.args.train_batch_size, int(self.args.seed))
 
@@ -231,6 +237,7 @@ def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int
         save_total_limit=2,
         report_to="none",
         disable_tqdm=True,
+        logging_nan_inf_filter=False,  # it would hide that a training diverges
         remove_unused_columns=False,
         dataloader_pin_memory=False,
         use_cpu=classifier.device.type == "cpu",

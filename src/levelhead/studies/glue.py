@@ -15,7 +15,7 @@ from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
-from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune, labeled
+from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
 from levelhead.engine.progress import steps
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
@@ -46,6 +46,7 @@ from levelhead.results.records.glue import (
 )
 from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
+from levelhead.scoring.glue import task_data
 
 GLUE = "glue"  # what the names of its measures begin with
 _NOISE = "; the untouched model itself is not above chance here, so this task shows nothing"
@@ -228,17 +229,6 @@ def _units(
             train = partial(classroom.train, treatment, seed, place)
             yield run.result(layout.GLUE_UNITS.of(label), train)
             shutil.rmtree(place, ignore_errors=True)
-
-
-def task_data(model: Model, train: GlueSplit, dev: GlueSplit, max_length: int) -> TaskData:
-    """A task's examples, tokenized; its first metric is shown along the learning curve."""
-    metric = train.task.metrics[0]
-    return TaskData(
-        train.task.labels,
-        labeled(model, train.items, max_length),
-        labeled(model, dev.items, max_length),
-        lambda gold, predicted: glue_score(metric, gold, predicted),
-    )
 
 
 # ---- tables
