@@ -102,8 +102,8 @@ def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
 
 def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, Any]) -> Measurement:
     s_x, s_y = _sides(vectors, table)
-    known: dict[str, Any] = {"n": len(table.contexts), "settings": settings}
-    known["details"] = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
+    sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
+    known: dict[str, Any] = {"n": len(table.contexts), "settings": settings, "details": sizes}
     if reason := why_no_effect(s_x, s_y):
         return Measurement.missing(SEAT, reason, neutral=0.0, **known)
     return effect_measurement(SEAT, s_x, s_y, None, known)
