@@ -178,8 +178,9 @@ def _trained(
     with _folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
         trainer = _trainer(classifier, data, plan, seed, folder)
         trainer.compute_metrics = evaluations
-        trainer.add_callback(_ClosedHeads(classifier, [*classifier.adapter, *edits]))
         trainer.add_callback(_Progress(advance))
+        if not plan.lora:  # it trains no weight that could decay
+            trainer.add_callback(_ClosedHeads(classifier, [*classifier.adapter, *edits]))
         if checkpoints is not None:
             trainer.add_callback(_Checkpoints())
         trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
@@ -306,7 +307,7 @@ class _ClosedHeads(TrainerCallback):
 
     def __init__(self, model: Model, edits: Sequence[Edit]) -> None:
         slices = head_slices(model, closed_heads(model, edits))
-        self._kept = [(each, each.values()) for each in slices if each.parameter.requires_grad]
+        self._kept = [(each, each.values()) for each in slices]
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         for part, values in self._kept:

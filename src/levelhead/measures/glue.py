@@ -55,6 +55,7 @@ def _matthews(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
 
 def _pearson(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
     share = weight / weight.sum(axis=1, keepdims=True)
+    gold, predicted = gold - gold.mean(), predicted - predicted.mean()  # or digits are lost in the squares
     mean_gold, mean_predicted = share @ gold, share @ predicted
     covariance = share @ (gold * predicted) - mean_gold * mean_predicted
     spread = (share @ gold**2 - mean_gold**2) * (share @ predicted**2 - mean_predicted**2)
@@ -201,7 +202,11 @@ def _pseudo_values(metric: str, gold: Doubles, base: Doubles, changed: Doubles) 
 
 
 def _half_width(by_item: Doubles, by_seed: Doubles, level: float) -> float:
-    """t(df) sqrt(V); df = V² / Σ V_k² / df_k over the parts V_k of V (Satterthwaite 1946)."""
+    """t(df) sqrt(V); df = V² / Σ V_k² / df_k over the parts V_k of V (Satterthwaite 1946).
+
+    Where no item and no seed differs, V = 0 would read as certainty: the bound is then the largest share of
+    differing items that leaves N items alike with a chance of 1 − level, 1 − (1 − level)^(1/N).
+    """
     parts = [
         (float(np.var(each, ddof=1)) / each.size, each.size - 1)
         for each in (by_item, by_seed)
@@ -209,7 +214,7 @@ def _half_width(by_item: Doubles, by_seed: Doubles, level: float) -> float:
     ]
     variance = sum(part for part, _ in parts)
     if variance == 0:
-        return 0.0
+        return float(1 - (1 - level) ** (1 / by_item.size))
     freedom = variance**2 / sum(part**2 / df for part, df in parts)
     return float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance)
 

@@ -9,7 +9,7 @@ from levelhead.measures.glue import Verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
 
-_DIGITS = 4  # of a score that is stored; no metric sees the fifth
+_DIGITS = 7  # of a score that is stored: those of a float32
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Answers(Record):
     def of(cls, values: Sequence[float], regression: bool) -> Answers:
         """Answers from numbers."""
         if regression:
-            return cls("", tuple(round(float(value), _DIGITS) for value in values))
+            return cls("", tuple(float(f"{value:.{_DIGITS}g}") for value in values))
         return cls("".join(str(int(value)) for value in values), ())
 
     @property
