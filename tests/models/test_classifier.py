@@ -19,7 +19,8 @@ def hidden_states(model: Model) -> torch.Tensor:
     batch = model.tokenizer(TEXTS, return_tensors="pt", padding=True, padding_side="right")
     with torch.no_grad():
         states = model.base(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-    return states.last_hidden_state[batch["attention_mask"].bool()]
+    hidden: torch.Tensor = states.last_hidden_state[batch["attention_mask"].bool()]
+    return hidden
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

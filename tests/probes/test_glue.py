@@ -54,7 +54,7 @@ def test_an_unknown_task_is_one_line() -> None:
 
 @pytest.mark.parametrize("name", ["rte", "sst2", "cola", "mrpc", "stsb"])
 def test_files_of_each_form_are_read(folder: Path, name: str) -> None:
-    train, dev = (load_task(TASKS[name], part, folder) for part in ("train", "dev"))  # type: ignore[arg-type]
+    train, dev = (load_task(TASKS[name], part, folder) for part in ("train", "dev"))
     assert (len(train.items), len(dev.items)) == (24, 16)
     assert train.unusable == {}
     assert all("\ufeff" not in item.first and item.first.startswith("the ") for item in train.items)
@@ -191,7 +191,7 @@ def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch)
 def test_published_files_have_their_known_numbers_of_examples() -> None:
     assert SHARED is not None
     sizes = {
-        name: tuple(len(load_task(TASKS[name], part, SHARED).items) for part in ("train", "dev"))  # type: ignore[arg-type]
+        name: tuple(len(load_task(TASKS[name], part, SHARED).items) for part in ("train", "dev"))
         for name in ("rte", "cola", "wnli", "mrpc", "stsb")
     }
     assert sizes == {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from levelhead.edits.head import Head
-from levelhead.engine.finetuning import Hyperparameters
+from levelhead.engine.finetuning import Hyperparameters, finetune
 from levelhead.errors import BadOption, BadProbe, BadRun
 from levelhead.measures.glue import glue_difference, glue_score
 from levelhead.mitigation.recipe import Recipe
@@ -139,7 +139,7 @@ class Killed(Exception):
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     run: GlueRun, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finetune, calls = study.finetune, []
+    calls: list[Any] = []
 
     def die_in_the_third(*given: Any) -> Any:
         calls.append(given)
@@ -174,7 +174,7 @@ def test_wrong_settings_are_one_line(data: str, tmp_path: Path) -> None:
         glue(tiny("bert"), settings(data), tmp_path / "run", {BASE: CLOSED})
     with pytest.raises(BadOption, match="no GLUE task 'ax'"):
         glue(tiny("bert"), settings(data, tasks=("ax",)), tmp_path / "run")
-    with pytest.raises(BadOption, match="has no GLUE task with train.tsv and dev.tsv"):
+    with pytest.raises(BadOption, match=r"has no GLUE task with train\.tsv and dev\.tsv"):
         glue(tiny("bert"), GlueSettings(str(tmp_path)), tmp_path / "run")
     with pytest.raises(BadProbe, match=r"QNLI/train\.tsv cannot be read"):
         glue(tiny("bert"), settings(data, tasks=("qnli",)), tmp_path / "run")
