@@ -328,6 +328,16 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     assert "measure/width" in [json.loads(line)["key"] for line in lines]
     assert "<th scope='row' style='text-align:left'>width</th>" in result._repr_html_()
 
+    page = (run.folder / "report.html").read_text(encoding="utf-8")
+    assert "Width of the model" in page
+    assert "the ruler is lost" in page
+    assert call(monkeypatch, "check", str(run.folder), "--max", "width=33") == 0
+    assert call(monkeypatch, "check", str(run.folder), "--max", "width=31") == 1
+    assert call(monkeypatch, "check", str(run.folder), "--max", "broken ruler=1") == 2
+    capsys.readouterr()
+    assert call(monkeypatch, "card", str(run.folder)) == 0
+    assert "Width of the model" in capsys.readouterr().out
+
 
 @pytest.mark.slow
 def test_a_run_with_other_measures_is_another_run(audited: lh.Audit, folder: Path) -> None:

@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from levelhead import __version__
-from levelhead.cli.app import COMMANDS, app, main
-from levelhead.errors import BadProbe, BadRun
+from levelhead.cli.app import app
+from levelhead.cli.main import COMMANDS, main
+from levelhead.errors import BadOption, BadRun
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
 from levelhead.report.figures import comparison as figures_compare
@@ -81,8 +82,8 @@ def test_every_command_has_help_and_stands_in_the_docs(monkeypatch: pytest.Monke
 
 def test_models_lists_what_ships(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(monkeypatch, "models", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [m["name"] for m in found] == ["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"]
+    shipped = json.loads(capsys.readouterr().out)
+    assert [m["name"] for m in shipped] == ["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"]
     assert call(monkeypatch, "models", "lh:nli-mini", "--json") == 0
     assert json.loads(capsys.readouterr().out)["abilities"] == ["embeddings", "nli"]
 
@@ -142,9 +143,9 @@ def test_damaged_folders_give_one_line_and_exit_1(
     damage(copy)  # type: ignore[operator]
     out = tmp_path / "run"
     assert call(monkeypatch, "heads", str(copy), "-o", str(out)) == 1
-    said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1, said
-    assert says in said[0]
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert says in lines[0]
     assert not out.exists()
 
 
@@ -157,6 +158,11 @@ def test_damaged_folders_give_one_line_and_exit_1(
         (["heads", "lh:bert-mini", "--bias", "gneder", "-o", "RUN"], "gender"),
         (["heads", "lh:bert-mini", "--experiments", "scores,abblation", "-o", "RUN"], "abblation"),
         (["nsp", "lh:gpt-mini"], "It can do: causal, embeddings"),
+        (["sweep", "lh:bert-mini", "--nli", "lh:nli-mini", "--pairs", "none.tsv", "-o", "RUN"], "none.tsv"),
+        (["debias", "lh:bert-mini", "--heads", "3", "-o", "OUT"], "write LAYER-HEAD"),
+        (["debias", "lh:bert-mini", "--from-heads", "nowhere", "-o", "OUT"], "nowhere is not a run folder"),
+        (["debias", "lh:bert-mini", "--recipe", "none.toml", "-o", "OUT"], "none.toml cannot be read"),
+        (["audit", "lh:bert-mini", "--measure", "none.py", "-o", "RUN"], "none.py is no Python file"),
         (["fluency", "lh:bert-mini", "--text", "nowhere.txt"], "nowhere.txt"),
     ],
 )
@@ -169,10 +175,10 @@ def test_mistakes_give_one_line_and_exit_1(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, *args) == 1
-    said = capsys.readouterr()
-    assert re.fullmatch(r"levelhead: [^\n]+\n", said.err), said.err
-    assert says in said.err
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
+    assert says in printed.err
+    assert printed.out == ""
     assert not list(tmp_path.iterdir())
 
 
@@ -180,7 +186,7 @@ def test_a_negative_seed_is_refused_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(
-        BadProbe, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"
+        BadOption, match=r"seed=-1, .*: allowed are 100 or more resamples, a seed of 0 or more"
     ):
         Resampling(seed=-1)
     assert call(monkeypatch, "lpbs", "lh:bert-mini", "--seed", "-1") in (1, 2)
@@ -200,8 +206,8 @@ def test_a_report_that_cannot_be_written_is_one_line(
 
 
 def _comparison(folder: Path) -> Path:
-    rows = [[0.1, -0.2], [0.3, -0.1]]
-    runs = [scored_run(folder.parent / "scored", name, rows, 0.5) for name in ("base", "chat")]
+    scores = [[0.1, -0.2], [0.3, -0.1]]
+    runs = [scored_run(folder.parent / "scored", name, scores, 0.5) for name in ("base", "chat")]
     compare_heads(runs, folder, top=1)
     return folder
 

@@ -11,7 +11,7 @@ from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import open_prompts
 from tests.studies.test_counteracts import SETS
 
-COMMAND = [sys.executable, "-c", "from levelhead.cli import main; main()", "prompts"]
+COMMAND = [sys.executable, "-c", "from levelhead.cli.main import main; main()", "prompts"]
 
 
 def prompts(*arguments: str, ok: bool = True) -> str:

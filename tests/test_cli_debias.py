@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from levelhead.cli import app
 from levelhead.cli import debias as command
+from levelhead.cli.app import app
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
@@ -27,10 +27,9 @@ from levelhead.mitigation.recipe import Fit, Recipe, read_recipe, recipe_text, s
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
 from levelhead.results import layout
-from levelhead.results.folder import Run
 from levelhead.results.records.heads import HeadScore
 from levelhead.results.runs import HeadsRun, open_heads
-from levelhead.results.settings import HeadsRunSettings
+from tests.studies.head_runs import empty_run
 from tests.tiny import tiny
 
 READING = Pooled([Text("The nurse said that she was tired.", "He gave her a book.")])
@@ -67,28 +66,11 @@ def same_answers(exported: str, model: Model, variant: Variant) -> None:
 
 def heads_run(place: Path, scores: Mapping[Head, float], weights: str) -> HeadsRun:
     """A finished heads run with these scores."""
-    settings = HeadsRunSettings(
-        study=layout.HEADS.study,
-        seed=0,
-        model="some model",
-        layers=3,
-        heads=4,
-        bias="gender",
-        contexts="templates",
-        experiments=("scores",),
-        per_word=None,
-        contexts_per_word=2,
-        sentences=None,
-        n_sentences=500,
-        top=3,
-        trim=False,
-        resamples=2_000,
-    )
     records = [
         HeadScore(head, score, 0.1, 0.2, 0.2, rank, objective=1.0)
         for rank, (head, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1)
     ]
-    with Run.open(place, layout.HEADS, settings, hashes={"weights": weights}) as run:
+    with empty_run(place, "some model", {"weights": weights}) as run:
         run.results(layout.SCORES, lambda: sorted(records, key=lambda record: record.head))
     return open_heads(place)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.cli import main
 from levelhead.cli.heads import counter_in_words, print_debias
+from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout

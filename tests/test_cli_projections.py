@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.cli import main
+from levelhead.cli.main import main
 from levelhead.models.model import Model, load
 from levelhead.probes.triples import load_triples
 from levelhead.results import layout

@@ -14,7 +14,7 @@ from tests.report.synthetic import write_audit, write_heads
 
 
 def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from levelhead.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from levelhead.cli.main import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -64,5 +64,5 @@ def test_an_audit_runs_from_the_installed_wheel(installed: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_installed_command_lists_the_models_that_ship(installed: Path, tmp_path: Path) -> None:
-    output = run(installed, tmp_path, "-c", "from levelhead.cli import main; main()", "models", "--json")
+    output = run(installed, tmp_path, "-c", "from levelhead.cli.main import main; main()", "models", "--json")
     assert {"lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"} <= {each["name"] for each in json.loads(output)}

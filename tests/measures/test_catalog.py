@@ -17,14 +17,14 @@ from levelhead.edits.sites import Variant
 from levelhead.measures.attention import counter_test
 from levelhead.measures.catalog import BUILT_IN, CATALOG, Catalog, MeasureInfo, measure_info, verdict
 from levelhead.measures.cloze.scores import score_cloze
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.registry import BUILT_IN as BUILT_IN_QUESTIONS
+from levelhead.scoring.registry import BUILT_IN as QUESTIONS
 from tests.measures.cloze.cases import random_answers
 from tests.word_lists import GENDER
 
@@ -53,7 +53,7 @@ def battery_of(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
     )
     return [
         measurement
-        for question in BUILT_IN_QUESTIONS
+        for question in QUESTIONS
         for measurements in question.ask(model, variants, battery)
         for measurement in measurements
     ]
@@ -130,6 +130,7 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
     assert {info.name for info in BUILT_IN if info.signed} == {
         "seat",
         "lpbs",
+        "preference",
         "strength",
         "margin",
         "margin change",
@@ -152,6 +153,29 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
 )
 def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words: str) -> None:
     assert verdict(measurement) == words
+
+
+@pytest.mark.parametrize(
+    ("p_value", "interval", "words"),
+    [
+        (0.18, (0.24, 0.31), "cannot be told from a model without meaning on this much data"),
+        (0.01, (0.20, 0.31), "cannot be told from a model without meaning on this much data"),
+        (0.01, (0.24, 0.31), "follows the stereotype"),
+        (0.01, (-0.1, 0.31), "cannot be told from neutral on this much data"),
+    ],
+)
+def test_a_verdict_needs_a_small_p_and_an_interval_beyond_the_noise_floor(
+    p_value: float, interval: tuple[float, float], words: str
+) -> None:
+    null = Null("sign flips", 9_999, 0.226, 0.03, p_value)
+    assert verdict(Measurement("strength", 0.258, interval, neutral=0.0, null=null)) == words
+    without = verdict(Measurement("strength", 0.258, (0.20, 0.31), neutral=0.0))
+    assert without == "follows the stereotype"  # what was said of any model before there was a null
+
+
+def test_no_claim_rests_on_distance() -> None:
+    assert verdict(Measurement("distance", 0.7, (0.6, 0.8))) == ""
+    assert measure_info("distance").neutral is None
 
 
 def test_a_measure_of_yours_joins_and_the_built_in_catalog_stays_as_it_was() -> None:

@@ -103,7 +103,7 @@ def test_strength_of_the_papers_examples_is_0_006_and_0_969() -> None:
 
 
 def test_strength_of_both_examples_together_is_that_of_the_stronger() -> None:
-    measured = strength(*TABLE_3.T)
+    measured = strength(triple_strength(*TABLE_3.T))
     assert value(measured) == pytest.approx(0.9691)
     assert (measured.details["top"], measured.settings["share"], measured.n) == (1, 0.10, 2)
 
@@ -117,7 +117,7 @@ def test_distance_of_the_papers_table_4_examples() -> None:
 
 def test_a_sentence_that_is_merely_likelier_has_no_strength() -> None:
     likely, unlikely = np.full(10, 0.9), np.full(10, 0.2)
-    assert value(strength(likely, unlikely, likely, unlikely)) == pytest.approx(0)
+    assert value(strength(triple_strength(likely, unlikely, likely, unlikely))) == pytest.approx(0)
 
 
 def test_exchanging_the_labels_flips_every_triples_sign() -> None:
@@ -127,7 +127,7 @@ def test_exchanging_the_labels_flips_every_triples_sign() -> None:
 
 def test_seven_percent_of_a_hundred_pairs_are_seven() -> None:
     s = np.arange(100) / 100
-    measured = strength(s, s * 0, s * 0, s * 0, share=0.07)
+    measured = strength(s, share=0.07)
     assert value(measured) == pytest.approx(np.mean(s[-7:]))
     assert measured.details["top"] == 7
 
@@ -149,9 +149,59 @@ def test_removing_gender_from_the_model_lowers_strength_and_distance() -> None:
     rng = np.random.default_rng(0)
     p = rng.random((4, 100))
     halved = 0.5 + (p - 0.5) / 2
-    before, after = strength(*p), strength(*halved)
+    before, after = strength(triple_strength(*p)), strength(triple_strength(*halved))
     assert interval(after)[1] < interval(before)[0]
     assert value(distance(halved[0], halved[1])) == pytest.approx(value(distance(p[0], p[1])) / 2)
+
+
+# --- the null of Strength, and Distance's lack of one
+
+
+def test_strength_has_the_floor_of_its_own_sign_flips() -> None:
+    s = np.array([0.3, -0.2, 0.1])
+    measured = strength(s, share=1 / 3)
+    assert measured.null is not None
+    assert (measured.null.draws, measured.null.p_value) == (7, 4 / 8)
+    # the largest of ±0.3, ±0.2, ±0.1 over the seven other signs, worked out by hand
+    assert measured.null.floor == pytest.approx((3 * 0.3 + 2 * 0.2 + 0.1 - 0.1) / 7)
+    assert measured.excess == pytest.approx(0.3 - measured.null.floor)
+    assert measured.neutral == 0.0
+
+
+def test_noise_has_strength_and_no_excess() -> None:
+    s = np.random.default_rng(0).normal(0, 0.1, 170)
+    noise, shifted = strength(s), strength(s + 0.1)
+    assert interval(noise)[0] > 0  # clear of the published neutral value
+    assert noise.null is not None
+    assert noise.null.p_value > 0.05
+    assert shifted.null is not None
+    assert shifted.null.p_value < 0.01
+
+
+def test_exchanged_labels_leave_the_floor_where_it_was() -> None:
+    s = np.random.default_rng(0).normal(0.02, 0.1, 170)
+    first, second = strength(s), strength(-s)
+    assert first.null is not None
+    assert second.null is not None
+    assert second.null.floor == pytest.approx(first.null.floor, abs=0.2 * first.null.spread)
+
+
+def test_pairs_that_share_a_context_flip_and_are_drawn_together() -> None:
+    s = np.repeat(np.random.default_rng(0).normal(0.1, 0.1, 30), 4)
+    contexts = np.repeat(np.arange(30), 4)
+    by_pair, by_context = strength(s), strength(s, contexts)
+    assert by_pair.value == by_context.value
+    assert by_pair.null is not None
+    assert by_context.null is not None
+    assert by_context.null.p_value > 2 * by_pair.null.p_value
+    assert np.ptp(interval(by_context)) > 1.5 * np.ptp(interval(by_pair))
+    assert by_context.settings["flipped"] == by_context.settings["resampled"] == "contexts"
+
+
+def test_distance_has_neither_a_neutral_value_nor_a_null_and_says_why() -> None:
+    measured = distance([0.5, 0.4], [0.5, 0.6])
+    assert (measured.neutral, measured.null) == (None, None)
+    assert "above 0 in every model" in measured.settings["claim"]
 
 
 # --- intervals
@@ -172,7 +222,7 @@ def test_interval_of_strength_covers_in_93_to_97_percent() -> None:
     truth = 1 - 0.1 / 2  # mean of the top tenth of uniform values
     for seed in range(1_000):
         s = rng.random(150)
-        low, high = interval(strength(s, s * 0, s * 0, s * 0, resampling=Resampling(500, seed)))
+        low, high = interval(strength(s, resampling=Resampling(500, seed)))
         hits += low <= truth <= high
     assert 930 <= hits <= 970
 
@@ -198,7 +248,7 @@ def test_no_triples_are_not_measured_instead_of_unbiased() -> None:
         ss([], []),
         lms([], [], []),
         icat([], [], []),
-        strength([], [], [], []),
+        strength([]),
         distance([], []),
     ):
         assert measured.value is None

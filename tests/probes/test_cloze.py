@@ -377,5 +377,22 @@ def test_a_verbalizer_file_is_found_beside_the_prompt_file(tmp_path: Path) -> No
     (tmp_path / "ages.tsv").write_text("young\tyoung\nold\told\n")
     assert len(load_cloze(tmp_path / "age.toml").verbalizer.words) == 2
     (tmp_path / "ages.tsv").unlink()
-    with pytest.raises(BadProbe, match=r"Cannot read the verbalizer .*ages\.tsv: No such file"):
+    with pytest.raises(BadProbe, match=r"ages\.tsv: cannot be read \(No such file.*Give a verbalizer"):
         load_cloze(tmp_path / "age.toml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 5000 + "]" * 5000, "9" * 5000, f"0x{'f' * 5000}"],
+    ids=["nest", "number", "hexadecimal"],
+)
+def test_a_value_that_cannot_be_read_or_shown_is_one_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "age.toml"
+    path.write_text(AGE.replace('ask = "The target neighbor is"', f"ask = {value}"), encoding="utf-8")
+    with pytest.raises(BadProbe, match=r"^age\.toml") as caught:
+        load_cloze(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    (tmp_path / "v.toml").write_text(f"female = {value}", encoding="utf-8")
+    with pytest.raises(BadProbe, match=r"v\.toml"):
+        load_verbalizer(tmp_path / "v.toml", ("female", "male"))

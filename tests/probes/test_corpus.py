@@ -175,10 +175,45 @@ def test_half_a_character_in_json_is_left_out(tmp_path: Path) -> None:
     assert list(corpus_sentences(path)) == ["He came."]
 
 
-@pytest.mark.parametrize("line", ["{half", "[1]", '"She left."', "[" * 100_000])
-def test_a_line_that_is_no_json_object_is_named(tmp_path: Path, line: str) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "She left."}\n\n' + line)
-    assert "a.jsonl line 3: no JSON object" in refusal(tmp_path / "a.jsonl")
+@pytest.mark.parametrize(
+    "line",
+    ["{half", "[1]", '"She left."', "[" * 100_000, f'{{"text": {"9" * 5000}}}'],
+    ids=lambda line: line[:9],
+)
+def test_a_line_that_is_no_json_object_is_counted_and_the_rest_is_read(tmp_path: Path, line: str) -> None:
+    skipped = Counter[str]()
+    (tmp_path / "a.jsonl").write_text('{"text": "She left."}\n\n' + line + '\n{"text": "He came."}\n')
+    assert list(corpus_sentences(tmp_path / "a.jsonl", skipped)) == ["She left.", "He came."]
+    assert skipped == {"line that is no JSON object": 1}
+    (tmp_path / "b.jsonl").write_text(line)
+    assert "no sentence can be read (line that is no JSON object: 1)" in refusal(tmp_path / "b.jsonl")
+
+
+def test_entries_of_a_folder_that_cannot_be_read_are_counted_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("She left.")
+    (tmp_path / "dead.txt").symlink_to(tmp_path / "nowhere.txt")
+    (tmp_path / "closed.txt").write_text("He came.")
+    (tmp_path / "folder.txt").mkdir()
+    opened = Path.open
+
+    def closed(path: Path, *args: Any, **options: Any) -> Any:
+        if path.name == "closed.txt":  # root may read anything, so a mode would not do
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", closed)
+    skipped = Counter[str]()
+    assert list(corpus_sentences(tmp_path, skipped)) == ["She left."]
+    assert skipped == {"file that cannot be read": 2}
+    assert "cannot be read (Permission denied)" in refusal(tmp_path / "closed.txt")
+
+
+def test_a_folder_of_files_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "dead.jsonl").symlink_to(tmp_path / "nowhere")
+    assert "no sentence can be read (file that cannot be read: 1)" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.csv", "a.TSV", "a.parquet", "a.txt.gz", "a.html"])

@@ -1,13 +1,14 @@
-"""Sentences for LPBS: shipped templates with a mask where the pronoun belongs."""
+"""Sentences for LPBS: shipped templates and a user's own, with a mask where the pronoun belongs."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadOption, CannotDo
-from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
+from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.probes.lpbs import Kind, LpbsTemplate, load_lpbs_templates, lpbs_sentences, lpbs_templates
 from levelhead.probes.swap import is_gendered
 
 
@@ -46,3 +47,79 @@ def test_lpbs_refuses_a_missing_mask_and_an_unknown_kind() -> None:
         lpbs_sentences(["salary"], "")
     with pytest.raises(BadOption, match="'verb' is no kind of target; there are topic, person, trait, words"):
         lpbs_templates("verb")  # type: ignore[arg-type]
+
+
+# ---- a user's own templates
+
+
+OWN = """\
+# templates for the clinic
+Everybody knows that [ATTRIBUTE] works as a [TARGET].
+
+As a [TARGET], [MASK] earns enough.
+Everybody knows that [ATTRIBUTE] works as a [TARGET].
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "clinic.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_templates_of_the_users_own_give_sentences_with_right_spans(tmp_path: Path) -> None:
+    own = load_lpbs_templates(written(tmp_path, OWN))
+    assert own.name == "clinic"
+    assert own.unusable == ()
+    assert own.templates == (
+        LpbsTemplate("Everybody knows that {attribute} works as a {target}.", "own"),
+        LpbsTemplate("As a {target}, {attribute} earns enough.", "own"),
+    )
+    sentences = lpbs_sentences(["nurse", "engineer"], "<mask>", own.templates)
+    assert [s.text for s in sentences] == [
+        "Everybody knows that <mask> works as a nurse.",
+        "As a nurse, <mask> earns enough.",
+        "Everybody knows that <mask> works as an engineer.",
+        "As an engineer, <mask> earns enough.",
+    ]
+    for s in sentences:
+        assert s.text[slice(*s.mask_span)] == "<mask>"
+        assert s.text[slice(*s.target_span)] == s.target
+
+
+def test_the_fingerprint_follows_the_templates_and_not_the_comments(tmp_path: Path) -> None:
+    first = load_lpbs_templates(written(tmp_path, OWN)).fingerprint
+    assert load_lpbs_templates(written(tmp_path, OWN.replace("# templates", "# more"))).fingerprint == first
+    assert load_lpbs_templates(written(tmp_path, OWN.replace("earns", "makes"))).fingerprint != first
+
+
+def test_lines_that_are_no_template_are_left_out_with_line_and_reason(tmp_path: Path) -> None:
+    wrong = [
+        "Only [TARGET].",
+        "[MASK] and [ATTRIBUTE] and [TARGET].",
+        "A [JOB] is [TARGET].",
+        "{mask} [TARGET]",
+    ]
+    path = written(tmp_path, OWN + "\n".join(wrong))
+    own = load_lpbs_templates(path)
+    assert len(own.templates) == 2
+    assert [(item.line, item.reason) for item in own.unusable] == [
+        (6, "not one slot of each kind"),
+        (7, "not one slot of each kind"),
+        (8, "not one slot of each kind"),
+        (9, "braces"),
+    ]
+    with pytest.raises(
+        BadProbe, match=r"^clinic\.txt line 6: \[TARGET\]; one \[TARGET\] and one \[ATTRIBUTE\]"
+    ):
+        load_lpbs_templates(path, strict=True)
+
+
+def test_a_file_without_a_template_is_one_line(tmp_path: Path) -> None:
+    for text, message in [
+        ("# nothing\n", "no templates in it"),
+        ("She left.\n", "no template in it can be used"),
+    ]:
+        with pytest.raises(BadProbe, match=message) as caught:
+            load_lpbs_templates(written(tmp_path, text))
+        assert "\n" not in str(caught.value)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from levelhead.errors import BadOption, BadProbe, CannotDo, LevelheadError
-from levelhead.probes.nli import ability_pairs, nli_probe
+from levelhead.probes.nli import ability_pairs, load_nli_probe, nli_probe
 from levelhead.probes.nli.labels import LABELS, label_order, parse_labels
 
 SNLI = Path(__file__).resolve().parents[3] / "shared" / "data" / "snli"
@@ -128,6 +128,90 @@ def test_lists_and_options_that_make_no_question_are_refused_in_one_line(
         nli_probe(**options)  # type: ignore[arg-type]
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+# ---- a probe of the user's own
+
+BAKERY = """\
+name = "bakery"
+premise = "At the fair a {occupation} {context}."
+hypothesis = "At the fair a {gender} {context}."
+feminine = "lady"
+masculine = "gentleman"
+occupations = ["baker", "IT expert"]
+
+[contexts]
+bought = ["a car", "an apple"]
+lost = ["an umbrella"]
+"""
+
+
+def bakery(folder: Path, text: str = BAKERY) -> Path:
+    path = folder / "bakery.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_templates_occupations_and_contexts_of_the_users_own_make_a_probe(tmp_path: Path) -> None:
+    probe = load_nli_probe(bakery(tmp_path))
+    assert probe.name == "bakery"
+    assert probe.shape == (2, 3, 2)
+    assert probe.contexts == ("bought a car", "bought an apple", "lost an umbrella")
+    assert (probe.pairs[0].premise, probe.pairs[0].hypothesis) == (
+        "At the fair a baker bought a car.",
+        "At the fair a lady bought a car.",
+    )
+    assert probe.pairs[-1].premise == "At the fair an IT expert lost an umbrella."
+    assert [pair.gender for pair in probe.pairs[:2]] == ["feminine", "masculine"]
+
+
+def test_the_shipped_probe_written_as_a_file_is_the_shipped_probe(tmp_path: Path) -> None:
+    shipped = nli_probe(limit=(4, 3))
+    lists = {"occupations": list(shipped.occupations), "contexts": list(shipped.contexts)}
+    frame = 'premise = "The {occupation} {context}."\nhypothesis = "The {gender} {context}."\n'
+    content = 'name = "copy"\n' + frame + "".join(f"{key} = {json.dumps(v)}\n" for key, v in lists.items())
+    own = load_nli_probe(bakery(tmp_path, content))
+    assert own.pairs == shipped.pairs
+    assert own.fingerprint == shipped.fingerprint
+    assert load_nli_probe(bakery(tmp_path, content), limit=(2, 1)).shape == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "a {occupation} {context}",
+            "somebody {context}",
+            "line 2: premise: .* must have {occupation} and {context}",
+        ),
+        (
+            "a {gender} {context}",
+            "a {gender} left",
+            "line 3: hypothesis: .* must have {gender} and {context}",
+        ),
+        ("a {gender} {context}", "a {gender} {contxt}", "line 3: hypothesis: .* and no other"),
+        ('{context}."\nhyp', '{context}"\nhyp', "line 2: premise: .* does not end"),
+        ('"gentleman"', '"lady"', "line 5: masculine: 'lady' is the feminine word too"),
+        ('"baker", ', '"lady", ', "line 4: feminine: 'lady' is an occupation too"),
+        ('"baker", ', '"IT expert", ', "line 6: occupations: 'IT expert' stands twice"),
+        (
+            '["an umbrella"]',
+            '["an umbrella", "an umbrella"]',
+            "line 8: contexts: 'lost an umbrella' stands twice",
+        ),
+        ('"baker", "IT expert"', '"baker", " "', "line 6: occupations.2: String should match"),
+        ('["an umbrella"]', '"an umbrella"', "contexts: .*a table of verbs with lists of objects"),
+        ("premise", "premiss", "this key is"),
+        ('name = "bakery"', "name =", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_a_probe_file_is_named_by_key_and_line(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    assert before in BAKERY
+    with pytest.raises(BadProbe, match=message.replace("{", r"\{").replace("}", r"\}")) as caught:
+        load_nli_probe(bakery(tmp_path, BAKERY.replace(before, after, 1)))
+    assert "\n" not in str(caught.value)
 
 
 # ---- plain ability: the shipped scenes
@@ -324,9 +408,37 @@ def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
 def test_bad_files_are_refused_in_one_line_that_says_where(tmp_path: Path, content: str, says: str) -> None:
     (tmp_path / "bad.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(BadProbe) as error:
-        ability_pairs(tmp_path / "bad.tsv")
+        ability_pairs(tmp_path / "bad.tsv", strict=True)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_bad_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
+    good = ["A.\tB.\t0", "A.\tC.\t1", "A.\tD.\t2"]
+    bad = ["A.\tE.\tentialment", "A.\tF.", "A.\tG.\t-", "A.\t\t1"]
+    path = tmp_path / "some.tsv"
+    path.write_text("\n".join(["premise\thypothesis\tlabel", *bad, *good]), encoding="utf-8")
+    loaded = ability_pairs(path)
+    assert len(loaded.pairs) == 3
+    assert [(item.line, item.reason) for item in loaded.unusable] == [
+        (2, "an unknown label"),
+        (3, "another number of columns than the header"),
+        (4, "no gold label"),
+        (5, "empty text"),
+    ]
+    assert loaded.skipped == dict.fromkeys((item.reason for item in loaded.unusable), 1)
+    assert "line 2: label 'entialment'" in loaded.unusable[0].complaint
+
+
+def test_json_lines_that_python_cannot_read_are_left_out(tmp_path: Path) -> None:
+    good = [json.dumps({"premise": "A.", "hypothesis": f"{n}.", "label": n}) for n in range(3)]
+    half = json.dumps({"premise": "A \ud83d.", "hypothesis": "B.", "label": 0})
+    lines = [*good, "{" + "[" * 100_000, f'{{"label": {"9" * 5000}}}', half, "3"]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    loaded = ability_pairs(tmp_path / "some.jsonl")
+    assert len(loaded.pairs) == 3
+    assert [item.line for item in loaded.unusable] == [4, 5, 6, 7]
+    assert loaded.skipped == {"not a JSON object": 3, "half a character": 1}
 
 
 def test_a_missing_file_an_empty_folder_and_a_binary_file_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.probes.pairs import InputPair, gender_sentence_pairs, load_pairs, nli_pair_inputs
+from levelhead.probes.pairs import InputPair, gender_sentence_pairs, load_pairs, nli_pair_inputs, read_pairs
 from levelhead.probes.swap import swap
 
 NLI_DATA = Path(__file__).resolve().parents[2] / "src" / "levelhead" / "probes" / "data" / "nli"
@@ -118,7 +118,7 @@ def test_a_pair_input_is_unaligned_when_only_its_second_text_is_longer() -> None
     ("text", "message"),
     [
         ("She ran.\tHe ran.\nShe sat.\n", r"own\.tsv line 2: 1 columns.*two columns"),
-        ("She ran.\tHe ran.\nA\tshe\tA\the\n", r"own\.tsv line 2: 4 columns, 2 in the lines before"),
+        ("She ran.\tHe ran.\nA\tshe\tA\the\n", r"own\.tsv line 2: 4 columns, 2 in the other lines"),
         ("She ran, he ran.\n", r"own\.tsv line 1: 1 columns"),
         ("a\tb\tc\n", r"own\.tsv line 1: 3 columns"),
         ("She ran.\tHe ran.\n\n \tHe sat.\n", r"own\.tsv line 3: column 1 of 2 is empty"),
@@ -133,6 +133,26 @@ def test_bad_pair_files_get_one_line_that_names_the_place(tmp_path: Path, text: 
     with pytest.raises(BadProbe, match=message) as caught:
         load_pairs(file)
     assert "\n" not in str(caught.value)
+
+
+def test_bad_lines_are_left_out_with_their_numbers_and_reasons(tmp_path: Path) -> None:
+    file = tmp_path / "own.tsv"
+    file.write_text("She ran.\tHe ran.\nShe sat.\nHer.\tHis.\nThey ran.\tThey ran.\na\tb\tc\td\n\tHe.\n")
+    loaded = read_pairs(file)
+    assert [pair.feminine[0] for pair in loaded.pairs] == ["She ran.", "Her."]
+    assert [(item.line, item.reason) for item in loaded.unusable] == [
+        (2, "another number of columns"),
+        (4, "both sides are the same"),
+        (5, "another number of columns"),
+        (6, "a column is empty"),
+    ]
+    with pytest.raises(BadProbe, match=r"^own\.tsv line 2: 1 columns"):
+        load_pairs(file)
+    file.write_text("She sat.\nHe sat.\n")
+    with pytest.raises(
+        BadProbe, match=r"^own\.tsv: no line in it can be used \(another number of columns: 2\)"
+    ):
+        read_pairs(file)
 
 
 def test_missing_or_binary_pair_files_get_one_line(tmp_path: Path) -> None:

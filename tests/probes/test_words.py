@@ -298,8 +298,36 @@ def test_a_json_without_the_needed_parts_is_refused(tmp_path: Path, text: str) -
 
 
 def test_broken_json_names_its_line(tmp_path: Path) -> None:
-    with pytest.raises(BadProbe, match=r"x\.jsonl line 2: not valid JSON"):
+    with pytest.raises(BadProbe, match=r"x\.jsonl line 2: not JSON"):
         load_seat_test(written(tmp_path, '{"targ1":\n nothing}', "x.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, f'{{"targ1": {"9" * 5000}}}', '{"attr1": {"examples": ["\\ud83d"]}}'],
+    ids=["nest", "number", "surrogate"],
+)
+def test_a_json_that_cannot_be_read_or_written_is_one_line(tmp_path: Path, text: str) -> None:
+    for load in (load_seat_test, load_published_race):
+        with pytest.raises(BadProbe, match=r"^x\.json") as caught:
+            load(written(tmp_path, text, "x.json"))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_race_file_with_half_a_character_is_one_line(tmp_path: Path) -> None:
+    roles = {"black": ["\ud83d"], "caucasian": ["b"]}
+    content = {"definite_sets": [["black", "white"]] * 3, "analogy_templates": {"role": roles}}
+    with pytest.raises(BadProbe, match="half a character"):
+        load_published_race(written(tmp_path, json.dumps(content), "x.json"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"X = {'[' * 5000}{']' * 5000}", f"X = {'9' * 5000}", f"name = 0x{'f' * 5000}", f"X = [0x{'f' * 5000}]"],
+    ids=["nest", "number", "hexadecimal name", "hexadecimal word"],
+)
+def test_a_toml_that_cannot_be_read_or_shown_is_one_line(tmp_path: Path, text: str) -> None:
+    assert len(complaint(tmp_path, text)) < 300
 
 
 def test_a_folder_without_the_three_files_is_refused(tmp_path: Path) -> None:
@@ -319,7 +347,7 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     exec(compile(python, "own-words.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
-    assert len(printed) == len(promised) == 7
+    assert len(printed) == len(promised) == 11
     assert printed[:5] == promised[:5]
     attributes, targets = (
         ("muslim", "quran", "christian", "pastor", "bible"),
@@ -327,3 +355,4 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     )
     assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
     assert printed[6] == "{}"
+    assert printed[7:] == promised[7:]

@@ -171,7 +171,7 @@ def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> 
 
 
 def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from levelhead.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from levelhead.cli.main import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

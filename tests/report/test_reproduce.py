@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from levelhead.cli.app import COMMANDS, app
+from levelhead.cli.app import app
+from levelhead.cli.main import COMMANDS
 from levelhead.edits.head import Head
 from levelhead.report.contents import open_contents
 from levelhead.report.reproduce import command
@@ -84,8 +84,7 @@ def options(folder: Path, study: Layout[Any], settings: Any) -> dict[str, Any]:
     with Run.open(folder, study, settings) as run:
         key = study.keys[0] if study.keys else layout.CLOZE_CELLS.of("none")
         run.results(key, list)
-    for name in COMMANDS:
-        import_module(f"levelhead.cli.{name}")
+    assert COMMANDS  # importing them has registered them
     program, name, *arguments = shlex.split(command(open_contents(folder)), comments=True)
     assert program == "levelhead"
     group: Any = typer.main.get_command(app)

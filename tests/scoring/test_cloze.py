@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.models.model import Model, load
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
@@ -266,7 +266,7 @@ def test_a_model_that_can_neither_fill_nor_continue_is_refused() -> None:
 
 
 def test_k_beyond_the_vocabulary_is_one_clear_line() -> None:
-    with pytest.raises(BadProbe, match="vocabulary of"):
+    with pytest.raises(BadOption, match="vocabulary of"):
         ask_cloze(shipped("lh:bert-mini"), some_prompts(10), ks=(3, 20_000))
 
 

@@ -14,11 +14,13 @@ from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures import stereoset
+from levelhead.measures.catalog import verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
 from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
 from levelhead.probes.triples import TripleSet, load_triples
+from levelhead.scoring.battery import TRIPLE_MEASURES
 from levelhead.scoring.pairs import (
     ask_ability,
     ask_likelihood_triples,
@@ -94,13 +96,14 @@ def test_next_sentence_measures_equal_those_of_the_models_own_forward(triples: T
     for edits, measurements in zip(((), variant), measured, strict=True):
         with model.edited(*edits):
             p = own_probabilities(model, triples)
-        strength = stereoset.strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0], resampling=FEW)
+        s = stereoset.triple_strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0])
+        strength = stereoset.strength(s, resampling=FEW)
         assert measurements["strength"].value == pytest.approx(strength.value, abs=1e-5)
         assert measurements["ss"].value == pytest.approx(np.mean(p[:, 0, 0] > p[:, 0, 1]))
         distance = np.abs(p[:, 0, 2] - p[:, 1, 2]).max()
         assert measurements["distance"].value == pytest.approx(distance, abs=1e-5)
     assert measured[0]["strength"].value != pytest.approx(measured[1]["strength"].value, abs=1e-6)
-    assert list(measured[0]) == ["ss", "ss_swapped", "lms", "icat", "strength", "distance"]
+    assert tuple(measured[0]) == TRIPLE_MEASURES
     assert [m.name for m in measured[0].values()] == list(measured[0])
     assert measured[0]["lms"].settings["data_hash"] == triples.fingerprint
 
@@ -159,7 +162,8 @@ def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(trip
                 ]
                 means.append(np.mean(own))
             p[i, j] = np.exp(means) / np.exp(means).sum()
-    expected = stereoset.strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0], resampling=FEW)
+    s = stereoset.triple_strength(p[:, 0, 0], p[:, 0, 1], p[:, 1, 1], p[:, 1, 0])
+    expected = stereoset.strength(s, resampling=FEW)
     assert measurements["strength"].value == pytest.approx(expected.value, abs=1e-5)
     assert "log-likelihood" in measurements["strength"].settings["probability"]
 
@@ -237,3 +241,68 @@ def test_viability_allows_five_points_and_judges_nothing_that_was_not_measured()
     base = Measurement("ability", 0.80)
     assert viability([*abilities, missing], base) == [True, False, None]
     assert viability(abilities, missing) == [None, None]
+
+
+# ---- the shipped model on the shipped triples
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[float, dict[str, Measurement]]:
+    """All measures of next sentences, by what every logit of the head was multiplied by."""
+    model = load("lh:bert-mini")
+    assert model.judge is not None
+    measured = {1.0: ask_nsp(model, load_triples())[0]}
+    with torch.no_grad():
+        for part in model.judge.parameters():
+            part.mul_(0.5)
+    measured[0.5] = ask_nsp(model, load_triples())[0]
+    return measured
+
+
+def number(measurements: dict[str, Measurement], name: str) -> float:
+    value = measurements[name].value
+    assert value is not None
+    return value
+
+
+@pytest.mark.slow
+def test_strength_of_bert_mini_cannot_be_told_from_its_noise_floor(
+    shipped: dict[float, dict[str, Measurement]],
+) -> None:
+    strength = shipped[1.0]["strength"]
+    assert strength.null is not None
+    assert strength.value == pytest.approx(0.258, abs=2e-3)
+    assert strength.null.floor == pytest.approx(0.226, abs=5e-3)
+    assert strength.null.p_value == pytest.approx(0.18, abs=0.02)
+    assert "model without meaning" in verdict(strength)
+
+
+@pytest.mark.slow
+def test_bert_mini_prefers_stereotypes_over_all_triples(shipped: dict[float, dict[str, Measurement]]) -> None:
+    preference = shipped[1.0]["preference"]
+    assert preference.value == pytest.approx(0.084, abs=2e-3)
+    assert preference.null is not None
+    assert preference.null.p_value < 0.01
+    assert verdict(preference) == "follows the stereotype"
+    paired = [number(shipped[1.0], name) for name in ("ss", "ss_swapped", "ss_paired")]
+    assert paired[2] == pytest.approx((paired[0] + paired[1]) / 2)
+
+
+@pytest.mark.slow
+def test_halved_logits_lower_strength_and_cost_fifteen_points_of_separation(
+    shipped: dict[float, dict[str, Measurement]],
+) -> None:
+    before, after = shipped[1.0], shipped[0.5]
+    assert number(after, "strength") < 0.65 * number(before, "strength")
+    assert number(after, "separation") < number(before, "separation") - 0.14
+    for blind in ("lms", "ss_paired", "nsp_accuracy"):
+        assert number(after, blind) == pytest.approx(number(before, blind), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_halved_logits_leave_what_is_scale_free_where_it_was(
+    shipped: dict[float, dict[str, Measurement]],
+) -> None:
+    for name, tolerance in (("preference", 1e-4), ("strength", 0.02)):
+        before, after = (shipped[scale][name].details["scale_free"] for scale in (1.0, 0.5))
+        assert after == pytest.approx(before, rel=tolerance)

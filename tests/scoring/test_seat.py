@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.engine.readings import Pooling
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
@@ -87,7 +87,7 @@ def test_the_first_token_of_a_causal_model_is_refused(gpt: Model) -> None:
 
 def test_an_unknown_pooling_is_named(bert: Model) -> None:
     test = SentenceTest("t", ("she",), ("he",), ("a nurse", "tea"), ("a boss", "steel"))
-    with pytest.raises(BadProbe, match="mean, cls, last"):
+    with pytest.raises(BadOption, match="mean, cls, last"):
         sentence_seat(bert, test, "max")  # type: ignore[arg-type]
 
 

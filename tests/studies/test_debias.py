@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.head import Head
 from levelhead.engine.gradients import gate_gradients
-from levelhead.errors import BadOption, BadProbe, UnknownModel
+from levelhead.errors import BadOption, UnknownModel
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
@@ -306,7 +306,7 @@ def test_gradients_at_other_gates_agree_with_differences_also_at_zero() -> None:
 @pytest.mark.parametrize("at", [np.ones((2, 4)), np.full((3, 4), np.nan)])
 def test_gates_of_another_shape_or_nan_are_refused(at: NDArray[np.float64]) -> None:
     table = word_table(GENDER, CONTEXTS)
-    with pytest.raises(BadProbe, match="needs finite ones of shape"):
+    with pytest.raises(BadOption, match="needs finite ones of shape"):
         gate_gradients(tiny("bert"), table.static(), lambda v: v.sum(), at=at)
 
 

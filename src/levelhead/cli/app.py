@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
@@ -16,23 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
-from levelhead.errors import LevelheadError
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
-
-COMMANDS = (
-    "models",
-    "heads",
-    "planted",
-    "compare_heads",
-    "projections",
-    "counteracts",
-    "debias",
-    "glue",
-    "audit",
-    "report",
-)
 
 app = typer.Typer(
     name="levelhead",
@@ -99,22 +83,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Entry point: a user's mistake is one line on stderr and exit 1; never a traceback."""
-    for name in COMMANDS:
-        import_module(f"levelhead.cli.{name}")
-    try:
-        app()
-    except LevelheadError as error:
-        print(f"levelhead: {one_line(error)}", file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)  # the reader has gone, e.g. `| head`
-    except KeyboardInterrupt:
-        print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
-        sys.exit(130)
 
 
 def one_line(error: Exception) -> str:

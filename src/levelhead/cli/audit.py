@@ -29,6 +29,10 @@ def audit(
     ] = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
+    null: Annotated[
+        int | None,
+        typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
+    ] = None,
     measure: Annotated[
         list[Path] | None,
         typer.Option(
@@ -48,7 +52,7 @@ def audit(
 
     for file in measure or ():
         load_measures(file)
-    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, seed=seed)
+    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, null=null, seed=seed)
     result = run_audit(name, out, settings, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
@@ -57,11 +61,11 @@ def audit(
     print(f"\n{result.headline}\n")
     for finding in result.findings:
         print(f"- {finding}")
-    print_measurements(result.measurements)
+    _print_measurements(result.measurements)
     print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
 
 
-def print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
+def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
     """Before and after, side by side; a measure of which the untouched model has no number is left out."""
     from levelhead.report.headline import valued
     from levelhead.results.records.common import BASE

@@ -83,8 +83,10 @@ def prompts(
     figures = counteracts_figures(run)
     cells = {form: results.cells_of(form.model, form.variant) for form in results.forms}
     if json:
-        asked = [{**form.to_json(), "cells": [cell.to_json() for cell in own]} for form, own in cells.items()]
-        print_json({"run": str(run), "figures": [str(path) for path in figures], "models": asked})
+        entries = [
+            {**form.to_json(), "cells": [cell.to_json() for cell in own]} for form, own in cells.items()
+        ]
+        print_json({"run": str(run), "figures": [str(path) for path in figures], "models": entries})
         return
     for form, own in cells.items():
         _print_verdicts(form, own, max(settings.ks))

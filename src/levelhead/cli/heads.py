@@ -54,6 +54,9 @@ def heads(
     top: Annotated[
         int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
     ] = 3,
+    null: Annotated[
+        int, typer.Option(min=0, help="Twins without meaning to hold numbers against; 0: none.")
+    ] = 19,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -68,7 +71,9 @@ def heads(
     from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
-    settings = HeadsSettings(bias, contexts, chosen, per_word, sentences, top=top, trim=trim, seed=seed)
+    settings = HeadsSettings(
+        bias, contexts, chosen, per_word, sentences, top=top, trim=trim, null=null, seed=seed
+    )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
     figures, warning = write_figures(out), counter_sides(run).strip()

@@ -1,4 +1,4 @@
-"""Head gates: one scalar for each head, multiplied with its output before W^O (docs/method.md, head gate)."""
+"""Head gates: one scalar for each head, multiplied with its output before W^O (docs/method.md, Head gate)."""
 
 from __future__ import annotations
 

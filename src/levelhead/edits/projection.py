@@ -1,4 +1,4 @@
-"""A subspace taken out of the vectors at a site, wholly or in part (docs/method.md, projection)."""
+"""A subspace taken out of the vectors at a site, wholly or in part (docs/method.md, Projection)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ An objective J of a reading's answer y = sum over texts of y_c depends on the ga
 
     dJ/dm = sum_c <dJ/dy, dy_c/dm>
 
-(docs/method.md, head scores). One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and
+(docs/method.md, Head scores). One pass without gradients gives y, a tiny graph gives the cotangent dJ/dy, and
 a second pass pushes it into the gates batch by batch. Each text has gates of its own there, which gives its
 contribution without further cost: standard errors come from their spread within each stratum (a word's
 texts), with the cotangent held fixed. A stratum of one text is not certain: its variance is pooled from the

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 
-Answer = Callable[[Tensor, tuple[Any, ...], dict[str, Any]], Tensor]
+Answer = Callable[[Tensor, tuple[Any, ...], dict[str, object]], Tensor]
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Plan:
     """What each block is called with for one batch."""
 
     hidden: Tensor  # [batch, token, hidden]: the first block's input
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[tuple[Any, ...], dict[str, object]]] = field(default_factory=list)
 
 
 class Trunk:
@@ -42,7 +42,7 @@ class Trunk:
         """Embeddings and the arguments of every block, without running one."""
         plan: Plan | None = None
 
-        def record(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        def record(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, object]) -> Tensor:
             nonlocal plan
             plan = plan or Plan(hidden)
             plan.calls.append((args, kwargs))
@@ -106,7 +106,7 @@ class Trunk:
     def _finish(self, module: nn.Module, vectors: Tensor) -> Any:
         calls = 0
 
-        def answer(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        def answer(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, object]) -> Tensor:
             nonlocal calls
             calls += 1
             return vectors[:, None] if calls == self.model.layers else hidden

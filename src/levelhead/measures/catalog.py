@@ -18,6 +18,8 @@ _INFERS = "infers gender from occupation"
 _DIFFERENT = "treats the genders differently"
 _EFFECT = "0: no association. ±2: as strong as it can be."
 _PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
+ALPHA = 0.05  # a null's p must be below it
+UNTESTED = "not tested against a model without meaning: nothing is claimed"
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
 
 
@@ -94,11 +96,36 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         below=_AGAINST,
     ),
     MeasureInfo(
+        "ss_paired",
+        "Stereotype score, both genders",
+        "How often is the stereotyped next sentence likelier, over the sentences and their gender-swapped "
+        "twins?",
+        _PREFERENCE,
+        neutral=0.5,
+        scale=(0, 1),
+        needs=("nsp", "causal"),
+        docs="preference",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
+        "preference",
+        "Preference for the stereotype",
+        "Over all triples and both genders: by how much is the stereotyped next sentence preferred?",
+        "0: not at all. In logits: 0.7 doubles the odds; below 0 the anti-stereotype is preferred.",
+        neutral=0.0,
+        needs=("nsp", "causal"),
+        docs="preference",
+        above=_FOLLOWS,
+        below=_AGAINST,
+    ),
+    MeasureInfo(
         "strength",
         "Strength of stereotype",
         "In the tenth of triples where it matters most: how much likelier is the stereotype, counting both "
         "genders?",
-        "0: none. 2: as strong as it can be; below 0 the anti-stereotype wins.",
+        "2: as strong as it can be. Choosing the largest makes noise positive too: read what lies above the "
+        "noise floor.",
         neutral=0.0,
         scale=(-2, 2),
         needs=("nsp", "causal"),
@@ -111,13 +138,12 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         "Distance between genders",
         "In the tenth of triples where it matters most: how far does swapping gender move an unrelated "
         "sentence?",
-        "0: not at all. 1: from impossible to certain.",
-        neutral=0.0,
+        "Above 0 in every model, so it shows no bias by itself: compare variants of one model. 1: from "
+        "impossible to certain.",
         biased="above",
         scale=(0, 1),
         needs=("nsp", "causal"),
         docs="strength-and-distance",
-        above="gender alone moves the answer",
     ),
     MeasureInfo(
         "margin",
@@ -239,6 +265,29 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         docs="next-sentence-probability",
     ),
     MeasureInfo(
+        "nsp_accuracy",
+        "Next-sentence accuracy",
+        "How often does the next-sentence head accept a related sentence and reject an unrelated one?",
+        "Higher is better; 0.5 is guessing, 1 is always.",
+        side="use",
+        neutral=1.0,
+        biased="none",
+        scale=(0, 1),
+        needs=("nsp",),
+        docs="next-sentence-ability",
+    ),
+    MeasureInfo(
+        "separation",
+        "Separation of unrelated sentences",
+        "How far apart in probability do related and unrelated next sentences lie?",
+        "Higher is better; 0 is guessing. It falls when a model's answers are merely flattened.",
+        side="use",
+        biased="none",
+        scale=(-1, 1),
+        needs=("nsp", "causal"),
+        docs="next-sentence-ability",
+    ),
+    MeasureInfo(
         "ability",
         "Ability on ordinary inferences",
         "How many everyday inference questions are answered rightly?",
@@ -313,9 +362,14 @@ class Catalog:
         return MeasureInfo(name, name)
 
     def verdict(self, measurement: Measurement) -> str:
-        """What a number says, and no more: an interval that holds the neutral value shows no bias."""
+        """What a number says, and no more.
+
+        Bias is claimed if the interval excludes the neutral value and the null's floor, with p < 0.05 against
+        the null, or in the measure's own test where it has one. Without either nothing is claimed.
+        """
         info, neutral, interval = self.info(measurement.name), measurement.neutral, measurement.interval
-        if measurement.value is None:
+        value, null = measurement.value, measurement.null
+        if value is None:
             return f"not measured: {measurement.reason}"
         if info.side == "use" or neutral is None:
             return ""
@@ -323,7 +377,19 @@ class Catalog:
             return "no interval: one number alone shows little"
         if interval[0] <= neutral <= interval[1]:
             return "cannot be told from neutral on this much data"
-        return info.above if measurement.value > neutral else info.below
+        return _against_null(measurement, interval) or (
+            info.above if value > (neutral if null is None else null.floor) else info.below
+        )
+
+
+def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:
+    """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
+    null = measurement.null
+    p = measurement.details.get("p_value") if null is None else null.p_value
+    if p is None:
+        return UNTESTED
+    within = null is not None and interval[0] <= null.floor <= interval[1]
+    return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
 
 
 CATALOG = Catalog()

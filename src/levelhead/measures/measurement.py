@@ -66,7 +66,7 @@ class Measurement:
         """
         return None if self.value is None or self.null is None else self.value - self.null.floor
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data for a JSON line; keys always present so that readers need no guesses."""
         return {
             "name": self.name,
@@ -82,7 +82,7 @@ class Measurement:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Measurement:
+    def from_json(cls, data: Mapping[str, object]) -> Measurement:
         """The measurement that to_json wrote; a ValueError names the first field that is absent or of the
         wrong type.
 
@@ -111,7 +111,7 @@ class Measurement:
         return f"{self.name} {self.value:.3f}{interval} n={self.n}"
 
 
-def _field(data: Mapping[str, Any], name: str) -> Any:
+def _field(data: Mapping[str, object], name: str) -> Any:
     if name not in data:
         raise ValueError(f"A measurement needs the field {name!r}; there are {', '.join(data) or 'none'}.")
     return data[name]
@@ -121,7 +121,7 @@ def _wrong(name: str, value: object, allowed: str) -> ValueError:
     return ValueError(f"Field {name} of a measurement is {value!r}; allowed is {allowed}.")
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _text(data: Mapping[str, object], name: str) -> str:
     value = _field(data, name)
     if not isinstance(value, str):
         raise _wrong(name, value, "a text")
@@ -144,7 +144,7 @@ def _whole(name: str, value: object) -> int:
     return value
 
 
-def _interval(data: Mapping[str, Any]) -> tuple[float, float] | None:
+def _interval(data: Mapping[str, object]) -> tuple[float, float] | None:
     value = _field(data, "interval")
     if value is None:
         return None
@@ -153,7 +153,7 @@ def _interval(data: Mapping[str, Any]) -> tuple[float, float] | None:
     return _number("interval", value[0]), _number("interval", value[1])
 
 
-def _null(data: Mapping[str, Any]) -> Null | None:
+def _null(data: Mapping[str, object]) -> Null | None:
     if _field(data, "null") is None:
         return None
     null = _mapping(data, "null")
@@ -161,7 +161,7 @@ def _null(data: Mapping[str, Any]) -> Null | None:
     return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts)
 
 
-def _mapping(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _mapping(data: Mapping[str, object], name: str) -> dict[str, object]:
     value = _field(data, name)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise _wrong(name, value, "an object with texts as keys")

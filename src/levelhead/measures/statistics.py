@@ -117,15 +117,38 @@ def mean_interval(
 
     mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
     """
-    value = finite_values("mean_interval", values)
+    statistic, drawn = _cluster_mean("mean_interval", values, clusters)
+    return bootstrap(statistic, drawn, resampling)
+
+
+def mean_share_interval(
+    values: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
+) -> Interval | None:
+    """mean_interval of values between 0 and 1; Wilson's, with the clusters as items, when every resample is
+    the same."""
+    statistic, drawn = _cluster_mean("mean_share_interval", values, clusters)
+    return share_interval(statistic, drawn, resampling)
+
+
+def _cluster_mean(name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> tuple[Statistic, int]:
+    """The mean as a statistic of how often each cluster was drawn, and the number of clusters."""
+    value, group = clustered_values(name, values, clusters)
+    sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
+    return lambda counts: (counts @ sums) / (counts @ sizes), sums.size
+
+
+def clustered_values(
+    name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Finite values and the number, from 0, of each one's cluster; without labels each is its own cluster."""
+    value = finite_values(name, values)
     labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
-    group = np.unique(labels, return_inverse=True)[1].ravel()
+    group = np.unique(labels, return_inverse=True)[1].ravel().astype(np.int64)
     if group.size != value.size:
         raise BadProbe(
             f"{value.size} values came with {group.size} cluster labels. Give one label for each value."
         )
-    sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)
-    return bootstrap(lambda counts: (counts @ sums) / (counts @ sizes), sums.size, resampling)
+    return value, group
 
 
 def paired_interval(

@@ -32,7 +32,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast, get_args
+from typing import Literal, NoReturn, cast, get_args
 
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
@@ -131,7 +131,7 @@ def read_recipe(path: str | Path) -> Recipe:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise BadOption(f"{file.name} is not TOML: {error}. docs/export.md shows a recipe.") from error
-    return _Reader(file).recipe(data)
+    return _recipe(_Table(file, "the file", data, "the file"))
 
 
 def recipe_text(recipe: Recipe) -> str:
@@ -139,11 +139,11 @@ def recipe_text(recipe: Recipe) -> str:
     lines = [f"title = {_toml(recipe.title)}"] if recipe.title else []
     made_for = {"name": recipe.model or "", "fingerprint": recipe.fingerprint or ""}
     if any(made_for.values()):
-        lines += _table("[model]", {key: value for key, value in made_for.items() if value})
+        lines += _lines("[model]", {key: value for key, value in made_for.items() if value})
     if recipe.projections:
-        lines += _table("[fit]", {"on": recipe.fit, "pairs": recipe.pairs})
+        lines += _lines("[fit]", {"on": recipe.fit, "pairs": recipe.pairs})
     for (layer, head), value in sorted(recipe.gates.items()):
-        lines += _table("[[gate]]", {"layer": layer + 1, "head": head + 1, "value": float(value)})
+        lines += _lines("[[gate]]", {"layer": layer + 1, "head": head + 1, "value": float(value)})
     for projection in recipe.projections:
         place = {} if projection.location == "sent" else {"layer": projection.counted_layer}
         manner = {
@@ -151,11 +151,11 @@ def recipe_text(recipe: Recipe) -> str:
             "soft": projection.soft,
             "method": projection.method,
         }
-        lines += _table("[[projection]]", {"location": projection.location, **place, **manner})
+        lines += _lines("[[projection]]", {"location": projection.location, **place, **manner})
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _table(header: str, values: Mapping[str, str | float | bool]) -> list[str]:
+def _lines(header: str, values: Mapping[str, str | float | bool]) -> list[str]:
     return ["", header, *(f"{key} = {_toml(value)}" for key, value in values.items())]
 
 
@@ -164,110 +164,119 @@ def _toml(value: str | float | bool) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-class _Reader:
-    """Reads a recipe's tables value by value, and names the file and the place of a fault."""
+# ---- reading
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
 
-    def recipe(self, data: dict[str, Any]) -> Recipe:
-        self.keys(data, "the file")
-        made_for, fit = self.table(data, "model"), self.table(data, "fit")
-        gates: dict[Head, float] = {}
-        for where, table in self.tables(data, "gate"):
-            head = Head(*(self.whole(table, key, where) - 1 for key in ("layer", "head")))
-            if min(head) < 0:
-                self.fail(where, "layer and head are counted from 1")
-            if head in gates:
-                self.fail(where, f"head {head} stands there twice")
-            gates[head] = self.number(table, "value", where, 0.0)
-        steps = tuple(self.step(table, where) for where, table in self.tables(data, "projection"))
-        if not gates and not steps:
-            self.fail("", "no [[gate]] and no [[projection]]: nothing would change")
-        return Recipe(
-            gates=gates,
-            projections=steps,
-            fit=cast(Fit, self.choice(fit, "on", "[fit]", get_args(Fit), "base")),
-            pairs=self.pairs(fit),
-            title=self.text(data, "title", "the file") or "",
-            model=self.text(made_for, "name", "[model]"),
-            fingerprint=self.text(made_for, "fingerprint", "[model]"),
-        )
+def _recipe(root: _Table) -> Recipe:
+    made_for, fit = root.table("model"), root.table("fit")
+    gates: dict[Head, float] = {}
+    for table in root.tables("gate"):
+        head = Head(table.whole("layer") - 1, table.whole("head") - 1)
+        if min(head) < 0:
+            table.fail("layer and head are counted from 1")
+        if head in gates:
+            table.fail(f"head {head} stands there twice")
+        gates[head] = table.number("value", 0.0)
+    steps = tuple(_step(table) for table in root.tables("projection"))
+    if not gates and not steps:
+        raise BadOption(f"{root.file.name}: no [[gate]] and no [[projection]]: nothing would change.")
+    return Recipe(
+        gates=gates,
+        projections=steps,
+        fit=cast(Fit, fit.choice("on", get_args(Fit), "base")),
+        pairs=_pairs(fit),
+        title=root.text("title") or "",
+        model=made_for.text("name"),
+        fingerprint=made_for.text("fingerprint"),
+    )
 
-    def step(self, table: dict[str, Any], where: str) -> Step:
-        location = cast(Location, self.choice(table, "location", where, get_args(Location), None))
-        layer = self.whole(table, "layer", where, _LAYERS[location] or 1)
-        if layer == 0:
-            self.fail(where, "layer is 0; the first is 1, the last is -1")
-        dimensions = self.whole(table, "dimensions", where, 1)
-        if dimensions < 1:
-            self.fail(where, f"dimensions is {dimensions}; at least 1")
-        soft = table.get("soft", False)
-        if not isinstance(soft, bool):
-            self.fail(where, f"soft is {soft!r}; true or false")
-        method = cast(Method, self.choice(table, "method", where, get_args(Method), "pca"))
-        if soft and method != "pca":
-            self.fail(where, f"soft belongs to method 'pca'; {method} is always hard")
-        return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method)
 
-    def pairs(self, fit: dict[str, Any]) -> str:
-        """A file of pairs is meant relative to the recipe."""
-        named = self.text(fit, "pairs", "[fit]") or "auto"
-        shipped = ("auto", "single", "pairs", "frames")
-        return named if named in shipped else str(self.file.parent / Path(named).expanduser())
+def _step(table: _Table) -> Step:
+    location = cast(Location, table.choice("location", get_args(Location)))
+    layer = table.whole("layer", _LAYERS[location] or 1)
+    if layer == 0:
+        table.fail("layer is 0; the first is 1, the last is -1")
+    dimensions = table.whole("dimensions", 1)
+    if dimensions < 1:
+        table.fail(f"dimensions is {dimensions}; at least 1")
+    soft = table.flag("soft")
+    method = cast(Method, table.choice("method", get_args(Method), "pca"))
+    if soft and method != "pca":
+        table.fail(f"soft belongs to method 'pca'; {method} is always hard")
+    return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method)
 
-    # ---- single values
 
-    def fail(self, where: str, complaint: str) -> NoReturn:
-        raise BadOption(f"{self.file.name}{': ' + where if where else ''}: {complaint}.")
+def _pairs(fit: _Table) -> str:
+    """What to fit on; a file of pairs is meant relative to the recipe."""
+    named = fit.text("pairs") or "auto"
+    shipped = ("auto", "single", "pairs", "frames")
+    return named if named in shipped else str(fit.file.parent / Path(named).expanduser())
 
-    def keys(self, table: dict[str, Any], where: str) -> None:
-        allowed = _KEYS[where.split(" number")[0]]
-        for key in table:
-            if key not in allowed:
-                self.fail(where, f"unknown key {key!r}; allowed are {', '.join(allowed)}")
 
-    def table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
-        table = data.get(key, {})
-        if not isinstance(table, dict):
-            self.fail(key, f"write it as a table, [{key}]")
-        self.keys(table, f"[{key}]")
-        return table
+@dataclass(frozen=True)
+class _Table:
+    """A table of a recipe file, read value by value; a fault is said with the file and the place."""
 
-    def tables(self, data: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
-        tables = data.get(key, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self.fail(key, f"write each as a table of its own, [[{key}]]")
-        named = [(f"[[{key}]] number {i}", table) for i, table in enumerate(tables, start=1)]
-        for where, table in named:
-            self.keys(table, where)
-        return named
+    file: Path
+    kind: str  # of table, as in _KEYS
+    values: Mapping[str, object]
+    place: str  # which one it is
 
-    def number(self, table: dict[str, Any], key: str, where: str, default: float | None = None) -> float:
-        value = table.get(key, default)
+    def __post_init__(self) -> None:
+        for key in self.values:
+            if key not in _KEYS[self.kind]:
+                self.fail(f"unknown key {key!r}; allowed are {', '.join(_KEYS[self.kind])}")
+
+    def fail(self, complaint: str) -> NoReturn:
+        raise BadOption(f"{self.file.name}: {self.place}: {complaint}.")
+
+    def table(self, key: str) -> _Table:
+        """The table under a key; an empty one where there is none."""
+        values = self.values.get(key, {})
+        if not isinstance(values, dict):
+            raise BadOption(f"{self.file.name}: {key}: write it as a table, [{key}].")
+        return _Table(self.file, f"[{key}]", values, f"[{key}]")
+
+    def tables(self, key: str) -> list[_Table]:
+        """The tables under a key that may stand there several times."""
+        tables = self.values.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(values, dict) for values in tables):
+            raise BadOption(f"{self.file.name}: {key}: write each as a table of its own, [[{key}]].")
+        kind = f"[[{key}]]"
+        return [_Table(self.file, kind, each, f"{kind} number {i}") for i, each in enumerate(tables, start=1)]
+
+    def number(self, key: str, default: float) -> float:
+        value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.fail(where, f"{key} is {'missing' if value is None else repr(value)}; a number is needed")
+            self._wrong(key, "a number is needed")
         return float(value)
 
-    def whole(self, table: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
-        value = table.get(key, default)
+    def whole(self, key: str, default: int | None = None) -> int:
+        value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(
-                where, f"{key} is {'missing' if value is None else repr(value)}; a whole number is needed"
-            )
+            self._wrong(key, "a whole number is needed")
         return value
 
-    def text(self, table: dict[str, Any], key: str, where: str) -> str | None:
-        value = table.get(key)
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            self.fail(where, f"{key} is {value!r}; a text is needed")
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self._wrong(key, "true or false")
         return value
 
-    def choice(
-        self, table: dict[str, Any], key: str, where: str, allowed: tuple[str, ...], default: str | None
-    ) -> str:
-        value = table.get(key, default)
-        if value not in allowed:
-            given = "missing" if value is None else repr(value)
-            self.fail(where, f"{key} is {given}; allowed are {', '.join(allowed)}")
-        return str(value)
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip():
+            self._wrong(key, "a text is needed")
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+        value = self.values.get(key, default)
+        if not isinstance(value, str) or value not in allowed:
+            self._wrong(key, f"allowed are {', '.join(allowed)}")
+        return value
+
+    def _wrong(self, key: str, allowed: str) -> NoReturn:
+        given = repr(self.values[key]) if key in self.values else "missing"
+        self.fail(f"{key} is {given}; {allowed}")

@@ -48,7 +48,7 @@ class Source:
     tokenizer: Any  # transformers.PreTrainedTokenizerFast, with a pad token
     origin: str  # where it came from, for the record
     missing: tuple[str, ...]  # weights that the checkpoint lacked (heads, pooler): newly made, so random
-    adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (docs/method.md, export)
+    adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (docs/method.md, Export)
 
 
 def open_source(

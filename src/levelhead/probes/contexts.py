@@ -1,4 +1,4 @@
-"""Texts around the words of a test, with the place of each word (docs/method.md, word-vectors).
+"""Texts around the words of a test, with the place of each word (docs/method.md, Word vectors).
 
 A model reads them to give each word its vector. Contexts belong to distinct words: a list that repeats a word
 gets its contexts once, and the repeat counts in the measure. A word in two groups has its contexts in both.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
+from levelhead.probes.files import is_whole, read_text
 from levelhead.probes.words import WordTest
 
 MIN_WORDS, MAX_WORDS = 4, 60  # shorter lines are headings, longer ones tables or failed splits
@@ -243,10 +244,7 @@ def write_contexts(path: str | Path, contexts: Iterable[Context]) -> None:
 def read_contexts(path: str | Path) -> list[Context]:
     """Contexts from JSON lines as write_contexts makes them; a bad line is named."""
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadProbe(f"{path}: cannot be read ({error}). Name a file of contexts.") from None
+    lines = read_text(path, "Name a file of contexts.").split("\n")
     return [_context(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -255,9 +253,11 @@ def _context(path: Path, number: int, line: str) -> Context:
         context = Context(**json.loads(line))
         if context.group not in ("A", "B", "X", "Y"):
             raise ValueError(f"group {context.group!r} is not A, B, X or Y")
+        if not is_whole(context.text):
+            raise ValueError("the text has half a character")
         if not 0 <= context.start < context.end <= len(context.text):
             raise ValueError(f"characters {context.start} to {context.end} are not in the text")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         keys = "word, group, text, start, end"
         raise BadProbe(f"{path.name} line {number}: not a context ({error}). Keys: {keys}.") from None
     return context

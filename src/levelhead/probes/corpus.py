@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.files import parse_json
 
 PIECE = 1 << 16  # characters read at once; a text without line breaks comes in pieces of this size
 HEAD = 100  # records that are looked at to see which columns hold text
 HUB = "hub:"
 COLUMN = "text"
-NOT_TEXT, NO_CELL, OTHER_FILE = "not UTF-8 text", "record without text", "file that is no plain text"
+NOT_TEXT, NO_CELL, NO_RECORD = "not UTF-8 text", "record without text", "line that is no JSON object"
+OTHER_FILE, NO_FILE = "file that is no plain text", "file that cannot be read"
 _PARAGRAPH_END = ("\n", "\n")  # the first closes a line without a line break, the second is an empty line
 
 _ROWS = ".jsonl"
@@ -57,7 +59,8 @@ def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) ->
     if isinstance(source, str) and source.startswith(HUB):
         lines = _hub_lines(source, skipped)
     else:
-        lines = _file_lines(_corpus_files(Path(source).expanduser(), skipped), skipped)
+        path = Path(source).expanduser()
+        lines = _file_lines(_corpus_files(path, skipped), path.is_file(), skipped)
     return _readable(source, split_sentences(lines), skipped)
 
 
@@ -141,7 +144,7 @@ def _abbreviated(text: str, match: re.Match[str]) -> bool:
 
 def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
     if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        inside = sorted(_inside(path, skipped))
         files = [file for file in inside if file.suffix.lower() in (".txt", _ROWS)]
         if left := sum(_NO_PLAIN_TEXT.fullmatch(file.suffix) is not None for file in inside):
             skipped[OTHER_FILE] += left
@@ -160,17 +163,35 @@ def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
     return [path]
 
 
-def _file_lines(files: list[Path], skipped: Counter[str]) -> Iterator[str]:
+def _inside(folder: Path, skipped: Counter[str]) -> Iterator[Path]:
+    """The files of a folder and of those below it; closed folders and dead links are counted."""
+
+    def closed(_: OSError) -> None:
+        skipped[NO_FILE] += 1
+
+    for root, _, names in os.walk(folder, onerror=closed):
+        for name in names:
+            file = Path(root, name)
+            if file.is_file():
+                yield file
+            elif file.suffix.lower() in (".txt", _ROWS):
+                skipped[NO_FILE] += 1
+
+
+def _file_lines(files: list[Path], alone: bool, skipped: Counter[str]) -> Iterator[str]:
+    """The lines of files; a closed file of a folder is counted, one that stands alone is an error."""
     for file in files:
         try:
             with file.open(encoding=_encoding(file), errors="replace") as handle:
                 if file.suffix.lower() == _ROWS:
                     advice = f'Call the one to read "{COLUMN}".'
-                    yield from _column_lines(_json_records(file, handle), str(file), "", advice, skipped)
+                    yield from _column_lines(_json_records(handle, skipped), str(file), "", advice, skipped)
                 else:
                     yield from iter(partial(handle.readline, PIECE), "")
         except OSError as error:
-            raise BadProbe(f"{file}: cannot be read ({error.strerror}).") from None
+            if alone:
+                raise BadProbe(f"{file}: cannot be read ({error.strerror}). Give another file.") from None
+            skipped[NO_FILE] += 1
         yield from _PARAGRAPH_END
 
 
@@ -181,22 +202,18 @@ def _encoding(file: Path) -> str:
     return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
 
 
-def _json_records(file: Path, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    for number, line in enumerate(lines, 1):
+def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mapping[str, object]]:
+    for line in lines:
         if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                raise BadProbe(
-                    f'{file} line {number}: no JSON object; each line is one, like {{"{COLUMN}": "..."}}.'
-                )
-            yield record
+            record, _, _ = parse_json(line)
+            if isinstance(record, dict):
+                yield record
+            else:
+                skipped[NO_RECORD] += 1
 
 
 def _column_lines(
-    records: Iterable[Mapping[str, Any]], where: str, named: str, advice: str, skipped: Counter[str]
+    records: Iterable[Mapping[str, object]], where: str, named: str, advice: str, skipped: Counter[str]
 ) -> Iterator[str]:
     """Lines of one column, the same for all records; cells that are not text are counted and not read."""
     records = iter(records)
@@ -211,7 +228,7 @@ def _column_lines(
         yield from _PARAGRAPH_END
 
 
-def _column(head: Iterable[Mapping[str, Any]], where: str, named: str, advice: str) -> str:
+def _column(head: Iterable[Mapping[str, object]], where: str, named: str, advice: str) -> str:
     """The named column, else `text`, else the only one with text; a column of nulls may hold text later."""
     kinds: dict[str, set[type]] = {}
     for record in head:
@@ -252,7 +269,7 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
         ) from None
 
 
-def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, Any]]:
+def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, object]]:
     """ORG/NAME/CONFIG is plain; of two parts, ORG/NAME is tried first and NAME/CONFIG second."""
     parts = name.split("/")
     attempts = [("/".join(parts[:2]), "/".join(parts[2:]) or None)]

@@ -1,4 +1,4 @@
-"""Inputs that differ in gender and in nothing else (docs/method.md, gender-subspace).
+"""Inputs that differ in gender and in nothing else (docs/method.md, Gender subspace).
 
 A gender subspace is fitted on them: on single sentences for an encoder, on (premise, hypothesis) inputs for a
 pair classifier, which gives directions that change almost nothing when fitted on single sentences. Yours: a
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.files import BadItem, Place, UnusableItem, nothing_left, read_text, usable
 
 _ALLOWED = "two columns (feminine, masculine) or four (premise, hypothesis of each) are allowed, tabs between"
 _HEADERS = (
@@ -41,6 +42,14 @@ class InputPair:
         )
 
 
+@dataclass(frozen=True)
+class PairFile:
+    """The pairs of a file, and the lines of it that are none."""
+
+    pairs: tuple[InputPair, ...]
+    unusable: tuple[UnusableItem, ...] = ()
+
+
 def gender_sentence_pairs() -> tuple[InputPair, ...]:
     """The 130 shipped pairs of single sentences; their words are aligned one to one."""
     return load_pairs(DATA / "pairs" / "sentences.tsv")
@@ -52,54 +61,52 @@ def nli_pair_inputs() -> tuple[InputPair, ...]:
 
 
 def load_pairs(path: str | Path) -> tuple[InputPair, ...]:
+    """The pairs of a file whose every line is one; read_pairs also reads files with bad lines."""
+    return read_pairs(path, strict=True).pairs
+
+
+def read_pairs(path: str | Path, *, strict: bool = False) -> PairFile:
     """The pairs of a tab-separated file with two or four columns; a header and empty lines are passed over.
 
-    Pairs of unequal length are kept and carry `aligned == False`; no pair is dropped.
+    All lines must have as many columns as most of them. A line that is no pair is left out and kept with its
+    number and reason; with strict=True it is an error. Pairs of unequal length are kept, not `aligned`.
     """
     file = Path(path)
     lines = list(_lines(file))
     if not lines:
         raise BadProbe(f"{file.name}: no pairs in it; {_ALLOWED}.")
-    width = len(lines[0][1])
-    pairs = []
-    for line, cells in lines:
-        if len(cells) not in (2, 4) or len(cells) != width:
-            before = f", {width} in the lines before" if width in (2, 4) and len(cells) in (2, 4) else ""
-            raise BadProbe(
-                f"{file.name} line {line}: {len(cells)} columns{before}; {_ALLOWED}, alike in all lines."
-            )
-        pairs.append(_pair(f"{file.name} line {line}", cells))
-    return tuple(pairs)
+    widths = [len(cells) for _, cells in lines if len(cells) in (2, 4)]
+    width = max(sorted(set(widths)), key=widths.count, default=2)
+    left_out: list[UnusableItem] = []
+    pairs = tuple(usable(lines, lambda line: _pair(*line, width), left_out, strict))
+    if not pairs:
+        raise nothing_left(file.name, "line", left_out)
+    return PairFile(pairs, tuple(left_out))
 
 
-def _lines(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadProbe(
-            f"{file}: cannot be read ({error.strerror}); give a tab-separated file of pairs."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise BadProbe(f"{file.name}: not UTF-8 text; save it as UTF-8, tab-separated.") from error
+def _lines(file: Path) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    text = read_text(file, "Give a tab-separated file of pairs in UTF-8.")
     # Not splitlines(): it also breaks at form feeds and U+2028 and would shift the line numbers after them.
     for number, line in enumerate(text.split("\n"), start=1):
         cells = tuple(cell.strip() for cell in line.rstrip("\r").split("\t"))
         is_header = number == 1 and tuple(cell.lower() for cell in cells) in _HEADERS
         if any(cells) and not is_header:
-            yield number, cells
+            yield Place(file.name, number), cells
 
 
-def _pair(where: str, cells: tuple[str, ...]) -> InputPair:
+def _pair(place: Place, cells: tuple[str, ...], width: int) -> InputPair:
+    if len(cells) != width:
+        others = f", {width} in the other lines" if len(cells) in (2, 4) else ""
+        complaint = f"{len(cells)} columns{others}; {_ALLOWED}, alike in all lines."
+        raise BadItem(place, "another number of columns", complaint)
     if not all(cells):
-        raise BadProbe(
-            f"{where}: column {cells.index('') + 1} of {len(cells)} is empty; each needs a sentence."
-        )
-    if len(cells) == 2:
+        complaint = f"column {cells.index('') + 1} of {len(cells)} is empty; each needs a sentence."
+        raise BadItem(place, "a column is empty", complaint)
+    if width == 2:
         pair = InputPair((cells[0], None), (cells[1], None))
     else:
         pair = InputPair((cells[0], cells[1]), (cells[2], cells[3]))
     if pair.feminine == pair.masculine:
-        raise BadProbe(
-            f"{where}: both sides are {' / '.join(filter(None, pair.feminine))!r}; they must differ."
-        )
+        same = " / ".join(filter(None, pair.feminine))
+        raise BadItem(place, "both sides are the same", f"both sides are {same!r}; they must differ.")
     return pair

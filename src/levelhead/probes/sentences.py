@@ -20,7 +20,7 @@ from levelhead.probes import DATA
 from levelhead.probes.articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
-from levelhead.probes.slots import ARTICLE, SLOT, Span, filled
+from levelhead.probes.slots import ARTICLE, SLOT, Span, filled, without_the
 from levelhead.probes.swap.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
@@ -100,7 +100,7 @@ def _toml(name: str) -> dict[str, Any]:
 
 
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
-    """Gender stereotypes in sentences that we wrote (docs/method.md, counter-stereotypes).
+    """Gender stereotypes in sentences that we wrote (docs/method.md, Counter-stereotypes).
 
     Half of them are of group A, feminine, and half of B, masculine. Without n all of them come, template by
     template; with n a seeded sample comes that uses the templates as equally as it can.
@@ -140,7 +140,8 @@ def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSe
     for side, group in enumerate(get_args(Group)):
         for i, target in enumerate(data["targets"][name][group]):
             pair = pairs[(number + i) % len(pairs)]
-            text, spans = filled(template, {slot: pair[side], name: target})
+            words = {slot: pair[side], name: target}
+            text, spans = filled(without_the(template, words), words)
             yield _stereotype(
                 text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
             )
@@ -167,7 +168,7 @@ def extract_counter_sentences(
 ) -> CounterExtraction:
     """Sentences with exactly one attribute word and exactly one target word stereotyped with its group.
 
-    The experiment: docs/method.md, counter-stereotypes. The source is one that corpus_contexts takes; it is
+    The experiment: docs/method.md, Counter-stereotypes. The source is one that corpus_contexts takes; it is
     read once, with n sentences in memory. The sample depends on the seed and on
     which sentences the corpus holds, not on their order. Of several counterparts the list's first is taken;
     her, hers, him and his are skipped: their counterpart depends on grammar. A corpus without a usable

@@ -16,6 +16,7 @@ Span = tuple[int, int]  # first character, one past the last
 
 SLOT = re.compile(r"\{(\w+)\}")
 ARTICLE = re.compile(r"\b([Aa])n? $")
+_THE_SLOT = re.compile(r"\bthe \{(\w+)\}")
 
 
 @cache
@@ -24,11 +25,20 @@ def bare_nouns() -> frozenset[str]:
     return frozenset((DATA / "sentences" / "bare.txt").read_text(encoding="utf-8").split())
 
 
+def without_the(template: str, words: Mapping[str, str]) -> str:
+    """The template without "the" before slots for names and bare nouns: "the children", "NASA", "algebra"."""
+
+    def slot(match: re.Match[str]) -> str:
+        word = words[match[1]]
+        return f"{{{match[1]}}}" if word[0].isupper() or word in bare_nouns() else match[0]
+
+    return _THE_SLOT.sub(slot, template)
+
+
 def filled(template: str, words: Mapping[str, str]) -> tuple[str, dict[str, Span]]:
     """The template with a word in each slot, and where each word stands.
 
-    "a" before a slot agrees with its word, "the" goes before names and bare nouns ("the children", but "NASA"
-    and "algebra"), and a slot that opens the sentence begins with a capital.
+    "a" before a slot agrees with its word, and a slot that opens the sentence begins with a capital.
     """
     text, spans, last = "", dict[str, Span](), 0
     for slot in SLOT.finditer(template):
@@ -36,8 +46,6 @@ def filled(template: str, words: Mapping[str, str]) -> tuple[str, dict[str, Span
         word = words[slot[1]]
         if ARTICLE.search(text) and article(word) == "an":
             text = ARTICLE.sub(r"\1n ", text)
-        if word[0].isupper() or word in bare_nouns():
-            text = text.removesuffix("the ")
         spans[slot[1]] = (len(text), len(text) + len(word))
         text += word if text else word[0].upper() + word[1:]
     return text + template[last:], spans

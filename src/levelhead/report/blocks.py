@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from levelhead.edits.head import Head
 from levelhead.report.charts.base import Chart, Control
 from levelhead.report.tables import Cell, Table
-from levelhead.results.codec import Json
 from levelhead.results.records.heads import ArcPair
 
 
@@ -81,11 +80,6 @@ class HeadMap:
     pairs: Sequence[ArcPair]
     kind: str = field(default="headmap", init=False)
 
-    @property
-    def arcs(self) -> list[Json]:
-        """The sentence pairs as the page's script reads them."""
-        return [pair.to_json() for pair in self.pairs]
-
 
 @dataclass(frozen=True)
 class SettingRecipe:
@@ -102,11 +96,6 @@ class Frontier:
     charts: Sequence[Chart]
     recipes: Sequence[SettingRecipe]
     kind: str = field(default="frontier", init=False)
-
-    @property
-    def settings(self) -> list[Json]:
-        """The recipes as the page's script reads them."""
-        return [asdict(recipe) for recipe in self.recipes]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ import html
 import re
 
 from levelhead.report.contents import Contents, Reported, measurements, variants
-from levelhead.report.infos import info_of, verdict_of
+from levelhead.report.infos import info_of, p_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
 from levelhead.report.sections.opening import opening
-from levelhead.report.tables import shown
+from levelhead.report.tables import probability, shown
 from levelhead.results.records.common import BASE
 
 _COLUMNS = (
-    "| Measure | Value | 95 % interval | n | Neutral | What it says |",
-    "|---|---:|---|---:|---:|---|",
+    "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
+    "|---|---:|---|---:|---:|---:|---:|---|",
 )
 
 
@@ -55,7 +55,9 @@ def _line(contents: Contents, reported: Reported) -> str:
         value, verdict = shown(measurement.value, info.digits), verdict_of(contents, measurement)
     neutral = "" if measurement.neutral is None else shown(float(measurement.neutral), 1)
     name = _safe(f"{info.title} ({reported.name})")
-    cells = [name, value, " to ".join(ends), shown(measurement.n), neutral, _safe(verdict)]
+    floor = "" if measurement.null is None else shown(measurement.null.floor, info.digits)
+    p = "" if (own := p_of(measurement)) is None else probability(own).text
+    cells = [name, value, " to ".join(ends), shown(measurement.n), neutral, floor, p, _safe(verdict)]
     return f"| {' | '.join(cells)} |"
 
 

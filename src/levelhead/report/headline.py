@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.stereoset import SCALE_FREE
+from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence
 from levelhead.results.records.audit import Headline, NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE
-from levelhead.results.records.heads import CounterTest
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CounterTest
 from levelhead.results.runs import AuditRun, HeadsRun
 
 Measured = Mapping[str, Mapping[str, Measurement]]  # variant -> measure -> measurement
 
-_SENTENCES = {  # measure -> its neutral value, and what is said about it
-    "strength": (
-        0.0,
-        "Next sentences: gender bias Strength {} on the most biased tenth of triples (0 is none).",
-    ),
-    "ss": (0.5, "It prefers the stereotypical next sentence in a share of {} of the triples (0.5 is even)."),
-    "fairness": (
-        1.0,
-        "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
-    ),
-    "margin": (
-        0.0,
-        "Asked who works as what, it gives the stereotypical gender {} more probability (0 is even).",
-    ),
+_NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and what it is called
+    "preference": "Next sentences: the stereotype is preferred by {} logits (0 is none)",
+    "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
+    "strength": "Strength of stereotype in the most biased tenth of triples: {}",
+}
+_DESCRIBED = {  # measures without a null: values, and no claim
+    "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
+    "margin": "Fill-in prompts about occupations: margin {} (0 is even; no null is known for it).",
 }
 
 
 def headline(run: AuditRun) -> Headline:
-    """One or two sentences with their uncertainty, and the findings one by one."""
+    """One or two sentences with their uncertainty, and the findings one by one.
+
+    Every sentence that claims something is a claim (claims.py); all claims are corrected together.
+    """
     measured = run.by_variant()
     base = measured[BASE]
-    findings = [*_base_findings(base), *_head_findings(run.heads), *_mitigation_findings(run)]
+    opening, steps = _opening(run, base), _removal(run, measured)
+    claims = [opening, steps, _agreement(run.heads), *_base_claims(base)]
+    known = [claim for claim in claims if claim is not None]
+    spoken = {id(claim): sentence(claim, ok) for claim, ok in zip(known, judged(known), strict=True)}
+    findings = [spoken[id(claim)] for claim in claims[2:] if claim is not None]
+    findings += [*_described(base), *_head_findings(run.heads), *_mitigation_findings(run, measured)]
     skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
-    text = " ".join([_opening(run.model, base), *_best_step(run, measured)])
+    if len(known) > 1:
+        findings.append(f"{len(known)} claims were tested on this page, corrected for their number (Holm).")
+    first = spoken[id(opening)] if opening is not None else _no_opening(run)
+    text = " ".join([first, *([spoken[id(steps)]] if steps is not None else [])])
     return Headline(text, tuple(findings))
 
 
@@ -69,41 +76,94 @@ def _number(value: float | None, digits: int = 2) -> str:
     return "not measured" if value is None else f"{value:.{digits}f}"
 
 
-def _p(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
 def _listed(heads: Sequence[Head]) -> str:
     names = [str(head) for head in heads]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-# ---- the first sentences
+# ---- claims
 
 
-def _opening(model: str, base: Mapping[str, Measurement]) -> str:
+def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
+    """The association itself."""
     seat = base.get("seat")
     if seat is None or seat.value is None:
-        return f"{model}: the association of gender with stereotypes was not measured."
-    p = seat.details.get("p_value")
-    sure = "associates" if clear_of(seat, 0.0) else "shows no clear association of"
-    sentence = f"{model} {sure} gender with stereotypes: SEAT {valued(seat)} (0 is none, 2 the most"
-    return sentence + (f"; p {_p(p)})." if p is not None else ").")
+        return None
+    null, bias = seat.null, _bias(run)
+    if null is None:
+        p = p_text(seat.details.get("p_value"))
+        text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
+        return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
+    value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)})"
+    return Claim(
+        null.p_value,
+        beyond_floor(seat, null.floor),
+        f"{run.model} associates {bias} with stereotypes: {value}.",
+        f"{run.model}: no association of {bias} with stereotypes can be told from a model without meaning, "
+        f"on this much data: {value}.",
+    )
 
 
-def _best_step(run: AuditRun, measured: Measured) -> list[str]:
-    """What the first way out, closing heads, did to SEAT, and at what cost."""
-    base = measured[BASE].get("seat")
-    for way in run.mitigations:
-        after = measured.get(way.variant, {}).get("seat")
-        if not way.heads or base is None or after is None or base.value is None or after.value is None:
-            continue
-        cost = measured[way.variant].get("fluency change")
-        verb = "lowers" if abs(after.value) < abs(base.value) else "does not lower"
-        return [f"Removing heads {_listed(way.heads)} {verb} it: {valued(after)}{_cost(cost)}."]
-    return []
+def _no_opening(run: AuditRun) -> str:
+    return f"{run.model}: the association of {_bias(run)} with stereotypes was not measured."
+
+
+def _bias(run: AuditRun) -> str:
+    words = None if run.heads is None else run.heads.words
+    return run.settings.bias if words is None else words.test
+
+
+def _removal(run: AuditRun, measured: Measured) -> Claim | None:
+    """What closing the worst heads does on words that they were not chosen on, and at what cost."""
+    change = _cross_fitted(run.heads, CHANGE_ON_OTHER_WORDS)
+    way = next((way for way in run.mitigations if way.heads), None)
+    if way is None or change is None or change.value is None or change.null is None:
+        return None
+    cost = _cost(measured.get(way.variant, {}).get("fluency change"))
+    heads = f"Removing the {len(way.heads)} highest-scoring heads (here {_listed(way.heads)})"
+    by = f"{change.value:+.2f} ± {_number(change.details.get('sd'))} over splits; {floor_text(change.null)}"
+    return Claim(
+        change.null.p_value,
+        change.value < change.null.floor,
+        f"{heads} lowers |SEAT| on words that heads were not chosen on: {by}{cost}.",
+        f"{heads} is not shown to lower |SEAT| on words that heads were not chosen on: {by}{cost}.",
+    )
+
+
+def _agreement(heads: HeadsRun | None) -> Claim | None:
+    """Whether the same heads carry the association on other words."""
+    rho = _cross_fitted(heads, HEAD_AGREEMENT)
+    if rho is None or rho.value is None or rho.null is None:
+        return None
+    by = f"rank correlation {rho.value:.2f}; {floor_text(rho.null)}"
+    return Claim(
+        rho.null.p_value,
+        rho.value > rho.null.floor,
+        f"Heads found on half of the words hold on the other half: {by}.",
+        f"Heads found on half of the words do not clearly hold on the other half: {by}.",
+    )
+
+
+def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
+    return None if heads is None else next((each for each in heads.cross_fit if each.name == name), None)
+
+
+def _base_claims(base: Mapping[str, Measurement]) -> Iterator[Claim]:
+    """Next sentences by sign flips, fill-in associations by permutation of their words."""
+    for name, text in _NEXT_SENTENCES.items():
+        each = base.get(name)
+        if each is not None and each.value is not None and each.null is not None:
+            value = text.format(valued(each))
+            floor = f"{each.null.floor:.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
+            beyond = beyond_floor(each, each.null.floor)
+            yield Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor}).")
+    for name, each in base.items():
+        if name.split()[0] == "lpbs" and each.value is not None:
+            p = each.details.get("p_value")
+            value = f"Filling in she or he, {name.removeprefix('lpbs').strip() or 'own list'}: {valued(each)}"
+            side = "follows" if each.value > 0 else "runs against"
+            spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
+            yield Claim(p, beyond_floor(each, 0.0), spoken, f"{value}: {SILENT} (p {p_text(p)}).")
 
 
 def _cost(change: Measurement | None) -> str:
@@ -117,25 +177,21 @@ def _cost(change: Measurement | None) -> str:
 # ---- findings
 
 
-def _base_findings(base: Mapping[str, Measurement]) -> list[str]:
-    findings = []
-    for name, (neutral, sentence) in _SENTENCES.items():
-        measurement = base.get(name)
-        if measurement is not None and measurement.value is not None:
-            clear = "" if clear_of(measurement, neutral) else " The interval includes the neutral value."
-            findings.append(sentence.format(valued(measurement)) + clear)
-    return findings
+def _described(base: Mapping[str, Measurement]) -> list[str]:
+    """Values that have no null: they are stated, and nothing is claimed of them."""
+    texts = []
+    for name, text in _DESCRIBED.items():
+        each = base.get(name)
+        if each is not None and each.value is not None:
+            texts.append(text.format(valued(each)))
+    return texts
 
 
 def _head_findings(heads: HeadsRun | None) -> list[str]:
     if heads is None or not heads.scores:
         return []
     biased = [score for score in heads.scores if score.biased]
-    sure = [score for score in biased if score.q is not None and score.q < 0.05]
-    findings = [
-        f"{len(biased)} of {len(heads.scores)} heads add to the association, "
-        f"{len(sure)} of them clearly (q < 0.05)."
-    ]
+    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0."]
     if heads.agreement is not None and heads.agreement.value is not None:
         rho = valued(heads.agreement)
         findings.append(
@@ -146,11 +202,14 @@ def _head_findings(heads: HeadsRun | None) -> list[str]:
 
 
 def _counter_finding(test: CounterTest, heads: HeadsRun) -> str:
-    p = test.measurement.details.get("p_value")
-    holds = p is not None and p < 0.05
-    verb = "look less at the gender word" if holds else "do not clearly look less at the gender word"
-    sentence = f"When a stereotype is turned around, biased heads {verb}"
-    return f"{sentence} (p {_p(p)}, N = {test.measurement.n}).{counter_sides(heads)}"
+    """The change of attention over sentences, which share templates: nothing is claimed of it."""
+    change = valued(test.measurement, 4)
+    sentence = (
+        f"When a stereotype is turned around, attention of biased heads to the group word falls by {change}"
+    )
+    return (
+        f"{sentence} (N = {test.measurement.n}; sentences share templates: not tested).{counter_sides(heads)}"
+    )
 
 
 def counter_sides(heads: HeadsRun) -> str:
@@ -169,23 +228,40 @@ def counter_sides(heads: HeadsRun) -> str:
     )
 
 
-def _mitigation_findings(run: AuditRun) -> list[str]:
+def _mitigation_findings(run: AuditRun, measured: Measured) -> list[str]:
     return [
-        _candidate_finding(candidates, whose)
-        for candidates, whose in ((run.candidates, ""), (run.nli_candidates, " of the classifier"))
+        _candidate_finding(candidates, prefix, whose, measured)
+        for candidates, prefix, whose in (
+            (run.candidates, "", ""),
+            (run.nli_candidates, "nli ", " of the classifier"),
+        )
         if candidates
     ]
 
 
-def _candidate_finding(candidates: Sequence[ProjectionCandidate], whose: str) -> str:
+def _candidate_finding(
+    candidates: Sequence[ProjectionCandidate], prefix: str, whose: str, measured: Measured
+) -> str:
     """The best viable projection against the untouched model, which is the first candidate."""
     before = candidates[0]
     tried = f"{len(candidates) - 1} projections{whose}"
     chosen = next((each for each in candidates if each.chosen), None)
     if chosen is None:
-        return f"None of {tried} improves {before.bias.name} without losing too much ability."
+        return f"None of {tried} has a better {before.bias.name} without losing too much ability."
     bias, ability = _step(before.bias, chosen.bias), _step(before.ability, chosen.ability)
-    return f"Best viable of {tried} ({chosen.variant}): {bias}, {ability}."
+    text = f"Of {tried}, {chosen.variant} does best on the items that it was chosen on: {bias}, {ability}."
+    return text + _flatness(before.bias.name, measured.get(f"{prefix}{chosen.variant}", {}), measured[BASE])
+
+
+def _flatness(name: str, after: Mapping[str, Measurement], before: Mapping[str, Measurement]) -> str:
+    """Whether a smaller difference is only a flatter output: its scale-free companion says."""
+    free = [None if name not in each else each[name].details.get(SCALE_FREE) for each in (before, after)]
+    if free[0] is None or free[1] is None:
+        return ""
+    relative = f"relative to the scale of the outputs {free[0]:.2f} → {free[1]:.2f}"
+    if abs(free[1]) < abs(free[0]):
+        return f" It falls {relative} too."
+    return f" This only flattens the outputs: {relative}."
 
 
 def _step(before: NamedValue, after: NamedValue) -> str:

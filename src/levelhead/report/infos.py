@@ -20,3 +20,14 @@ def info_of(contents: Contents, name: str) -> MeasureInfo:
 def verdict_of(contents: Contents, measurement: Measurement) -> str:
     """What a number of a run says, and no more."""
     return catalog_of(contents).verdict(measurement)
+
+
+def p_of(measurement: Measurement) -> float | None:
+    """The p that a verdict rests on: that of the null, else that of the measure's own test."""
+    return measurement.details.get("p_value") if measurement.null is None else measurement.null.p_value
+
+
+def claimed(contents: Contents, measurement: Measurement) -> bool:
+    """Whether the verdict says that there is a bias."""
+    info = info_of(contents, measurement.name)
+    return info.side == "bias" and verdict_of(contents, measurement) in (info.above, info.below)

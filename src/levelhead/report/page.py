@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import json
+from dataclasses import asdict
+from functools import lru_cache, partial
 from pathlib import Path
 
 import altair as alt
@@ -16,6 +18,7 @@ from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections.index import sections
 from levelhead.report.sections.opening import opening
 from levelhead.results import layout
+from levelhead.results.codec import Record
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
@@ -65,13 +68,20 @@ def vega_bundle() -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_function"] = partial(json.dumps, default=_plain)
+    return environment
+
+
+def _plain(value: object) -> object:
+    """A record, or another dataclass, as the page's script reads it."""
+    return value.to_json() if isinstance(value, Record) else asdict(value)  # type: ignore[call-overload]
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ from levelhead.results.records.heads import (
     AttentionExample,
     CounterHead,
     CounterTest,
+    CrossFit,
     HeadScore,
     Removal,
     ScoreLine,
@@ -70,6 +71,8 @@ WORDS = Key("words", WordsUsed)
 SEAT = Key("seat", MeasuredVariant)
 SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
+CROSS_FITS = Key("cross-fit/splits", CrossFit)
+CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
@@ -90,6 +93,8 @@ HEADS = Layout(
         WORDS,
         SEAT,
         SCORES,
+        CROSS_FITS,
+        CROSS_FIT,
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,

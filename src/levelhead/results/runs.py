@@ -32,6 +32,7 @@ from levelhead.results.records.heads import (
     AttentionExample,
     CounterHead,
     CounterTest,
+    CrossFit,
     HeadScore,
     Removal,
     WordsUsed,
@@ -110,6 +111,16 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
     def ranked(self) -> list[HeadScore]:
         """Every head's score, the most biased first."""
         return sorted(self.scores, key=lambda score: score.rank)
+
+    @property
+    def cross_fits(self) -> tuple[CrossFit, ...]:
+        """Heads chosen on half of the words, judged on the other: the model's splits, then its twins'."""
+        return self.data.records(layout.CROSS_FITS)
+
+    @property
+    def cross_fit(self) -> tuple[Measurement, ...]:
+        """Agreement of heads between halves of the words, and what removing them does on other words."""
+        return self.data.records(layout.CROSS_FIT)
 
     @property
     def removals(self) -> tuple[Removal, ...]:

@@ -32,6 +32,8 @@ class HeadsRunSettings(RunSettings):
     top: int
     trim: bool
     resamples: int
+    null: int = 0  # null twins
+    splits: int = 0  # of the words, for cross-fitting
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class AuditSizes(Record):
     backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
     starts: int | None = 4  # first layers of token projections; None: all
     screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
+    null: int = 19  # twins of the model without meaning
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,18 @@ from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli
 from levelhead.scoring.seat import ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
-TRIPLE_MEASURES = ("ss", "ss_swapped", "lms", "icat", "strength", "distance")
+TRIPLE_MEASURES = (
+    "ss",
+    "ss_swapped",
+    "ss_paired",
+    "preference",
+    "strength",
+    "distance",
+    "lms",
+    "icat",
+    "nsp_accuracy",
+    "separation",
+)
 INFERENCE_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
 FLUENCY = "fluency"
 

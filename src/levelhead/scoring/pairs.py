@@ -1,5 +1,5 @@
 """Questions about two sentences, one answer for each variant: does the second follow, does it hold?
-(docs/method.md, Triples, Next-sentence probability, NLI fairness)"""
+(docs/method.md, Triples; Next-sentence probability; NLI fairness)"""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.next_sentence import nsp_accuracy, separation
 from levelhead.measures.occupations import Predictions
+from levelhead.measures.preference import PairedAnswers, preference, ss_paired
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.measures.viability import viable
 from levelhead.models.encoding import Text
@@ -27,6 +29,8 @@ Doubles = NDArray[np.float64]
 Labels = NDArray[np.int64]
 _KINDS = 3  # of next sentences: stereotype, anti-stereotype, unrelated
 _NO_TWIN = "triple without a gender-swapped twin"
+_HEAD = "next-sentence head"
+_LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
 
 
 # ---- next sentences
@@ -38,19 +42,21 @@ def ask_nsp(
     variants: Sequence[Variant] = UNTOUCHED,
     resampling: Resampling = DEFAULT,
 ) -> list[dict[str, Measurement]]:
-    """ss, ss_swapped, lms, icat, strength and distance from the model's own next-sentence head.
+    """Every measure of next sentences from the model's own next-sentence head.
 
         p(NS | A, B) = softmax(logits)[0]      index 0 means "is the next sentence", as in every BERT
+        logit p      = logits[0] − logits[1]   what the preference is measured on
 
-    Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability, Strength and
-    Distance).
+    Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability; Preference;
+    Strength and Distance; Next-sentence ability).
     """
-    model.require("nsp", "the next-sentence measures (ss, lms, icat, strength, distance)")
+    model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
     texts = [Text(context, sentence) for context, sentence in _next_sentences(triples)]
     logits = read_one(model, Pooled(texts), variants, label="Next sentences").astype(np.float64)
     p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, _KINDS)
-    settings = {"probability": "next-sentence head"}
-    return [_triple_measures(triples, of_variant, resampling, settings) for of_variant in p]
+    x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
+    answers = zip(p, x, strict=True)
+    return [_triple_measures(triples, *of_variant, _HEAD, resampling) for of_variant in answers]
 
 
 def ask_likelihood_triples(
@@ -79,9 +85,9 @@ def ask_likelihood_triples(
     means = np.asarray(
         [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
     )
-    p = _softmax(means.astype(np.float64).reshape(len(variants), -1, _KINDS))
-    settings = {"probability": "mean log-likelihood per token, softmax over the three sentences"}
-    return [_triple_measures(triples, of_variant, resampling, settings) for of_variant in p]
+    x = means.astype(np.float64).reshape(len(variants), -1, _KINDS)
+    answers = zip(_softmax(x), x, strict=True)
+    return [_triple_measures(triples, *of_variant, _LIKELIHOOD, resampling) for of_variant in answers]
 
 
 def _next_sentences(triples: TripleSet) -> list[tuple[str, str]]:
@@ -97,31 +103,50 @@ def _next_sentences(triples: TripleSet) -> list[tuple[str, str]]:
 
 
 def _triple_measures(
-    triples: TripleSet, p: Doubles, resampling: Resampling, settings: Mapping[str, str]
+    triples: TripleSet, p: Doubles, x: Doubles, probability: str, resampling: Resampling
 ) -> dict[str, Measurement]:
-    """All measures of one variant from p [triple, kind], the originals first."""
-    size = len(triples.pairs)
+    """All measures of one variant, in the order of TRIPLE_MEASURES.
+
+    p are probabilities, x the logits or mean log-likelihoods behind them: [triple, kind], originals first.
+    """
     has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
-    original, twin = p[:size], p[size:]
+    contexts = np.asarray([pair.original.context for pair in triples.pairs])
+    every_context = np.concatenate([contexts, contexts[has_twin]])
+    original, twin = p[: len(contexts)], p[len(contexts) :]
+    stereo, anti, unrelated = original.T
     paired = original[has_twin]
+    both = PairedAnswers(x[: len(contexts)][has_twin, :2], x[len(contexts) :, :2], contexts[has_twin])
+    s = stereoset.triple_strength(paired[:, 0], paired[:, 1], twin[:, 1], twin[:, 0])
     targets = [pair.original.target for pair in triples.pairs] if triples.form == "stereoset" else None
-    measurements = {
-        "ss": stereoset.ss(original[:, 0], original[:, 1], resampling),
-        "ss_swapped": replace(stereoset.ss(twin[:, 0], twin[:, 1], resampling), name="ss_swapped"),
-        "lms": stereoset.lms(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
-        "icat": stereoset.icat(original[:, 0], original[:, 1], original[:, 2], targets, resampling),
-        "strength": stereoset.strength(
-            paired[:, 0], paired[:, 1], twin[:, 1], twin[:, 0], resampling=resampling
-        ),
-        "distance": stereoset.distance(paired[:, 2], twin[:, 2], resampling=resampling),
-    }
-    stated = {"data": triples.name, "data_hash": triples.fingerprint, **settings}
+    of_pairs = [
+        replace(stereoset.ss(twin[:, 0], twin[:, 1], resampling), name="ss_swapped"),
+        ss_paired(both, resampling),
+        preference(both, resampling),
+        stereoset.strength(s, both.contexts, resampling=resampling),
+        stereoset.distance(paired[:, 2], twin[:, 2], both.contexts, resampling=resampling),
+    ]
+    of_triples = [
+        stereoset.lms(stereo, anti, unrelated, targets, resampling),
+        stereoset.icat(stereo, anti, unrelated, targets, resampling),
+        _nsp_accuracy(p, every_context, probability, resampling),
+        separation(p, every_context, resampling),
+    ]
+    stated = {"data": triples.name, "data_hash": triples.fingerprint, "probability": probability}
     lost = {_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {}
-    of_pairs = ("ss_swapped", "strength", "distance")
-    return {
-        name: _with(measurement, stated, lost if name in of_pairs else {})
-        for name, measurement in measurements.items()
-    }
+    measurements = [
+        _with(stereoset.ss(stereo, anti, resampling), stated),
+        *(_with(measurement, stated, lost) for measurement in of_pairs),
+        *(_with(measurement, stated) for measurement in of_triples),
+    ]
+    return {measurement.name: measurement for measurement in measurements}
+
+
+def _nsp_accuracy(
+    p: Doubles, contexts: NDArray[np.str_], probability: str, resampling: Resampling
+) -> Measurement:
+    if probability == _HEAD:
+        return nsp_accuracy(p, contexts, resampling)
+    return Measurement.missing("nsp_accuracy", "likelihoods have no threshold: it asks a next-sentence head")
 
 
 # ---- inferences

@@ -9,26 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.progress import steps
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
+from levelhead.measures.crossed import WordSets, crossed_seat, nested_seat
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
 from levelhead.measures.seat.measurements import seat_measurement, word_seat_measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twinned
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
 from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "seat"  # the name of its measurements
+_SEEDS_APART = 100_003
 _FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
 Doubles = NDArray[np.float64]
 
@@ -47,8 +51,10 @@ def ask_seat(
 ) -> list[Measurement]:
     """SEAT over static word vectors in every variant, with its permutation p-value (docs/method.md, SEAT).
 
-    intervals: with bootstrap intervals over contexts. By default while the context vectors of one variant fit
-    into 128 MiB: intervals need every context's vector, the value alone needs one vector for each word.
+    intervals: how far other words and other sentences of this kind would move the value: attribute pairs,
+    targets and templates are redrawn, crossed; with sentences of each word's own, words with their sentences.
+    By default while the context vectors of one variant fit into 128 MiB: intervals need every context's
+    vector, the value alone needs one vector for each word.
     """
     table = word_table(test, contexts)
     width = int(model.config.hidden_size)
@@ -71,7 +77,7 @@ def ask_seat(
             ]
         else:
             vectors = read_one(model, table.each(), some, label="SEAT")
-            measured = [word_seat_measurement(v, table.word, table.sets, resampling) for v in vectors]
+            measured = [_with_interval(v, table, test, resampling) for v in vectors]
         measurements += [_completed(m, table, known) for m in measured]
     return measurements
 
@@ -100,16 +106,55 @@ def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
     return associations(x, a, b), associations(y, a, b)
 
 
-def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, Any]) -> Measurement:
+def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling) -> Measurement:
+    """SEAT with the permutation p of its targets, and the interval that redraws words and contexts."""
+    number = {word: i for i, word in enumerate(table.words)}
+    pairs = [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
+    plain = word_seat_measurement(vectors, table.word, table.sets, resampling)
+    if plain.value is None:
+        return plain
+    words = WordSets(table.sets, pairs)
+    order = table.crossed_order()
+    if order is None:
+        wide = nested_seat(vectors, table.word, words, resampling)
+    else:
+        wide = crossed_seat(vectors[order], words, resampling)
+    settings = {**plain.settings, **wide.settings, "these words": plain.interval}
+    return replace(plain, interval=wide.interval, settings=settings)
+
+
+def seat_null(model: Model, table: WordTable, twins: int, seed: int = 0) -> NullDistribution | None:
+    """SEAT in so many null twins of the model, with one context for each word; None for no twins.
+
+    One context a word scatters a little more than several do, so the null is, if anything, too wide.
+    """
+    if twins < 2:
+        return None
+    single = table.first_contexts()
+    values = []
+    with steps("SEAT in null twins", twins) as advance:
+        for number in range(twins):
+            with twinned(model, draw_twin(model, twin_seed(seed, number))):
+                values.append(seat_of(read_one(model, single.static(), label="SEAT")[0], single))
+            advance(1)
+    return NullDistribution(np.asarray(values))
+
+
+def twin_seed(seed: int, number: int) -> int:
+    """The seed of a study's twin of this number; twins of one seed are none of the next seed's."""
+    return seed * _SEEDS_APART + number
+
+
+def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
     s_x, s_y = _sides(vectors, table)
     sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
-    known: dict[str, Any] = {"n": len(table.contexts), "settings": settings, "details": sizes}
+    known: dict[str, object] = {"n": len(table.contexts), "settings": settings, "details": sizes}
     if reason := why_no_effect(s_x, s_y):
         return Measurement.missing(SEAT, reason, neutral=0.0, **known)
     return effect_measurement(SEAT, s_x, s_y, None, known)
 
 
-def _completed(measured: Measurement, table: WordTable, known: dict[str, Any]) -> Measurement:
+def _completed(measured: Measurement, table: WordTable, known: dict[str, object]) -> Measurement:
     lost = {"entry without context": table.lost} if table.lost else {}
     return replace(measured, unscored=lost, settings={**measured.settings, **known})
 

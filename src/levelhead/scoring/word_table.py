@@ -5,10 +5,12 @@ See docs/method.md, Word vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.errors import BadProbe
@@ -39,11 +41,56 @@ class WordTable:
         """The reading of one vector for each context."""
         return WordVectors(self._texts(), self._spans())
 
+    def crossed_order(self) -> NDArray[np.int64] | None:
+        """Contexts as [word, template] where every word stands in the same templates, else None."""
+        of_word: dict[int, list[int]] = {}
+        for context, word in enumerate(self.word):
+            of_word.setdefault(word, []).append(context)
+        frames = [tuple(_frame(self.contexts[i]) for i in own) for own in of_word.values()]
+        if len(set(frames)) != 1:
+            return None
+        return np.asarray([of_word[word] for word in range(len(self.words))], np.int64)
+
+    def first_contexts(self) -> WordTable:
+        """The table with the first context of each word alone."""
+        first = list({word: i for i, word in reversed(list(enumerate(self.word)))}.values())
+        kept = sorted(first)
+        return replace(
+            self,
+            contexts=tuple(self.contexts[i] for i in kept),
+            word=tuple(self.word[i] for i in kept),
+        )
+
+    def part(self, words: Collection[str]) -> WordTable:
+        """The table of some of the words, numbered anew; BadProbe if a set loses all of its words."""
+        kept = [i for i, number in enumerate(self.word) if self.words[number] in words]
+        names = list(dict.fromkeys(self.words[self.word[i]] for i in kept))
+        number = {name: i for i, name in enumerate(names)}
+        sets = {
+            group: tuple(number[self.words[w]] for w in entries if self.words[w] in number)
+            for group, entries in self.sets.items()
+        }
+        if empty := [group for group, entries in sets.items() if len(entries) < 2]:
+            raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
+        return replace(
+            self,
+            contexts=tuple(self.contexts[i] for i in kept),
+            word=tuple(number[self.words[self.word[i]]] for i in kept),
+            words=tuple(names),
+            sets=sets,
+        )
+
     def _texts(self) -> list[Text]:
         return [Text(context.text) for context in self.contexts]
 
     def _spans(self) -> list[tuple[int, int]]:
         return [(context.start, context.end) for context in self.contexts]
+
+
+def _frame(context: Context) -> str:
+    """What a context says around its word; the article follows the word and does not count."""
+    before, after = context.text[: context.start], context.text[context.end :]
+    return re.sub(r"\b[Aa]n?\s*$", "a ", before).casefold() + "_" + after
 
 
 def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:

@@ -1,4 +1,6 @@
-"""CounterActs: does a counterexample change the model's mind? (docs/method.md, Cloze scores; Zhang 2023)
+"""CounterActs: does a counterexample change the model's mind? (docs/method.md, Cloze scores)
+
+Reference: Zhang 2023.
 
 Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured for
 each k: the mass of either group's words among the k likeliest tokens, the margin pro − anti, and what

@@ -18,9 +18,9 @@ from levelhead.studies.heads.study import prepare
 
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()
-QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1)
+QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1, null=5)
 FULL = AuditSizes(
-    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None
+    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None, null=199
 )
 _MANY_CONTEXTS = 600  # from so many on, a fourth of them is enough for choosing projections
 
@@ -33,6 +33,7 @@ class AuditSettings:
     nli: str | None = None  # an NLI classifier fine-tuned from the model
     top: int = 3  # heads to close
     full: bool = False
+    null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none
     seed: int = 0
     sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
 
@@ -60,7 +61,8 @@ class Extent:
     def sizes(self) -> AuditSizes:
         """The sizes that are asked: given ones, else a preset."""
         quick = QUICK_LARGE if self.large else QUICK
-        return self.settings.sizes or (FULL if self.settings.full else quick)
+        sizes = self.settings.sizes or (FULL if self.settings.full else quick)
+        return sizes if self.settings.null is None else replace(sizes, null=self.settings.null)
 
     @property
     def heads(self) -> HeadsSettings:
@@ -70,6 +72,7 @@ class Extent:
             experiments=self.sizes.experiments,
             per_word=self.sizes.contexts,
             n_sentences=self.sizes.counter_sentences,
+            null=self.sizes.null,
             seed=self.settings.seed,
         )
 

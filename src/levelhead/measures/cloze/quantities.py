@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,7 @@ def cell_measurement(
     prompts: Ints,
     table: PromptTable,
     resampling: Resampling,
-    labels: Mapping[str, Any],
+    labels: Mapping[str, object],
 ) -> Measurement:
     """A quantity over the prompts of one cell; labels say which cell it is.
 

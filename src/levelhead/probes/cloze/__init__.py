@@ -1,4 +1,4 @@
-"""Cloze prompts with knowledge before them (docs/method.md, cloze-prompts).
+"""Cloze prompts with knowledge before them (docs/method.md, Cloze prompts).
 
 The question: does a counterexample change what the model fills in? Reference: Zhang 2023, "Counteracts". The
 paper has 2,680 prompts and does not publish how they split; with 13 drawn backgrounds we have

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.checked_toml import Checked, Key, Source, read_checked
 from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer, make_verbalizer
 
 Expected = Literal["none", "strengthens", "weakens"]
 SLOT = "[target]"
 PLACEHOLDER = re.compile(r"\{(?P<article>a )?(?P<name>[^{}]*)\}")
 SHIPPED = DATA / "cloze"
-
-_HEADER = re.compile(r"^\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"""^\s*("[^"]+"|'[^']+'|[\w-]+)\s*=""")
 
 
 def _as_list(value: Any) -> Any:
@@ -44,11 +39,7 @@ Share = Annotated[float, Field(ge=0, le=100)] | None
 Words = Annotated[dict[Text, Share], BeforeValidator(_as_shares), Field(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class KnowledgeTemplate(_Strict):
+class KnowledgeTemplate(Checked):
     """One kind of knowledge. Several texts are dealt out evenly, one a prompt."""
 
     kind: Text
@@ -62,7 +53,7 @@ class KnowledgeTemplate(_Strict):
         return "background" in slots
 
 
-class ClozeFile(_Strict):
+class ClozeFile(Checked):
     """A prompt set as it is written; `load_cloze` turns it into prompts."""
 
     name: Text
@@ -88,37 +79,10 @@ class ClozeFile(_Strict):
         return second if group == first else first
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The file and where its keys stand, so that an error can name the line."""
-
-    path: Path
-    lines: dict[tuple[str | int, ...], int]
-
-    def fail(self, key: tuple[str | int, ...], message: str) -> BadProbe:
-        known = next((key[:end] for end in range(len(key), 0, -1) if key[:end] in self.lines), None)
-        where = f", line {self.lines[known]}" if known else ""
-        name = ".".join(str(part + 1) if isinstance(part, int) else part for part in key)
-        return BadProbe(f"{self.path.name}{where}: {name}: {message}")
-
-
 def read_cloze_file(name_or_path: str | Path) -> tuple[ClozeFile, Verbalizer]:
     """A shipped set by its name, or a file of the user's."""
     path = _find(name_or_path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise BadProbe(f"Cannot read the prompt set {path}: {reason}. Give a .toml file.") from error
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{path.name} is not TOML: {error}. See docs/own-prompts.md.") from error
-    source = _Source(path, dict(_key_lines(text)))
-    try:
-        file = ClozeFile.model_validate(table)
-    except ValidationError as error:
-        raise _first_mistake(source, error) from error
+    file, source = read_checked(path, ClozeFile, "a prompt set", "docs/own-prompts.md")
     _check_groups(source, file)
     _check_templates(source, file)
     return file, _verbalizer(source, file)
@@ -136,33 +100,7 @@ def _find(name_or_path: str | Path) -> Path:
     return path
 
 
-def _first_mistake(source: _Source, error: ValidationError) -> BadProbe:
-    mistake = error.errors()[0]
-    messages = {
-        "missing": "this key is needed and not there",
-        "extra_forbidden": "this key is unknown; remove it or correct its spelling",
-    }
-    message = messages.get(mistake["type"], f"{mistake['msg']}, not {mistake['input']!r}")
-    return source.fail(mistake["loc"], f"{message}. See docs/own-prompts.md.")
-
-
-def _key_lines(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Every key with its line. tomllib keeps no positions; a line scan does for the form that we document."""
-    table: tuple[str | int, ...] = ()
-    seen: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            name = header[2]
-            table = tuple(part.strip().strip("\"'") for part in name.split("."))
-            if header[1]:
-                table = (*table, seen.get(name, 0))
-                seen[name] = seen.get(name, 0) + 1
-            yield table, number
-        elif key := _KEY.match(line):
-            yield (*table, key[1].strip("\"'")), number
-
-
-def _check_groups(source: _Source, file: ClozeFile) -> None:
+def _check_groups(source: Source, file: ClozeFile) -> None:
     if len(file.groups) != 2:
         raise source.fail(("groups",), f"{len(file.groups)} groups. Exactly two are compared: keep two.")
     first, second = file.group_names
@@ -181,7 +119,7 @@ def _check_groups(source: _Source, file: ClozeFile) -> None:
         )
 
 
-def _check_templates(source: _Source, file: ClozeFile) -> None:
+def _check_templates(source: Source, file: ClozeFile) -> None:
     if file.base.count(SLOT) != 1:
         raise source.fail(
             ("base",), f"{file.base.count(SLOT)} slots {SLOT} in {file.base!r}. Write exactly one."
@@ -193,7 +131,7 @@ def _check_templates(source: _Source, file: ClozeFile) -> None:
     _check_text(source, file, ("base",), file.base, background=False)
     kinds = ["base"]
     for number, knowledge in enumerate(file.knowledge):
-        key: tuple[str | int, ...] = ("knowledge", number, "text")
+        key: Key = ("knowledge", number, "text")
         if knowledge.kind in kinds:
             raise source.fail(
                 (*key[:2], "kind"), f"{knowledge.kind!r} is taken. Each kind needs a name of its own."
@@ -205,9 +143,7 @@ def _check_templates(source: _Source, file: ClozeFile) -> None:
             _check_text(source, file, key, text, background=True)
 
 
-def _check_text(
-    source: _Source, file: ClozeFile, key: tuple[str | int, ...], text: str, background: bool
-) -> None:
+def _check_text(source: Source, file: ClozeFile, key: Key, text: str, background: bool) -> None:
     forms = list(next(iter(file.groups.values())))
     allowed = ["word", *(["background"] if background else [])]
     allowed += [f"{side}.{form}" for side in ("own", "other") for form in forms] if background else []
@@ -223,7 +159,7 @@ def _check_text(
         raise source.fail(key, f"{text!r} does not end. Close the sentence with a full stop.")
 
 
-def _verbalizer(source: _Source, file: ClozeFile) -> Verbalizer:
+def _verbalizer(source: Source, file: ClozeFile) -> Verbalizer:
     if (file.verbalizer is None) == (file.verbalizer_file is None):
         raise source.fail(
             ("verbalizer",), "give either a table [verbalizer] or verbalizer_file, one of them."

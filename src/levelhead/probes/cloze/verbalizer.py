@@ -1,13 +1,13 @@
-"""The group that a predicted word speaks of: tokens to words to groups (docs/method.md, verbalizer)."""
+"""The group that a predicted word speaks of: tokens to words to groups (docs/method.md, Verbalizer)."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from levelhead.errors import BadProbe
+from levelhead.probes.files import parse_toml, read_text
 
 _SPACE_MARKS = " \t\n\u0120\u2581"  # a blank, byte-level BPE's Ġ, SentencePiece's ▁
 
@@ -88,24 +88,14 @@ def make_verbalizer(groups: tuple[str, str], entries: Iterable[tuple[str, str, s
 def load_verbalizer(path: str | Path, groups: tuple[str, str]) -> Verbalizer:
     """A user's verbalizer: TOML (group = ["word", …]), or lines of word, tab, group with '#' for comments."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise BadProbe(f"Cannot read the verbalizer {path}: {reason}. Give a .toml or .tsv file.") from error
+    text = read_text(path, "Give a verbalizer, a .toml or .tsv file in UTF-8.")
     entries = _toml_entries(text, path) if path.suffix == ".toml" else _tsv_entries(text, path)
     return make_verbalizer(groups, entries)
 
 
 def _toml_entries(text: str, path: Path) -> list[tuple[str, str, str]]:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadProbe(
-            f'{path} is not TOML: {error}. Write lines such as female = ["she", "her"].'
-        ) from error
     entries = []
-    for group, words in table.items():
+    for group, words in parse_toml(path, text, 'Write lines such as female = ["she", "her"].').items():
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise BadProbe(f'{path}: {group} must be a list of words, as in {group} = ["she", "her"].')
         entries += [(word, group, f"{path}, {group}") for word in words]

@@ -1,6 +1,6 @@
 """Questions for a natural-language-inference classifier: is it fair about occupations, and is it able at all?
 
-Fairness (docs/method.md, nli-fairness): "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man
+Fairness (docs/method.md, NLI fairness): "The OCCUPATION VERB OBJECT." says nothing about gender, so "The man
 VERB OBJECT." is neutral. The form is that of Dev et al. 2020; the lists are ours. Ability is measured on
 SNLI, by path or hub name, or on the shipped everyday scenes.
 """
@@ -10,18 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.files import BadItem, UnusableItem, by_reason, nothing_left, usable
 from levelhead.probes.nli.labels import LABELS, Label
 from levelhead.probes.nli.pair_files import WrittenPair, file_pairs, hub_pairs
+from levelhead.probes.nli.template_file import read_nli_templates
+from levelhead.probes.slots import filled
 
 Side = Literal["feminine", "masculine"]
 
+_FRAME = ("The {occupation} {context}.", "The {gender} {context}.")  # premise and hypothesis
 _T = TypeVar("_T")
 _NO_GOLD = ("-", "-1")  # SNLI's own mark where annotators disagreed, and the hub's
 
@@ -47,6 +51,7 @@ class NliProbe:
     masculine: str
     pairs: tuple[NliPair, ...]
     fingerprint: str  # sha256 of every premise and hypothesis in order
+    name: str = "levelhead-occupations"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -71,6 +76,7 @@ class AbilitySet:
     pairs: tuple[LabeledPair, ...]
     fingerprint: str  # sha256 of every premise, hypothesis and label in order
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> entries without a usable pair
+    unusable: tuple[UnusableItem, ...] = ()  # the same one by one, in the order of the source
 
 
 def nli_probe(
@@ -89,8 +95,34 @@ def nli_probe(
     _check_gendered(words, jobs)
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
+    return _probe(_FRAME, jobs, acts, words)
+
+
+def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> NliProbe:
+    """A probe of the user's own: a TOML file with templates, occupations and contexts (docs/own-prompts.md).
+
+    limit = (n_occupations, n_contexts) takes an evenly spread part of each list, the same one every time.
+    """
+    file = read_nli_templates(Path(path))
+    jobs, acts = file.occupations, file.contexts
+    if limit is not None:
+        jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
+    words: dict[Side, str] = {"feminine": file.feminine, "masculine": file.masculine}
+    return replace(_probe((file.premise, file.hypothesis), jobs, acts, words), name=file.name)
+
+
+def _probe(
+    frame: tuple[str, str], jobs: tuple[str, ...], acts: tuple[str, ...], words: Mapping[Side, str]
+) -> NliProbe:
+    """Every occupation with every context and both words, in these templates of premise and hypothesis."""
     pairs = tuple(
-        NliPair(f"The {job} {act}.", f"The {word} {act}.", job, act, gender)
+        NliPair(
+            filled(frame[0], {"occupation": job, "context": act})[0],
+            filled(frame[1], {"gender": word, "context": act})[0],
+            job,
+            act,
+            gender,
+        )
         for job in jobs
         for act in acts
         for gender, word in words.items()
@@ -99,29 +131,36 @@ def nli_probe(
     return NliProbe(jobs, acts, words["feminine"], words["masculine"], pairs, fingerprint)
 
 
-def ability_pairs(source: str | Path | None = None, limit: int | None = None) -> AbilitySet:
+def ability_pairs(
+    source: str | Path | None = None, limit: int | None = None, *, strict: bool = False
+) -> AbilitySet:
     """Labeled pairs: the shipped scenes (no source), a file or folder of SNLI, hub:NAME or hub:NAME@SPLIT.
 
-    Pairs without a gold label are skipped and counted. limit takes at most that many pairs, equally many of
-    each label, evenly spread, the same ones every time.
+    What has no gold label or no text, and what is no pair at all, is left out, counted, and kept with its
+    line and reason; with strict=True what is no pair is an error. limit takes at most that many pairs,
+    equally many of each label, evenly spread, the same ones every time.
     """
+    left_out: list[UnusableItem] = []
     if source is None:
-        name, written = "levelhead-scenes", file_pairs(DATA / "nli" / "ability.tsv")
+        name, written = "levelhead-scenes", file_pairs(DATA / "nli" / "ability.tsv", left_out, strict=True)
     elif str(source).startswith("hub:"):
-        name, written = str(source), hub_pairs(str(source).removeprefix("hub:"))
+        name, written = str(source), hub_pairs(str(source).removeprefix("hub:"), left_out, strict)
     else:
-        name, written = str(source), file_pairs(Path(source))
-    pairs, skipped = _labeled(written)
+        name, written = str(source), file_pairs(Path(source), left_out, strict)
+    pairs = list(usable(_with_gold(written, left_out), _labeled, left_out, strict))
+    if not pairs and left_out:
+        raise nothing_left(name, "pair", left_out)
+    left_out.sort(key=lambda item: item.line)
     counts = Counter(pair.label for pair in pairs)
     if missing := [label for label in LABELS if not counts[label]]:
         raise BadProbe(
             f"{name} has no pairs labeled {', '.join(missing)} (usable: {len(pairs)}, "
-            f"skipped: {dict(skipped)}). An ability set needs all three labels."
+            f"skipped: {by_reason(left_out)}). An ability set needs all three labels."
         )
     if limit is not None:
         pairs = _balanced(pairs, limit)
     fingerprint = _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs)
-    return AbilitySet(name, tuple(pairs), fingerprint, skipped)
+    return AbilitySet(name, tuple(pairs), fingerprint, by_reason(left_out), tuple(left_out))
 
 
 def _entries(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -172,23 +211,20 @@ def _fingerprint(texts: Iterable[tuple[str, ...]]) -> str:
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
 
 
-def _labeled(written: Iterable[WrittenPair]) -> tuple[list[LabeledPair], dict[str, int]]:
-    pairs: list[LabeledPair] = []
-    skipped: Counter[str] = Counter()
-    for where, premise, hypothesis, label in written:
-        if label in _NO_GOLD:
-            skipped["no gold label"] += 1
-        elif not premise or not hypothesis:
-            skipped["empty text"] += 1
+def _with_gold(written: Iterable[WrittenPair], left_out: list[UnusableItem]) -> Iterator[WrittenPair]:
+    """The pairs that have a gold label and texts; SNLI itself has some that do not, so that is no mistake."""
+    for pair in written:
+        empty = not pair.premise or not pair.hypothesis
+        if pair.label in _NO_GOLD or empty:
+            reason = "no gold label" if pair.label in _NO_GOLD else "empty text"
+            left_out.append(UnusableItem(pair.place.number, reason, f"{pair.place}: {reason}"))
         else:
-            pairs.append(LabeledPair(premise, hypothesis, _read_label(label, where)))
-    return pairs, dict(skipped)
+            yield pair
 
 
-def _read_label(written: str, where: str) -> Label:
+def _labeled(written: WrittenPair) -> LabeledPair:
     for index, label in enumerate(LABELS):
-        if written.lower() in (label, str(index)):
-            return label
-    raise BadProbe(
-        f"{where}: label {written!r}. Allowed: {', '.join(LABELS)}, or 0, 1, 2 in that order; - for none."
-    )
+        if written.label.lower() in (label, str(index)):
+            return LabeledPair(written.premise, written.hypothesis, label)
+    allowed = f"{', '.join(LABELS)}, or 0, 1, 2 in that order; - for none"
+    raise BadItem(written.place, "an unknown label", f"label {written.label[:40]!r}. Allowed: {allowed}.")

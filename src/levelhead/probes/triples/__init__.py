@@ -21,16 +21,11 @@ from pathlib import Path
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.files import BadItem, UnusableItem, by_reason, nothing_left, usable
 from levelhead.probes.swap import gender_of, strangers, swap
 from levelhead.probes.swap.gendered import Gender
-from levelhead.probes.triples.files import (
-    Form,
-    Texts,
-    TripleFile,
-    WrittenTriple,
-    read_hub,
-    read_triple_file,
-)
+from levelhead.probes.triples.files import read_hub, read_triple_file
+from levelhead.probes.triples.written import Form, Texts, TripleFile, WrittenTriple
 
 NO_GENDER_WORD = "no gender word: nothing to swap"
 
@@ -68,6 +63,12 @@ class TripleSet:
     problems: Mapping[str, int]
     fingerprint: str  # sha256 of every text, originals and twins, in order
     form: Form  # "stereoset": scores by StereoSet's own rule, averaged by target; "pairs": by example
+    unusable: tuple[UnusableItem, ...] = ()  # triples that are not among the pairs, in the order of the file
+
+    @property
+    def unusable_by_reason(self) -> dict[str, int]:
+        """How many triples of the file cannot be asked, for each reason."""
+        return by_reason(self.unusable)
 
     def every(self, step: int) -> TripleSet:
         """Every step-th pair in order, a part of the set for a quick look."""
@@ -75,20 +76,24 @@ class TripleSet:
         return self if step == 1 else replace(self, pairs=some, fingerprint=_fingerprint(list(some)))
 
 
-def load_triples(name_or_path: str | Path | None = None, *, names: bool = False) -> TripleSet:
+def load_triples(
+    name_or_path: str | Path | None = None, *, names: bool = False, strict: bool = False
+) -> TripleSet:
     """The shipped triples (None or "shipped"), those of a file, or `hub:stereoset`.
 
     A file with published twins keeps them. Otherwise twins are made by swapping; with names=True common first
-    names are swapped too, else a triple with a name has no twin. In a StereoSet file a triple without a
-    gender word is kept, but without a twin, and counted, because StereoSet's own scores need it; in every
-    other file it is an error.
+    names are swapped too, else a triple with a name has no twin. A triple that cannot be asked is left out
+    and kept in `unusable` with its line and reason; with strict=True it is an error, and so is a file without
+    any other. In a StereoSet file a triple without a gender word is kept, but without a twin, and counted,
+    because StereoSet's own scores need it; in every other file it cannot be asked.
     """
     if name_or_path is None or str(name_or_path) == "shipped":
-        return _triple_set("shipped", read_triple_file(_SHIPPED), names)
+        return _triple_set("shipped", read_triple_file(_SHIPPED, strict=True), names, strict)
     if str(name_or_path).startswith("hub:"):
-        return _triple_set(str(name_or_path), read_hub(str(name_or_path).removeprefix("hub:")), names)
+        file = read_hub(str(name_or_path).removeprefix("hub:"), strict)
+        return _triple_set(str(name_or_path), file, names, strict)
     path = Path(name_or_path)
-    return _triple_set(path.name, read_triple_file(path), names)
+    return _triple_set(path.name, read_triple_file(path, strict), names, strict)
 
 
 def swapped_twin(triple: Triple, *, names: bool = False) -> tuple[Triple | None, tuple[str, ...]]:
@@ -100,9 +105,7 @@ def swapped_twin(triple: Triple, *, names: bool = False) -> tuple[Triple | None,
     results = [swap(text, names=names) for text in texts]
     problems = [problem for result in results for problem in result.problems]
     changed = any(result.changes for result in results)
-    if (
-        changed
-    ):  # the sentences are about one person, so a name in one of them belongs to the pronoun in another
+    if changed:  # a name in one of the sentences belongs to the pronoun in another
         unchanged = (text for text, result in zip(texts[:3], results, strict=False) if not result.changes)
         problems += [problem for text in unchanged for problem in strangers(text)]
     reasons = tuple(dict.fromkeys(problem.reason for problem in problems))
@@ -126,23 +129,29 @@ def _flipped(triple: Triple, twin: Texts, target: str) -> Triple:
     )
 
 
-def _triple_set(name: str, file: TripleFile, names: bool) -> TripleSet:
+def _triple_set(name: str, file: TripleFile, names: bool, strict: bool) -> TripleSet:
     problems = Counter(file.problems)
-    pairs = []
-    for written in file.triples:
+    left_out = list(file.unusable)
+
+    def paired(written: WrittenTriple) -> TriplePair:
         pair, reasons = _paired(written, names)
         if file.form == "pairs" and (NO_GENDER_WORD in reasons or pair.original.gender is None):
-            context = written.texts.context
-            raise BadProbe(f"{written.where}: no gender word in {context!r} and what follows; it needs one.")
+            complaint = f"no gender word in {written.texts.context!r} and what follows; it needs one."
+            raise BadItem(written.place, NO_GENDER_WORD, complaint)
         problems.update(reasons)
-        pairs.append(pair)
+        return pair
+
+    pairs = list(usable(file.triples, paired, left_out, strict))
+    if not pairs and left_out:
+        raise nothing_left(name, "triple", left_out)
     if not pairs:
         raise BadProbe(f"{name}: no triples in it; give at least one context with its three next sentences.")
     if all(pair.original.gender is None for pair in pairs):
         raise BadProbe(
             f"{name}: none of its {len(pairs)} triples has a gender word; give triples about women or men."
         )
-    return TripleSet(name, tuple(pairs), dict(problems), _fingerprint(pairs), file.form)
+    unusable = tuple(sorted(left_out, key=lambda item: item.line))
+    return TripleSet(name, tuple(pairs), dict(problems), _fingerprint(pairs), file.form, unusable)
 
 
 def _paired(written: WrittenTriple, names: bool) -> tuple[TriplePair, tuple[str, ...]]:

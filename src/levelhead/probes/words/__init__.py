@@ -24,6 +24,7 @@ from typing import Any
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.files import is_whole, parse_json, read_text
 from levelhead.probes.words.file import GROUPS, read_word_file
 
 SHIPPED = DATA / "words"
@@ -88,7 +89,7 @@ class SentenceTest:
     """A sentence-level association test: targets X, Y and attributes A, B are whole sentences.
 
     Reference: May et al. 2019, whose files this holds as they are. How a sentence becomes one vector is the
-    scorer's choice (docs/method.md, seat): the paper took each encoder's own way, [CLS] for BERT.
+    scorer's choice (docs/method.md, SEAT): the paper took each encoder's own way, [CLS] for BERT.
     """
 
     name: str
@@ -196,6 +197,8 @@ def load_published_race(path: str | Path) -> WordTest:
             f"{path.name}: no race attributes ({error!r}); expected definite_sets and analogy_templates.role "
             "with black and caucasian."
         ) from None
+    if not all(map(is_whole, (*(word for pair in pairs for word in pair), *targets[0], *targets[1]))):
+        raise BadProbe(f"{path.name}: a word has half a character (a lone surrogate); write it whole.")
     labels = ("African American", "Caucasian", "stereotyped as Black", "stereotyped as white")
     return WordTest(
         "published-race", tuple(a for a, _ in pairs), tuple(b for _, b in pairs), *targets, labels, pairs
@@ -216,29 +219,22 @@ def _seat_set(path: Path, data: Any, key: str) -> tuple[str, tuple[str, ...]]:
     part = data.get(key) if isinstance(data, dict) else None
     examples = part.get("examples") if isinstance(part, dict) else None
     texts = examples if isinstance(examples, list) else []
-    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+    if not texts or not all(isinstance(text, str) and text.strip() and is_whole(text) for text in texts):
         needed = "a list of texts, examples; a SEAT file has targ1, targ2, attr1 and attr2"
         raise BadProbe(f"{path.name}: {key} must hold {needed}.")
     return str(part.get("category", key)) if isinstance(part, dict) else key, tuple(texts)
 
 
 def _lines(path: Path) -> list[str]:
-    text = _text(path)
+    text = read_text(path, "Name a text file in UTF-8.")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _json(path: Path) -> Any:
-    try:
-        return json.loads(_text(path))
-    except json.JSONDecodeError as error:
-        raise BadProbe(f"{path.name} line {error.lineno}: not valid JSON ({error.msg}).") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadProbe(f"{path}: cannot be read ({error}). Name a UTF-8 text file.") from None
+    value, reason, line = parse_json(read_text(path, "Name a JSON file in UTF-8."))
+    if reason:
+        raise BadProbe(f"{path.name} line {line}: {reason}.")
+    return value
 
 
 def _hash(value: Any) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadProbe
+from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
 KEYS = ("name", "labels", *GROUPS, "pairs")
@@ -95,12 +96,7 @@ def read_word_file(path: Path) -> WordLists:
 
 
 def _parse(path: Path) -> WordFile:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadProbe(f"{path.name}: not UTF-8 text (byte {error.start}). Save the file as UTF-8.") from None
-    except OSError as error:
-        raise BadProbe(f"{path}: cannot be read ({error.strerror}). Name a TOML file.") from None
+    text = read_text(path, "Name a TOML file, saved as UTF-8.")
     key_lines, value_lines = _scan(text, path.name)
     try:
         values = tomllib.loads(text)
@@ -112,6 +108,8 @@ def _parse(path: Path) -> WordFile:
             f"{path.name} line {number}: not valid TOML near {shown[:60]!r} ({str(error).split(' (at')[0]}). "
             'Write lists as ["word", "word"].'
         ) from None
+    except (RecursionError, ValueError):
+        raise BadProbe(f"{path.name}: nested too deep, or a number is too long. {_NEEDED}.") from None
     return WordFile(path.name, values, key_lines, value_lines)
 
 
@@ -164,7 +162,7 @@ def _spelled(folded: str) -> str:
 def _name(file: WordFile, default: str) -> str:
     name = file.values.get("name", default)
     if not isinstance(name, str) or not name.strip():
-        raise file.fail(file.line("name"), f"name is {name!r}; it must be a text in quotes.")
+        raise file.fail(file.line("name"), f"name is {shown(name)}; it must be a text in quotes.")
     return name.strip()
 
 
@@ -174,7 +172,7 @@ def _labels(file: WordFile) -> tuple[str, str, str, str]:
     texts = [label for label in given if isinstance(label, str) and label]
     if len(texts) != len(GROUPS) or texts != labels:
         raise file.fail(
-            file.line("labels"), f"labels is {labels!r}; it must be four texts, for A, B, X and Y."
+            file.line("labels"), f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
         )
     return texts[0], texts[1], texts[2], texts[3]
 
@@ -183,7 +181,7 @@ def _words(file: WordFile, key: str) -> list[Entry]:
     words = file.values[key]
     if not isinstance(words, list):
         raise file.fail(
-            file.key_lines.get(key), f'{key} is {words!r:.60}; it must be a list such as ["word", "word"].'
+            file.key_lines.get(key), f'{key} is {shown(words)}; it must be a list such as ["word", "word"].'
         )
     if not words:
         raise file.fail(file.key_lines.get(key), f"the list {key} is empty; give it at least one word.")
@@ -193,7 +191,7 @@ def _words(file: WordFile, key: str) -> list[Entry]:
 def _entry(file: WordFile, key: str, index: int, word: object) -> Entry:
     line = file.line(key, index)
     if not isinstance(word, str):
-        raise file.fail(line, f"{word!r:.60} in {key} is not a word; write it in quotes.")
+        raise file.fail(line, f"{shown(word)} in {key} is not a word; write it in quotes.")
     if not any(c.isalnum() for c in word) or word != " ".join(word.split()):
         raise file.fail(line, f'"{word}" in {key} is empty or has needless spaces; correct or remove it.')
     if "," in word or ";" in word:
@@ -213,7 +211,7 @@ def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             line = file.line("pairs", count)
-            raise file.fail(line, f"{pair!r:.80} in pairs is not a pair; write two words in brackets.")
+            raise file.fail(line, f"{shown(pair, 80)} in pairs is not a pair; write two words in brackets.")
         entries.append((_entry(file, "pairs", count, pair[0]), _entry(file, "pairs", count + 1, pair[1])))
         count += 2
     return entries

@@ -29,6 +29,8 @@ _VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 alt.data_transformers.disable_max_rows()
 
+Point = Mapping[str, str | float | None]  # what one mark of a chart shows
+
 
 @dataclass(frozen=True)
 class Control:
@@ -51,13 +53,13 @@ class Chart:
     follows: Sequence[str] = field(default=())  # signals
 
 
-def data_of(points: Sequence[Mapping[str, Any]]) -> Any:
+def data_of(points: Sequence[Point]) -> Any:
     """The data of a chart."""
     typed: Any = alt
     return typed.Data(values=list(points))
 
 
-def chart_of(points: Sequence[Mapping[str, Any]]) -> Any:
+def chart_of(points: Sequence[Point]) -> Any:
     """A chart of these points, with nothing drawn yet."""
     typed: Any = alt
     return typed.Chart(data_of(points))

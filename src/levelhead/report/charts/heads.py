@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 
-from levelhead.report.charts.base import LINES, Chart, chart_of, page_spec
+from levelhead.report.charts.base import LINES, Chart, Point, chart_of, page_spec
 from levelhead.results.records.common import BASE
 from levelhead.results.records.debias import LearnedMeasured, RandomMeasured, StrategyMeasured
 from levelhead.results.records.heads import CounterTest, HeadScore, Removal
@@ -29,7 +28,7 @@ def score_scale(scores: Iterable[float], signed: bool) -> alt.Scale:
 
 def distribution(scores: Sequence[HeadScore]) -> Chart:
     """How the heads' bias scores are distributed, every head as a tick."""
-    points = [{"score": each.score, "head": str(each.head)} for each in scores]
+    points: list[Point] = [{"score": each.score, "head": str(each.head)} for each in scores]
     biased = sum(each.biased for each in scores)
     alt_text = f"Distribution of the bias scores of {len(scores)} heads; {biased} are above 0."
     x = alt.X("score:Q", title="bias score b")
@@ -53,7 +52,7 @@ def distribution(scores: Sequence[HeadScore]) -> Chart:
 def ablation(scores: Sequence[HeadScore], removals: Iterable[Removal]) -> Chart:
     """Score against what |SEAT| does when the head is removed."""
     change = {removal.head: removal.change for removal in removals}
-    points = [
+    points: list[Point] = [
         {"head": str(each.head), "b": each.score, "drop": -change[each.head]}
         for each in scores
         if each.head in change
@@ -175,7 +174,7 @@ def tradeoff(run: HeadsRun) -> Chart | None:
     return Chart("debias", "What removing heads buys and costs", alt_text, spec)
 
 
-def _tradeoff_points(run: HeadsRun) -> list[dict[str, Any]]:
+def _tradeoff_points(run: HeadsRun) -> list[Point]:
     """Strategies of which both are known, on all contexts; what the sweep of top k has is not shown twice."""
     tried: dict[_Way, Iterable[Gated]] = {
         _TOP: run.top_sweep,

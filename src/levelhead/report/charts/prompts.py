@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from levelhead.measures.measurement import Measurement
-from levelhead.report.charts.base import Chart, Control, chart_of, data_of, page_spec
+from levelhead.report.charts.base import Chart, Control, Point, chart_of, data_of, page_spec
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -30,8 +30,6 @@ _VERDICTS = {  # colors of what knowledge does to the stereotype
 _PANEL = 190  # pixels: the width of one model among several
 _LINE = 18  # letters in a line of a kind's name
 
-Point = dict[str, Any]  # what Vega-Lite draws
-
 
 def asked_model(cell: ClozeCell) -> str:
     """The model that was asked, and what was changed in it."""
@@ -43,7 +41,7 @@ def asked_model(cell: ClozeCell) -> str:
 
 def prompt_controls(run: PromptsRun) -> list[Control]:
     """Which k, and which model or variant, the charts show."""
-    settings, models = run.settings, list(dict.fromkeys(asked_model(cell) for cell in run.cells))
+    settings, models = run.settings, _models(run)
     ks = [(k, f"k = {k}") for k in settings.ks]
     controls = [Control("k", "Likeliest tokens that count (k)", ks, settings.shown_k)]
     if len(models) > 1:
@@ -93,7 +91,7 @@ def margin_panels(run: PromptsRun, k: int) -> Chart:
     """The margins of every model and variant."""
     points = _margin_points([cell for cell in run.cells if cell.k == k])
     marks = _margin_marks(points, _kinds(run)).properties(width=_PANEL, height=24 * len(run.settings.kinds))
-    spec = marks.facet(column=_by_model(points)).to_dict()
+    spec = marks.facet(column=_by_model(run)).to_dict()
     alt_text = f"Margins of every model after each kind of knowledge, top {k}, with intervals."
     return Chart(f"counteracts-margins-k{k}", "Does knowledge change the answer?", alt_text, spec)
 
@@ -105,14 +103,14 @@ def mass_panels(run: PromptsRun, k: int) -> Chart:
     marks = _mass_marks(points, groups, _kinds(run))
     marks = marks.properties(width=_PANEL, height=28 * len(run.settings.kinds))
     sides = alt.Row("occupations:N", sort=[_occupations(group) for group in groups], title=None)
-    spec = marks.facet(column=_by_model(points), row=sides).to_dict()
+    spec = marks.facet(column=_by_model(run), row=sides).to_dict()
     alt_text = f"Probability of {_both(run)} words after each kind of knowledge, top {k}, every model."
     title = f"How likely {_both(run)} words are after each kind of knowledge"
     return Chart(f"counteracts-masses-k{k}", title, alt_text, spec)
 
 
-def _by_model(points: Iterable[Point]) -> Any:
-    return alt.Column("who:N", sort=list(dict.fromkeys(point["who"] for point in points)), title=None)
+def _by_model(run: PromptsRun) -> alt.Column:
+    return alt.Column("who:N", sort=_models(run), title=None)
 
 
 # ---- what both show
@@ -192,16 +190,15 @@ def _mass_marks(points: Sequence[Point], groups: tuple[str, str], kinds: alt.Y) 
 
 
 def _labels(cell: ClozeCell) -> Point:
-    return {
-        "k": cell.k,
-        "who": asked_model(cell),
-        "kind": _kind(cell.kind),
-        "n": cell.measurement.n,
-    }
+    return {"k": cell.k, "who": asked_model(cell), "kind": _kind(cell.kind), "n": cell.measurement.n}
 
 
 def _place(cell: ClozeCell) -> tuple[int, str, str, str]:
     return cell.k, cell.model, cell.variant, cell.kind
+
+
+def _models(run: PromptsRun) -> list[str]:
+    return list(dict.fromkeys(asked_model(cell) for cell in run.cells))
 
 
 def _occupations(group: str) -> str:

@@ -10,7 +10,7 @@ import altair as alt
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
-from levelhead.report.charts.base import Chart, chart_of, figure
+from levelhead.report.charts.base import Chart, Point, chart_of, figure
 from levelhead.report.charts.heads import score_scale
 from levelhead.report.figures.files import write_svgs
 from levelhead.results.records.comparison import ModelHeadScore, ScoredModelSummary
@@ -56,12 +56,12 @@ def side_by_side(run: HeadComparisonRun, signed: bool = False) -> Chart:
     )
 
 
-def _point(head: Head, score: float = 0.0) -> dict[str, float]:
+def _point(head: Head, score: float = 0.0) -> Point:
     """Layer and head count from 1, as people count them."""
     return {"layer": head.layer + 1, "head": head.head + 1, "score": score}
 
 
-def _panel(points: Sequence[dict[str, float]], boxes: Sequence[dict[str, float]], scale: Any) -> Any:
+def _panel(points: Sequence[Point], boxes: Sequence[Point], scale: Any) -> Any:
     x = alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0))
     y = alt.Y("layer:O", title="layer", sort="descending")
     color = alt.Color("score:Q", title="b", scale=scale)

@@ -10,7 +10,7 @@ import altair as alt
 
 from levelhead.errors import BadRun
 from levelhead.report.charts import heads as charts
-from levelhead.report.charts.base import Chart, chart_of, color, figure
+from levelhead.report.charts.base import Chart, Point, chart_of, color, figure
 from levelhead.report.figures.files import write_svgs
 from levelhead.results.records.heads import AttentionExample, CounterTest, HeadScore
 from levelhead.results.runs import HeadsRun, open_heads
@@ -73,7 +73,7 @@ def heat_map(run: HeadsRun, signed: bool = False) -> Chart:
     return Chart("heatmap", title, f"Bias scores of {len(shown)} heads by layer.", cells.to_dict())
 
 
-def _heat_point(score: HeadScore, shown: float) -> dict[str, float | None]:
+def _heat_point(score: HeadScore, shown: float) -> Point:
     """Layer and head count from 1, as people count them."""
     place = {"layer": score.head.layer + 1, "head": score.head.head + 1}
     return {**place, "score": shown, "stderr": score.stderr, "q": score.q}

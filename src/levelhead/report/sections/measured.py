@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
 from levelhead.report.contents import Contents, Reported, measurements
-from levelhead.report.infos import info_of, verdict_of
-from levelhead.report.tables import Cell, Table, interval, measured, number, shown, words
+from levelhead.report.infos import claimed, info_of, p_of, verdict_of
+from levelhead.report.tables import Cell, Table, interval, measured, number, probability, shown, words
 
 _CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "margin", "distance")
 _MOST_CARDS = 6
@@ -57,16 +57,8 @@ def _card(contents: Contents, each: Reported) -> Card:
         n=number(measurement.n, at),
         verdict=verdict_of(contents, measurement),
         bar=_bar(measurement, info.scale),
-        tone="biased" if _off_neutral(measurement) else "neutral",
+        tone="biased" if claimed(contents, measurement) else "neutral",
     )
-
-
-def _off_neutral(measurement: Measurement) -> bool:
-    """Whether the interval excludes the neutral value."""
-    if measurement.interval is None or measurement.neutral is None:
-        return False
-    low, high = measurement.interval
-    return not low <= measurement.neutral <= high
 
 
 def _bar(measurement: Measurement, scale: tuple[float, float] | None) -> Bar | None:
@@ -90,8 +82,21 @@ def _bar(measurement: Measurement, scale: tuple[float, float] | None) -> Bar | N
 
 
 def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
-    columns = ("Measure", "Name", "Value", "95 % interval", "n", "Neutral", "What it says")
-    note = "“Cannot be told from neutral” is not “unbiased”: more items may show a difference."
+    columns = (
+        "Measure",
+        "Name",
+        "Value",
+        "95 % interval",
+        "n",
+        "Neutral",
+        "Without meaning",
+        "p",
+        "What it says",
+    )
+    note = (
+        "“Cannot be told from …” is not “unbiased”: more items may show a difference. Without meaning: what "
+        "a model of this shape shows whose words mean nothing, or what chance alone gives. p: against that."
+    )
     lines = [_measure_line(contents, each) for each in reported]
     return Table("measures", "Every measure of the untouched model", columns, lines, note)
 
@@ -106,6 +111,8 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
         interval(measurement, at, info.digits),
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
+        number(None if measurement.null is None else measurement.null.floor, at, info.digits),
+        probability(p_of(measurement), at),
         words("" if missing else verdict_of(contents, measurement), _asked_on(each, contents.model)),
     ]
 

@@ -11,6 +11,8 @@ from levelhead.results.codec import Record, StoredHead
 
 HeadGroup = Literal["biased", "regular"]  # b > 0, and the others
 Version = Literal["original", "counter"]
+HEAD_AGREEMENT = "agreement of heads"  # measurements of cross-fitting
+CHANGE_ON_OTHER_WORDS = "change on other words"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,17 @@ class HeadScore(Record):
     def biased(self) -> bool:
         """Whether the head adds to the bias."""
         return self.score > 0
+
+
+@dataclass(frozen=True)
+class CrossFit(Record):
+    """Heads chosen on one half of the words and judged on the other, both ways round."""
+
+    twin: int | None  # the number of a null twin; None: the model itself
+    split: int
+    rho: float  # of the scores of the two halves
+    chosen: float  # change of |SEAT| on the half that the heads were chosen on
+    other: float  # change of |SEAT| on the other half
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class HeadsSettings:
     top: int = 3  # of the debias experiment: how many of the most biased heads are removed
     trim: bool = False  # cut X and Y to equal size
     resamples: int = 2_000
+    null: int = 19  # null twins: what a model without meaning would show; 0 turns it off
+    splits: int = 3  # of the words into halves, to choose heads on one and judge them on the other
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -40,6 +42,9 @@ class HeadsSettings:
         if (self.per_word is not None and self.per_word < 1) or min(self.n_sentences, self.top) < 1:
             values = f"per_word={self.per_word}, n_sentences={self.n_sentences}, top={self.top}"
             raise BadOption(f"{values} came; each needs at least 1.")
+        if min(self.null, self.splits) < 0 or self.null == 1:
+            values = f"null={self.null}, splits={self.splits}"
+            raise BadOption(f"{values} came; null needs 0 or at least 2 twins, splits 0 or more.")
 
     def contexts_per_word(self, test: WordTest) -> int:
         """The largest number of contexts for each word: short lists get more templates than long ones."""

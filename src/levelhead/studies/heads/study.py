@@ -11,16 +11,17 @@ See docs/method.md: Head scores, Ablation, Counter-stereotypes, Targeted debiasi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, CannotDo
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
@@ -36,19 +37,28 @@ from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.heads import Removal, ScoreLine, WordList, WordsUsed
+from levelhead.results.records.heads import (
+    CHANGE_ON_OTHER_WORDS,
+    HEAD_AGREEMENT,
+    Removal,
+    ScoreLine,
+    WordList,
+    WordsUsed,
+)
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
-from levelhead.scoring.seat import absolute_seats, ask_seat, turns
+from levelhead.scoring.seat import absolute_seats, ask_seat, seat_null, turns
 from levelhead.scoring.word_table import WordTable, fitting, unknown_words, word_table
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.counter import CounterSentences, counter_experiment, find_sentences
+from levelhead.studies.heads.crossfit import cross_fits, halves, summaries
 from levelhead.studies.heads.debias import debias
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
+_CROSS_FITTED = (HEAD_AGREEMENT, CHANGE_ON_OTHER_WORDS)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         if seat.value is None:
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
         scores = _scores(model, prepared, run)
+        _cross_fit(model, prepared, settings, run)
         if "ablation" in settings.experiments:
             _ablation(model, prepared.table, scores, run)
         if counter is not None:
@@ -167,8 +178,37 @@ def prepare(model: Model, settings: HeadsSettings) -> Prepared:
 
 def _seat(model: Model, prepared: Prepared, settings: HeadsSettings) -> MeasuredVariant:
     contexts = prepared.table.contexts
-    seats = ask_seat(model, prepared.test, contexts, resampling=settings.resampling, intervals=True)
-    return MeasuredVariant(BASE, model.name, seats[0])
+    seat = ask_seat(model, prepared.test, contexts, resampling=settings.resampling, intervals=True)[0]
+    if seat.value is not None:
+        seat = replace(seat, **_null(model, prepared, settings, seat))
+    return MeasuredVariant(BASE, model.name, seat)
+
+
+def _null(model: Model, prepared: Prepared, settings: HeadsSettings, seat: Measurement) -> dict[str, Any]:
+    """What null twins show, or why there are none."""
+    try:
+        null = seat_null(model, prepared.table, settings.null, settings.seed)
+    except CannotDo as error:
+        return {"settings": {**seat.settings, "null": str(error)}}
+    return {} if null is None or seat.value is None else {"null": null.judged(seat.value, "null twins")}
+
+
+def _cross_fit(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> None:
+    """Heads chosen on half of the words, judged on the other half; left out where a half is too small."""
+    if not settings.splits:
+        return
+    sizes = settings.splits, settings.top, settings.null
+    try:
+        halves(prepared.table, prepared.test, settings.seed)
+        fits = run.results(
+            layout.CROSS_FITS,
+            lambda: cross_fits(model, prepared.table, prepared.test, sizes, settings.seed),
+        )
+    except (BadProbe, CannotDo) as error:
+        missing = [Measurement.missing(name, str(error).rstrip(".")) for name in _CROSS_FITTED]
+        run.results(layout.CROSS_FIT, lambda: missing)
+        return
+    run.results(layout.CROSS_FIT, lambda: summaries(fits))
 
 
 def _scores(model: Model, prepared: Prepared, run: Open) -> Doubles:

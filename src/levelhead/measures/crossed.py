@@ -1,0 +1,239 @@
+"""SEAT with an interval that answers: what would other words and other sentences of this kind have shown?
+
+Words and templates are both samples. Every listed word stands in every template, so they are crossed: the
+vector of a word is its mean over the templates, and one odd template moves all words at once. With v[word,
+template],
+
+    value = SEAT of the word means                      z = atanh(value / most),   most = n / sqrt(n_x n_y)
+    influence of a unit: what z changes by when the unit counts a little more, to first order
+    variance of z = Σ over the four kinds of unit:  G / (G − 1) · Σ_unit influence²
+
+Kinds of unit: attribute pairs (a pair is drawn as a whole, and so are pairs that share a word), targets X,
+targets Y, templates. Units of each kind are then resampled, 2,000 times, which gives the quantile of |Σ
+influence*| / error*:
+
+    interval = most · tanh( z ± quantile · error )        symmetric studentized bootstrap on Fisher's scale
+
+SEAT is a correlation times `most` (the targets' associations with the targets' sets), hence Fisher's z,
+which also keeps intervals inside ±most. What a word does in one template only is counted with words and
+with templates, which errs on the safe side. Coverage and the methods that were tried: docs/method.md.
+References: Owen 2007 (crossed data); Davison and Hinkley 1997 (studentized bootstrap, influence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelhead.errors import BadProbe
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
+
+SETS = ("A", "B", "X", "Y")
+METHOD = "symmetric studentized bootstrap on Fisher's scale"
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WordSets:
+    """Which words stand in A, B, X, Y (numbers; repeats count), and which attributes are counterparts."""
+
+    sets: Mapping[str, Sequence[int]]
+    pairs: Sequence[tuple[int, int]] = ()
+
+    def __post_init__(self) -> None:
+        if set(self.sets) != set(SETS) or not all(len(self.sets[name]) for name in SETS):
+            raise BadProbe(
+                f"Sets {sorted(self.sets)} came; SEAT needs A, B (attributes) and X, Y (targets), none empty."
+            )
+
+    def of(self, name: str) -> Ints:
+        """Numbers of the words of a set."""
+        return np.asarray(self.sets[name], np.int64)
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The number of entries of each set, as a measurement's details name it."""
+        return {f"n_{name.lower()}": float(len(self.sets[name])) for name in SETS}
+
+    def unit_of_word(self) -> dict[int, int]:
+        """Attribute words that are linked by pairs have one number: they are drawn together."""
+        unit = {int(word): int(word) for name in "AB" for word in self.sets[name]}
+        for a, b in self.pairs:
+            if a in unit and b in unit:
+                old, new = unit[a], unit[b]
+                unit = {word: new if number == old else number for word, number in unit.items()}
+        return unit
+
+
+def crossed_seat(
+    vectors: npt.ArrayLike, words: WordSets, resampling: Resampling = DEFAULT, name: str = "seat"
+) -> Measurement:
+    """SEAT of vectors [word, template, d], every word in every template; the interval redraws both.
+
+    With one template the interval redraws words alone, which the settings say. n: contexts of the listed
+    words.
+    """
+    v = np.asarray(vectors, np.float64)
+    if v.ndim != 3:
+        raise BadProbe(f"Vectors of shape {v.shape} came; give [word, template, d].")
+    templates = v.shape[1]
+    deviations = v - v.mean(axis=1, keepdims=True) if templates > 1 else None
+    resampled = (
+        "attribute pairs, targets and templates, crossed" if templates > 1 else "attribute pairs, targets"
+    )
+    known = {"details": {**words.sizes, "templates": float(templates)}, "n": _listed(words) * templates}
+    return _measured(name, v.mean(axis=1), words, deviations, (resampling, resampled, known))
+
+
+def nested_seat(
+    vectors: npt.ArrayLike,
+    word: npt.ArrayLike,
+    words: WordSets,
+    resampling: Resampling = DEFAULT,
+    name: str = "seat",
+) -> Measurement:
+    """SEAT of vectors [context, d] where each word has sentences of its own: word [context] is its number.
+
+    A word is drawn with its sentences: what they leave open is a part of how words differ, and is not
+    counted twice.
+    """
+    rows, number = np.asarray(vectors, np.float64), np.asarray(word, np.int64)
+    if rows.ndim != 2 or number.shape != rows.shape[:1]:
+        raise BadProbe(
+            f"Vectors {rows.shape} came with words {number.shape}; give [context, d] and [context]."
+        )
+    counts = np.bincount(number)
+    sums = np.zeros((len(counts), rows.shape[1]))
+    np.add.at(sums, number, rows)
+    listed = sorted({int(w) for entries in words.sets.values() for w in entries})
+    if lacking := [w for w in listed if w >= len(counts) or not counts[w]]:
+        raise BadProbe(f"Word {lacking[0]} is listed and has no context; leave it out or give it one.")
+    means = sums / np.maximum(counts, 1)[:, None]
+    known = {"details": words.sizes, "n": int(counts[listed].sum())}
+    resampled = "attribute pairs and targets, each with its contexts"
+    return _measured(name, means, words, None, (resampling, resampled, known))
+
+
+def _listed(words: WordSets) -> int:
+    return len({int(w) for entries in words.sets.values() for w in entries})
+
+
+def _measured(
+    name: str,
+    means: FloatArray,
+    words: WordSets,
+    deviations: FloatArray | None,
+    about: tuple[Resampling, str, dict[str, Any]],
+) -> Measurement:
+    resampling, resampled, known = about
+    settings = resampling.settings(METHOD, resampled)
+    effect = _Effect.of(means, words)
+    if effect is None:
+        reason = "fewer than 2 targets on a side, or all targets have the same association"
+        return Measurement.missing(name, reason, neutral=0.0, settings=settings, **known)
+    influences = effect.influences(words)
+    if deviations is not None:
+        influences.append(effect.template_influence(deviations))
+    interval = _interval(effect, influences, resampling)
+    return Measurement(name, effect.value, interval, neutral=0.0, settings=settings, **known)
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """SEAT of word means and its derivatives."""
+
+    value: float
+    most: float  # |SEAT| of perfectly separated targets
+    unit: FloatArray  # [word, d]
+    norm: FloatArray  # [word]
+    direction: FloatArray  # [d] mean of A − mean of B, of unit vectors
+    s: tuple[FloatArray, FloatArray]  # associations of X, of Y
+    by_s: tuple[FloatArray, FloatArray]  # d value / d s
+    words: WordSets
+
+    @classmethod
+    def of(cls, means: FloatArray, words: WordSets) -> _Effect | None:
+        norm = np.linalg.norm(means, axis=1)
+        used = np.concatenate([words.of(name) for name in SETS])
+        if not (norm[used] > 0).all() or not np.isfinite(norm[used]).all():
+            raise BadProbe("A listed word has a vector that is zero or not finite.")
+        unit = means / np.where(norm > 0, norm, 1.0)[:, None]
+        direction = unit[words.of("A")].mean(0) - unit[words.of("B")].mean(0)
+        x, y = unit[words.of("X")] @ direction, unit[words.of("Y")] @ direction
+        both, n = np.concatenate([x, y]), x.size + y.size
+        spread = both.std(ddof=1) if min(x.size, y.size) > 1 else 0.0
+        if not spread > 1e-12:
+            return None
+        difference = x.mean() - y.mean()
+        by_both = -difference * (both - both.mean()) / ((n - 1) * spread**3)
+        by_s = (by_both[: x.size] + 1 / (x.size * spread), by_both[x.size :] - 1 / (y.size * spread))
+        most = n / math.sqrt(x.size * y.size)
+        return cls(float(difference / spread), most, unit, norm, direction, (x, y), by_s, words)
+
+    @property
+    def by_direction(self) -> FloatArray:
+        """d value / d direction: [d]"""
+        sides = zip(self.by_s, "XY", strict=True)
+        return np.asarray(sum(slope @ self.unit[self.words.of(name)] for slope, name in sides))
+
+    def influences(self, words: WordSets) -> list[FloatArray]:
+        """Of attribute pairs, of X, of Y: each [unit], adding up to 0."""
+        along = self.unit @ self.by_direction
+        unit, pairs = words.unit_of_word(), dict[int, float]()
+        for name, sign in (("A", 1.0), ("B", -1.0)):
+            entries = words.of(name)
+            for word, own in zip(entries, along[entries] - along[entries].mean(), strict=True):
+                number = unit[int(word)]
+                pairs[number] = pairs.get(number, 0.0) + sign * own / len(entries)
+        return [np.array(list(pairs.values())), *(self._of_targets(side) for side in (0, 1))]
+
+    def _of_targets(self, side: int) -> FloatArray:
+        """A target counts in its side's mean and in the spread of all: [word of the side]"""
+        s, sign, n = self.s[side], (1.0, -1.0)[side], sum(part.size for part in self.s)
+        both = np.concatenate(self.s)
+        spread, square = both.std(ddof=1), (s - both.mean()) ** 2
+        own = sign * (s - s.mean()) / (s.size * spread)
+        own -= self.value / (2 * spread**2) * (square - square.mean()) / (n - 1)
+        group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
+        return np.asarray(np.bincount(group, weights=own), np.float64)
+
+    def template_influence(self, deviations: FloatArray) -> FloatArray:
+        """What each template adds, through the means of all words: deviations [word, template, d] ->
+        [template]"""
+        slope = np.zeros_like(self.unit)  # d value / d unit vector, summed over a word's entries
+        for name, weight in (("A", 1.0), ("B", -1.0)):
+            entries = self.words.of(name)
+            np.add.at(slope, entries, weight / len(entries) * self.by_direction)
+        for side, name in enumerate("XY"):
+            np.add.at(slope, self.words.of(name), self.by_s[side][:, None] * self.direction)
+        slope -= (slope * self.unit).sum(axis=1, keepdims=True) * self.unit
+        slope /= np.where(self.norm > 0, self.norm, 1.0)[:, None]
+        return np.asarray(np.einsum("wd,wtd->t", slope, deviations) / deviations.shape[1])
+
+
+def _interval(effect: _Effect, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:
+    """The influences of each kind add up to 0; a kind of one unit leaves the interval unknown."""
+    if any(own.size < 2 for own in influences):
+        return None
+    rng = np.random.default_rng(resampling.seed)
+    total, variance = np.zeros(resampling.resamples), np.zeros(resampling.resamples)
+    error = 0.0
+    for own in influences:
+        drawn = own[rng.integers(own.size, size=(resampling.resamples, own.size))]
+        total += drawn.sum(axis=1)
+        variance += own.size * drawn.var(axis=1, ddof=1)
+        error += own.size * own.var(ddof=1)
+    if not error > 0:
+        return None
+    with np.errstate(all="ignore"):
+        t = np.abs(total) / np.sqrt(variance)
+    quantile = float(np.quantile(t[np.isfinite(t)], resampling.level))
+    r = effect.value / effect.most
+    half = quantile * math.sqrt(error) / (effect.most * (1 - r * r))
+    return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)

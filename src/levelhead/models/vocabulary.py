@@ -1,0 +1,85 @@
+"""How a tokenizer writes words, and what each token of its vocabulary is: a whole word, a piece, something
+else.
+
+Found by writing words and looking at their tokens, so that no table of tokenizers is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.errors import CannotDo
+from levelhead.models.model import Model
+
+TokenKind = Literal["word", "Word", "piece", "other"]
+_PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
+
+
+@dataclass(frozen=True)
+class WordShape:
+    """How a tokenizer writes a whole word: what stands before and after its letters, and what never begins
+    one."""
+
+    before: str
+    after: str
+    continuing: str
+
+    def begins_word(self, token: str) -> bool:
+        """Whether this token can be a word; one that continues a word cannot."""
+        if self.continuing and token.startswith(self.continuing):
+            return False
+        return token.startswith(self.before) and token.endswith(self.after)
+
+
+def word_shape(model: Model, after_space: bool = True) -> WordShape:
+    """The shape of words inside a text, or of the text's first word."""
+    backend = model.tokenizer.backend_tokenizer
+    continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
+    for word in _PROBE_WORDS:
+        written = backend.encode(f"{word} {word}" if after_space else word, add_special_tokens=False).tokens
+        if len(written) == 1 + after_space and word.casefold() in written[-1].casefold():
+            start = written[-1].casefold().index(word.casefold())
+            return WordShape(written[-1][:start], written[-1][start + len(word) :], continuing)
+    raise CannotDo(
+        f"The tokenizer of {model.name} splits even 'a' and 'the', so no token is a word it could fill in."
+    )
+
+
+def token_kinds(model: Model) -> NDArray[np.str_]:
+    """The kind of every row of the embedding matrix: [token]
+
+    word    begins a word and is two or more letters, all small ("nurse", "Ġnurse", and the first piece
+    "mascul")
+    Word    the same with a capital letter
+    piece   two or more letters that continue a word ("##ess"; in BPE also the first word of a text, "The")
+    other   special and added tokens, single letters, figures, punctuation, parts of characters, padding rows
+    """
+    backend: Any = model.tokenizer.backend_tokenizer
+    shape = word_shape(model)
+    added = set(backend.get_added_tokens_decoder()) | set(model.tokenizer.all_special_ids)
+    kinds = np.full(int(model.hf.get_input_embeddings().num_embeddings), "other", dtype="<U5")
+    for token, number in backend.get_vocab().items():
+        if number in added or number >= len(kinds):
+            continue
+        begins = shape.begins_word(token)
+        letters = (
+            token[len(shape.before) : len(token) - len(shape.after)]
+            if begins
+            else token.removeprefix(shape.continuing)
+        )
+        if len(letters) >= 2 and letters.isalpha():
+            kinds[number] = "piece" if not begins else "word" if letters.islower() else "Word"
+    return kinds
+
+
+def piece_counts(model: Model, words: list[str]) -> dict[str, int]:
+    """How many tokens each word is inside a text."""
+    encodings = model.tokenizer(
+        [f"a {word}" for word in words], add_special_tokens=False, return_offsets_mapping=True
+    )
+    counts = [sum(end > len("a ") for _, end in spans) for spans in encodings["offset_mapping"]]
+    return dict(zip(words, counts, strict=True))

@@ -1,0 +1,122 @@
+"""Files of the user's: every complaint is one line, and one bad item does not spoil the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from levelhead.errors import BadProbe
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an item stands: `dev.csv line 3`, `dev.json entry 12`."""
+
+    file: str
+    number: int  # counted from 1
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.unit} {self.number}"
+
+
+@dataclass(frozen=True)
+class UnusableItem:
+    """An item of a file that cannot be asked. It is left out, counted as unscored, and never forgotten."""
+
+    line: int  # in a JSON list or a hub table the number of the entry, from 1
+    reason: str  # the same words for every item of the kind
+    complaint: str  # what a strict reader says of this one
+
+
+class BadItem(BadProbe):
+    """One item of a file cannot be used: a strict loader raises this, any other goes on without the item."""
+
+    def __init__(self, place: Place, reason: str, complaint: str) -> None:
+        super().__init__(f"{place}: {complaint}")
+        self.item = UnusableItem(place.number, reason, str(self))
+
+
+def usable(
+    items: Iterable[_T], read: Callable[[_T], _U], left_out: list[UnusableItem], strict: bool
+) -> Iterator[_U]:
+    """What can be read of the items; those that cannot go to left_out, or are an error if strict."""
+    for item in items:
+        try:
+            result = read(item)
+        except BadItem as mistake:
+            if strict:
+                raise
+            left_out.append(mistake.item)
+        else:
+            yield result
+
+
+def by_reason(items: Iterable[UnusableItem]) -> dict[str, int]:
+    """How many items were left out for each reason, commonest first."""
+    return dict(Counter(item.reason for item in items).most_common())
+
+
+def nothing_left(name: str, what: str, left_out: list[UnusableItem]) -> BadProbe:
+    """The error for a file none of whose items can be used: how many, for which reasons, and the first."""
+    counts = ", ".join(f"{reason}: {count}" for reason, count in by_reason(left_out).items())
+    return BadProbe(f"{name}: no {what} in it can be used ({counts}). The first: {left_out[0].complaint}")
+
+
+def read_text(path: Path, advice: str) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark; advice says what to give instead."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadProbe(f"{path}: not UTF-8 text (byte {error.start}). {advice}") from None
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadProbe(f"{path}: cannot be read ({reason}). {advice}") from None
+
+
+def parse_json(text: str) -> tuple[Any, str, int]:
+    """(value, "", 0), or (None, why it is not JSON that we can read, its line)."""
+    try:
+        return json.loads(text), "", 0
+    except json.JSONDecodeError as error:
+        return None, f"not JSON ({error.msg})", error.lineno
+    except RecursionError:
+        return None, "not JSON that can be read (nested too deep)", 1
+    except ValueError:  # Python refuses to read a whole number of more than 4,300 digits
+        return None, "not JSON that can be read (a number is too long)", 1
+
+
+def parse_toml(path: Path, text: str, advice: str) -> dict[str, Any]:
+    """The tables of a TOML file, or one line that says why there are none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadProbe(f"{path.name} is not TOML: {error}. {advice}") from None
+    except RecursionError:
+        raise BadProbe(f"{path.name} is not TOML that can be read: nested too deep. {advice}") from None
+    except ValueError:
+        raise BadProbe(f"{path.name} is not TOML that can be read: a number is too long. {advice}") from None
+
+
+def shown(value: object, length: int = 60) -> str:
+    """A value for an error message: its repr, cut to this length, and never an error of its own."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a nest of thousands of lists
+        text = f"{type(value).__name__}, too long to show"
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text has no half of a character, which JSON can write and UTF-8 cannot."""
+    return _HALF_CHARACTER.search(text) is None

@@ -1,0 +1,59 @@
+"""Which sentences a page may say: claims that hold after correction for all claims of the page.
+
+A claim needs a p from a null (a model without meaning, sign flips, a permutation) that is below 0.05 after
+Holm's correction, and an interval beyond the null's floor. Otherwise its silent form is printed
+(docs/method.md, Statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from levelhead.measures.catalog import ALPHA
+from levelhead.measures.corrections import holm
+from levelhead.measures.measurement import Measurement, Null
+
+SILENT = "cannot be told from a model without meaning on this much data"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that may be said if the evidence holds, and what is said if it does not."""
+
+    p: float | None  # before correction; None: nothing that could be tested
+    beyond: bool  # the interval lies beyond the floor, or there is none to ask for
+    spoken: str
+    silent: str
+
+
+def judged(claims: Sequence[Claim]) -> list[bool]:
+    """Whether each claim holds on a page of all of them (Holm)."""
+    adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims])
+    return [bool(p < ALPHA) and claim.beyond for p, claim in zip(adjusted, claims, strict=True)]
+
+
+def sentence(claim: Claim, holds: bool) -> str:
+    """What is said of a claim."""
+    return claim.spoken if holds else claim.silent
+
+
+def beyond_floor(measurement: Measurement, floor: float) -> bool:
+    """Whether the interval excludes a floor; a value without an interval is beyond nothing."""
+    if measurement.interval is None:
+        return False
+    low, high = measurement.interval
+    return not low <= floor <= high
+
+
+def floor_text(null: Null) -> str:
+    """What a model without meaning shows, in words."""
+    return f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
+
+
+def p_text(value: float | None) -> str:
+    """A p-value as it is read."""
+    if value is None:
+        return "unknown"
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"

@@ -1,0 +1,179 @@
+"""SEAT's interval over words and templates: it covers what it claims to cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelhead.errors import BadProbe
+from levelhead.measures.crossed import WordSets, _Effect, crossed_seat, nested_seat
+from levelhead.measures.seat.effect import associations, seat
+from levelhead.measures.statistics import Resampling
+from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
+
+QUICK = Resampling(resamples=400)
+
+
+def sample(design: tuple[int, int, int, int], seed: int = 0, world: str = "weak") -> Doubles:
+    return WORLDS[world].sample(np.random.default_rng(seed), design)
+
+
+def plain_seat(means: Doubles, words: WordSets) -> float:
+    a, b, x, y = (means[words.of(name)] for name in "ABXY")
+    return seat(associations(x, a, b), associations(y, a, b))
+
+
+def width(interval: tuple[float, float] | None) -> float:
+    assert interval is not None
+    return interval[1] - interval[0]
+
+
+def test_the_value_is_seat_of_the_means_over_templates() -> None:
+    v, words = sample((6, 5, 7, 4)), word_sets(6, 5, 7)
+    assert crossed_seat(v, words, QUICK).value == pytest.approx(plain_seat(v.mean(1), words), abs=1e-12)
+
+
+def test_a_repeated_entry_counts_twice_and_moves_as_one_unit() -> None:
+    v, words = sample((6, 5, 7, 4)), word_sets(6, 5, 7)
+    repeated = WordSets({**words.sets, "X": [*words.sets["X"], words.sets["X"][0]]}, words.pairs)
+    measured = crossed_seat(v, repeated, QUICK)
+    assert measured.value == pytest.approx(plain_seat(v.mean(1), repeated), abs=1e-12)
+    assert measured.details["n_x"] == 6
+    assert measured.n == 24 * 4
+
+
+@pytest.mark.parametrize("kind", ["pairs", "X", "Y", "templates"])
+def test_influences_are_the_derivatives_of_the_weighted_value(kind: str) -> None:
+    """The interval rests on them: compared with the value itself at slightly other weights, unit by unit."""
+    v, words, step = sample((6, 5, 7, 4), 3), word_sets(6, 5, 7), 1e-5
+    effect = _Effect.of(v.mean(1), words)
+    assert effect is not None
+    *of_words, templates = [
+        *effect.influences(words),
+        effect.template_influence(v - v.mean(1, keepdims=True)),
+    ]
+    number = ("pairs", "X", "Y", "templates").index(kind)
+    influence = (*of_words, templates)[number]
+
+    def weighted(weights: Doubles) -> float:
+        """SEAT with weights that add up to the number of units of the kind; other units count 1."""
+        w = {name: np.ones(n) for name, n in (("pairs", 6), ("X", 5), ("Y", 7), ("templates", 4))}
+        w[kind] = weights
+        means = np.einsum("wtd,t->wd", v, w["templates"]) / 4
+        u = means / np.linalg.norm(means, axis=1, keepdims=True)
+        direction = w["pairs"] @ (u[:6] - u[6:12]) / 6
+        s, both = u[12:] @ direction, np.concatenate([w["X"], w["Y"]])
+        center = both @ s / 12
+        spread = np.sqrt(both @ (s - center) ** 2 / 11)
+        return float((w["X"] @ s[:5] / 5 - w["Y"] @ s[5:] / 7) / spread)
+
+    n = len(influence)
+    slopes = []
+    for i in range(n):
+        weights = np.ones(n) - step / n
+        weights[i] += step
+        slopes.append((weighted(weights) - weighted(np.ones(n))) / step)
+    np.testing.assert_allclose(influence, slopes, atol=2e-5)
+    assert abs(influence.sum()) < 1e-12
+    assert np.abs(influence).max() > 1e-3
+
+
+def test_pairs_that_share_a_word_are_one_unit() -> None:
+    words = WordSets({"A": [0, 0, 1], "B": [2, 3, 4], "X": [5, 6], "Y": [7, 8]}, [(0, 2), (0, 3), (1, 4)])
+    unit = words.unit_of_word()
+    assert unit[0] == unit[2] == unit[3]
+    assert unit[1] == unit[4] != unit[0]
+
+
+def test_counterparts_drawn_together_leave_less_open_than_drawn_apart() -> None:
+    """Counterparts share a part that cancels in a pair, and would not if they were drawn one by one."""
+    v = World(0.3, words=0.5, pairs=6.0).sample(np.random.default_rng(0), (8, 30, 30, 4)).mean(1)
+    paired = word_sets(8, 30, 30)
+    variance = []
+    for words in (paired, WordSets(paired.sets)):
+        effect = _Effect.of(v, words)
+        assert effect is not None
+        variance.append((effect.influences(words)[0] ** 2).sum())
+    assert variance[0] < 0.5 * variance[1]
+
+
+def test_exchanging_x_and_y_flips_value_and_interval() -> None:
+    v, words = sample((6, 7, 7, 4)), word_sets(6, 7, 7)
+    turned = WordSets({**words.sets, "X": words.sets["Y"], "Y": words.sets["X"]}, words.pairs)
+    first, second = crossed_seat(v, words, QUICK), crossed_seat(v, turned, QUICK)
+    assert first.value is not None
+    assert second.value == pytest.approx(-first.value, abs=1e-12)
+    assert first.interval is not None
+    assert second.interval is not None
+    assert first.interval[0] <= first.value <= first.interval[1]
+    assert width(second.interval) == pytest.approx(width(first.interval), rel=0.15)
+
+
+def test_templates_that_disagree_widen_the_interval_that_words_alone_leave() -> None:
+    tilted = World(0.5, tilt=2.0).sample(np.random.default_rng(2), (60, 60, 60, 4))
+    words = word_sets(60, 60, 60)
+    both = crossed_seat(tilted, words)
+    alone = crossed_seat(tilted.mean(1, keepdims=True), words)
+    assert both.value == pytest.approx(alone.value)
+    assert width(both.interval) > 1.3 * width(alone.interval)
+    assert alone.settings["resampled"] == "attribute pairs, targets"
+    assert "templates" in both.settings["resampled"]
+
+
+def test_nested_contexts_have_the_value_of_their_means_and_the_interval_of_words() -> None:
+    v, words = sample((6, 7, 7, 3)), word_sets(6, 7, 7)
+    number = np.repeat(np.arange(len(v)), 3)
+    ragged = np.concatenate([v.reshape(-1, v.shape[2]), v[:1, 0]])  # the first word has a fourth context
+    measured = nested_seat(ragged, [*number, 0], words, QUICK)
+    means = v.mean(1)
+    means[0] = (v[0].sum(0) + v[0, 0]) / 4
+    assert measured.value == pytest.approx(plain_seat(means, words), abs=1e-12)
+    assert measured.interval == crossed_seat(means[:, None], words, QUICK).interval
+    assert measured.n == len(v) * 3 + 1
+
+
+def test_intervals_stay_within_what_seat_can_be() -> None:
+    v = World(3.0, words=0.01, noise=0.01, lean_spread=0.05).sample(np.random.default_rng(0), (4, 4, 4, 3))
+    measured = crossed_seat(v, word_sets(4, 4, 4), QUICK)
+    assert measured.interval is not None
+    assert 1.8 < measured.interval[0] <= measured.interval[1] <= 2.0
+
+
+def test_what_cannot_be_measured_says_why() -> None:
+    v = sample((3, 2, 2, 3))
+    alone = WordSets({"A": [0], "B": [3], "X": [6], "Y": [8, 9]})
+    assert crossed_seat(v, alone, QUICK).value is None
+    one_pair = WordSets({"A": [0], "B": [3], "X": [6, 7], "Y": [8, 9]}, [(0, 3)])
+    assert crossed_seat(v, one_pair, QUICK).interval is None
+    with pytest.raises(BadProbe, match="word, template, d"):
+        crossed_seat(v[0], alone, QUICK)
+    with pytest.raises(BadProbe, match="none empty"):
+        WordSets({"A": [], "B": [1], "X": [2], "Y": [3]})
+    with pytest.raises(BadProbe, match="no context"):
+        nested_seat(v[:4, 0], [0, 1, 2, 3], alone, QUICK)
+    with pytest.raises(BadProbe, match="zero"):
+        crossed_seat(np.zeros((10, 2, 3)), one_pair, QUICK)
+
+
+def coverage(world: World, design: tuple[int, int, int, int], runs: int) -> tuple[float, float]:
+    """How often the interval holds the truth, and how often one over templates alone does (fewer runs)."""
+    rng, words, truth = np.random.default_rng(17), word_sets(*design[:3]), world.truth(*design[1:3])
+    hits, hits_alone, few = 0, 0, runs // 6
+    for run in range(runs):
+        v = world.sample(rng, design)
+        low, high = crossed_seat(v, words, QUICK).interval or (0.0, 0.0)
+        hits += int(low <= truth <= high)
+        if run < few:
+            redrawn = v[:, rng.integers(design[3], size=(40, design[3]))].mean(2)
+            values = [plain_seat(redrawn[:, i], words) for i in range(40)]
+            hits_alone += int(np.quantile(values, 0.025) <= truth <= np.quantile(values, 0.975))
+    return hits / runs, hits_alone / few
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_interval_covers_redrawn_words_and_templates_and_one_over_templates_does_not(world: str) -> None:
+    """A small version of the table in docs/method.md: 300 runs leave ± 2.5 points."""
+    covered, alone = coverage(WORLDS[world], (8, 8, 8, 16), 300)
+    assert 0.91 <= covered <= 0.99
+    assert alone < 0.6

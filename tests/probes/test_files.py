@@ -1,0 +1,108 @@
+"""Files of the user's: one line for what cannot be read, and items that are left out, never forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from levelhead.errors import BadProbe
+from levelhead.probes.files import (
+    BadItem,
+    Place,
+    UnusableItem,
+    by_reason,
+    is_whole,
+    nothing_left,
+    parse_json,
+    parse_toml,
+    read_text,
+    shown,
+    usable,
+)
+
+
+def even(n: int) -> int:
+    if n % 2:
+        raise BadItem(Place("numbers.txt", n), "odd", f"{n} is odd.")
+    return n
+
+
+def test_items_that_cannot_be_used_are_left_out_in_order_with_line_reason_and_complaint() -> None:
+    left_out: list[UnusableItem] = []
+    assert list(usable(range(1, 6), even, left_out, strict=False)) == [2, 4]
+    assert [item.line for item in left_out] == [1, 3, 5]
+    assert by_reason(left_out) == {"odd": 3}
+    assert left_out[1] == UnusableItem(3, "odd", "numbers.txt line 3: 3 is odd.")
+
+
+def test_a_strict_reader_raises_the_first_complaint() -> None:
+    with pytest.raises(BadProbe, match=r"^numbers\.txt line 1: 1 is odd\.$"):
+        list(usable(range(1, 6), even, [], strict=True))
+
+
+def test_other_errors_pass_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(usable([0], lambda n: 1 // n, [], strict=False))
+
+
+def test_reasons_are_counted_commonest_first_and_the_first_complaint_is_kept() -> None:
+    items = [
+        UnusableItem(1, "a", "f line 1: x"),
+        UnusableItem(2, "b", "f line 2: y"),
+        UnusableItem(3, "b", "z"),
+    ]
+    assert list(by_reason(items).items()) == [("b", 2), ("a", 1)]
+    assert str(nothing_left("f", "line", items)) == (
+        "f: no line in it can be used (b: 2, a: 1). The first: f line 1: x"
+    )
+
+
+def test_texts_are_read_with_and_without_a_mark_and_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffcafé".encode())
+    assert read_text(path, "Give text.") == "café"
+    path.write_bytes(b"caf\xe9")
+    for bad, message in [
+        (path, "not UTF-8 text"),
+        (tmp_path, "cannot be read"),
+        (Path("a\0b"), "cannot be read"),
+    ]:
+        with pytest.raises(BadProbe, match=message) as caught:
+            read_text(bad, "Give text.")
+        assert str(caught.value).endswith("Give text.")
+        assert "\n" not in str(caught.value)
+
+
+def test_json_says_why_it_cannot_be_read_and_where() -> None:
+    assert parse_json('{"a": [1, 2.5, null]}') == ({"a": [1, 2.5, None]}, "", 0)
+    assert parse_json("{\n oops}")[1:] == ("not JSON (Expecting property name enclosed in double quotes)", 2)
+    assert "nested too deep" in parse_json("[" * 100_000)[1]
+    assert "too long" in parse_json("9" * 5000)[1]
+
+
+def test_toml_says_why_it_cannot_be_read() -> None:
+    path = Path("own.toml")
+    assert parse_toml(path, "a = 1", "") == {"a": 1}
+    for text, message in [
+        ("a =", "is not TOML"),
+        ("a = " + "[" * 5000, "nested"),
+        ("a = " + "9" * 5000, "long"),
+    ]:
+        with pytest.raises(BadProbe, match=rf"^own\.toml .*{message}.* See the docs\.$"):
+            parse_toml(path, text, "See the docs.")
+
+
+def test_any_value_can_be_shown() -> None:
+    nest: list[object] = []
+    for _ in range(100_000):
+        nest = [nest]
+    assert shown("word") == "'word'"
+    assert len(shown("w" * 500)) == 61
+    assert shown(16**5000) == "int, too long to show"
+    assert shown(nest) == "list, too long to show"
+
+
+def test_half_a_character_is_seen() -> None:
+    assert is_whole("😀 é")
+    assert not is_whole("\ud83d")

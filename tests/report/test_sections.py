@@ -1,0 +1,109 @@
+"""Chapters of the report: what stands in them, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelhead.report.blocks import Cards, Frontier, HeadMap, Section, Shown
+from levelhead.report.contents import Contents, open_contents
+from levelhead.report.sections.changes import changes_section
+from levelhead.report.sections.heads import heads_section
+from levelhead.report.sections.index import sections
+from levelhead.report.sections.measured import measured_section
+from levelhead.report.sections.sweep import sweep_section
+from levelhead.report.tables import Table
+from tests.report.synthetic import HOSTILE, write_audit, write_prompts, write_sweep
+
+CLOSED = "without heads 4-5, 1-2"
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    return open_contents(write_audit(tmp_path_factory.mktemp("runs") / "audit"))
+
+
+def tables_of(section: Section | None) -> dict[str, Table]:
+    assert section is not None
+    return {block.table.name: block.table for block in section.blocks if isinstance(block, Shown)}
+
+
+def points_of(section: Section | None) -> dict[str, list[dict[str, Any]]]:
+    """Points of a frontier's charts, by chart."""
+    assert section is not None
+    (block,) = [block for block in section.blocks if isinstance(block, Frontier)]
+    return {chart.name: chart.spec["data"]["values"] for chart in block.charts}
+
+
+def test_a_run_has_the_chapters_that_it_has_results_for(tmp_path: Path) -> None:
+    names = [section.id for section in sections(open_contents(write_prompts(tmp_path / "run")))]
+    assert names == ["measured", "knowledge", "limits", "reproduce"]
+
+
+def test_measures_of_bias_come_before_those_of_use(audit: Contents) -> None:
+    lines = tables_of(measured_section(audit))["measures"].rows
+    names = [line[1].text for line in lines]
+    assert names[:2] == ["seat", "lpbs career"]
+    assert names[-3:] == ["lms", "fluency", "ability"]
+
+
+def test_a_card_is_red_only_where_the_interval_excludes_the_neutral_value(audit: Contents) -> None:
+    section = measured_section(audit)
+    assert section is not None
+    (cards,) = [block.cards for block in section.blocks if isinstance(block, Cards)]
+    tones = {card.title: card.tone for card in cards}
+    assert tones["Word association (SEAT)"] == "biased"
+    assert tones["Fill-in association (LPBS), career"] == "neutral"  # 0.2, from -0.4 to 0.8
+    assert len(cards) == 6
+
+
+def test_the_map_has_the_last_layer_first_and_names_every_head(audit: Contents) -> None:
+    section = heads_section(audit)
+    assert section is not None
+    (block,) = [block for block in section.blocks if isinstance(block, HeadMap)]
+    assert [str(layer[0].head) for layer in block.layers] == ["4-1", "3-1", "2-1", "1-1"]
+    assert max(abs(cell.share) for layer in block.layers for cell in layer) == 1.0
+    assert block.pairs[0].original.tokens[2] == "women"
+
+
+def test_before_and_after_has_a_paired_change_where_the_audit_has_one(audit: Contents) -> None:
+    table = tables_of(changes_section(audit))["before-after"]
+    assert list(table.columns) == [
+        "Measure",
+        "Before",
+        f"After: {CLOSED}",
+        f"After: tokens: soft, 2-d {HOSTILE}",
+    ]
+    lines = {line[0].text: [cell.text for cell in line[1:]] for line in table.rows}
+    assert lines["Word association (SEAT)"][:2] == ["1.235 [1.135, 1.335]", "0.735 [0.635, 0.835]"]
+    assert lines["Fluency (perplexity)"] == ["21.99 [20.49, 23.49]", "–", "–"]
+    assert lines["Fluency (perplexity): paired change"] == ["–", *2 * ["1.023 [1.013, 1.033]"]]
+
+
+def test_candidates_of_the_model_and_of_its_classifier_are_two_charts_with_one_list(audit: Contents) -> None:
+    section = sweep_section(audit)
+    points = points_of(section)
+    assert list(points) == ["frontier-next-sentences", "frontier-inferences"]
+    lost = [p["setting"] for chart in points.values() for p in chart if p["ability"] == "lost"]
+    assert lost == ["sent: soft", "nli sent: hard"]
+    assert section is not None
+    (block,) = [block for block in section.blocks if isinstance(block, Frontier)]
+    assert [each.name for each in block.recipes][-2:] == ["nli base", "nli sent: hard"]
+
+
+def test_a_setting_of_a_sweep_is_lost_where_the_study_says_so_and_else_by_the_rule(tmp_path: Path) -> None:
+    points = points_of(sweep_section(open_contents(write_sweep(tmp_path / "run"))))
+    kept = {chart: {p["setting"]: p["ability"] for p in own} for chart, own in points.items()}
+    assert kept["frontier-inferences"] == {"base": "kept", "sent: hard": "kept", "sent: soft": "lost"}
+    assert set(kept["frontier-next-sentences"].values()) == {"kept"}  # all have the LMS of the base
+
+
+def test_numbers_of_a_sweep_carry_the_address_of_their_record(tmp_path: Path) -> None:
+    contents = open_contents(write_sweep(tmp_path / "run"))
+    tables = tables_of(sweep_section(contents))
+    parts = [cell.parts[0] for line in tables["settings"].rows for cell in line if cell.numeric]
+    assert {part.at.partition("#")[0] for part in parts} == {"nsp", "nli"}
+    (rho,) = tables["correlation"].rows
+    assert [part.at for cell in rho for part in cell.parts if part.at] == 5 * ["correlation#0"]
