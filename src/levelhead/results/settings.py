@@ -110,7 +110,7 @@ class GlueRunSettings(RunSettings):
     """A run of `levelhead glue`."""
 
     model: str
-    data: str
+    published: str  # the folder of GLUE's files, or hub:glue
     tasks: tuple[str, ...]
     recipes: tuple[str, ...]  # names; the untouched model is always there
     seeds: int  # how many, from `seed` on

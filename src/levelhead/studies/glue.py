@@ -170,7 +170,7 @@ def _run_settings(
         study=layout.GLUE.study,
         seed=settings.seed,
         model=model.name,
-        data=settings.data,
+        published=settings.data,
         tasks=tuple(exam.task.name for exam in exams),
         recipes=tuple(each.name for each in treatments[1:]),
         seeds=settings.seeds,
