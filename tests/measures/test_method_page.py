@@ -17,6 +17,7 @@ SECTIONS = [
     "Ablation",
     "Counter-stereotypes",
     "Targeted debiasing",
+    "GLUE",
     "Fluency",
     "LPBS",
     "Triples",

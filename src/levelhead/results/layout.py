@@ -29,6 +29,7 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
+from levelhead.results.records.glue import GlueCell, GlueCost, GlueRecipe, GlueTaskUsed, GlueUnit
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
@@ -57,6 +58,7 @@ from levelhead.results.records.projections import (
 )
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -185,6 +187,22 @@ PROMPTS = Layout("counteracts", "levelhead prompts", PromptsRunSettings, (), (CL
 OCCUPATIONS = CsvFile("occupations/{}.csv", OccupationLine)
 ANSWERS = JsonLines("answers/{}.jsonl", PromptAnswers)
 
+# ---- GLUE
+
+GLUE_RECIPES = Key("recipes", GlueRecipe)
+GLUE_TASKS = Key("tasks", GlueTaskUsed)
+GLUE_UNITS = KeyFamily("unit/", GlueUnit)  # labels: task/recipe/seed
+GLUE_CELLS = Key("cells", GlueCell)
+GLUE_COSTS = Key("costs", GlueCost)
+GLUE = Layout(
+    "glue",
+    "levelhead glue",
+    GlueRunSettings,
+    (GLUE_RECIPES, GLUE_TASKS, GLUE_CELLS, GLUE_COSTS),
+    (GLUE_UNITS,),
+)
+CHECKPOINTS = "checkpoints"  # a folder of unfinished trainings; none is left when the run is whole
+
 # ---- audit
 
 MEASURED = KeyFamily("measure/", MeasuredVariant)  # labels: a group of measures
@@ -214,4 +232,4 @@ WEIGHTS_HASH = "weights"  # of a model, in every run of one model
 PROMPTS_HASH = "prompts and words"  # of CounterActs
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
-LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)
+LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT)

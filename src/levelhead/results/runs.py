@@ -26,6 +26,7 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
+from levelhead.results.records.glue import GlueCell, GlueCost, GlueRecipe, GlueTaskUsed, GlueUnit
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
@@ -41,6 +42,7 @@ from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTr
 from levelhead.results.records.projections import Observation, PredictedLabels, SettingMeasured, SubspaceFit
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -346,6 +348,40 @@ def prompts_label(model: str, variant: str) -> str:
     return f"{model} | {variant}"
 
 
+class GlueRun(StudyRun[GlueRunSettings]):
+    """What the model, and what recipes make of it, can still learn."""
+
+    @property
+    def model(self) -> str:
+        """The model that was fine-tuned."""
+        return self.settings.model
+
+    @property
+    def recipes(self) -> tuple[GlueRecipe, ...]:
+        """What was done to the model before and while it was trained."""
+        return self.data.records(layout.GLUE_RECIPES)
+
+    @property
+    def tasks(self) -> tuple[GlueTaskUsed, ...]:
+        """The tasks: how many examples, and the right answers."""
+        return self.data.records(layout.GLUE_TASKS)
+
+    @property
+    def units(self) -> tuple[GlueUnit, ...]:
+        """Every training, in the order in which they were done."""
+        return tuple(unit for part in self.data.family(layout.GLUE_UNITS).values() for unit in part)
+
+    @property
+    def cells(self) -> tuple[GlueCell, ...]:
+        """The table: every metric of every task for every recipe, the untouched model first."""
+        return self.data.records(layout.GLUE_CELLS)
+
+    @property
+    def costs(self) -> tuple[GlueCost, ...]:
+        """Every recipe against the untouched model."""
+        return self.data.records(layout.GLUE_COSTS)
+
+
 class AuditRun(StudyRun[AuditRunSettings]):
     """An audit: measures, ways out, what is said, and the runs inside it."""
 
@@ -414,7 +450,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return table
 
 
-AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | AuditRun
+AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | GlueRun | AuditRun
 
 _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.HEADS.study: HeadsRun,
@@ -422,6 +458,7 @@ _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.PLANTED.study: PlantedRun,
     layout.SWEEP.study: SweepRun,
     layout.PROMPTS.study: PromptsRun,
+    layout.GLUE.study: GlueRun,
     layout.AUDIT.study: AuditRun,
 }
 
@@ -455,6 +492,11 @@ def open_sweep(folder: str | Path) -> SweepRun:
 def open_prompts(folder: str | Path) -> PromptsRun:
     """A run of `levelhead prompts`."""
     return PromptsRun(read_run(folder, [layout.PROMPTS]))
+
+
+def open_glue(folder: str | Path) -> GlueRun:
+    """A run of `levelhead glue`."""
+    return GlueRun(read_run(folder, [layout.GLUE]))
 
 
 def open_audit(folder: str | Path) -> AuditRun:
