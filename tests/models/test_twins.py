@@ -203,8 +203,13 @@ def test_kinds_of_tokens_follow_the_tokenizers_own_marks(family: str) -> None:
     assert kinds[number(f"{before}nurse")] == "word"
     assert kinds[token_id(model, "a")] == "other"
     assert set(kinds[model.tokenizer.all_special_ids]) == {"other"}
-    assert (kinds == "piece").any()
     assert family in ENCODERS or kinds[number("The")] == "piece"
+
+
+def test_pieces_that_continue_a_word_are_told_from_words(bert: Model) -> None:
+    kinds, number = token_kinds(bert), bert.tokenizer.convert_tokens_to_ids
+    pieces = [token for token in bert.tokenizer.get_vocab() if token.startswith("##") and len(token) > 3]
+    assert {kinds[number(token)] for token in pieces if token[2:].isalpha()} == {"piece"}
 
 
 def test_piece_counts_are_those_of_words_inside_a_text(bert: Model) -> None:
