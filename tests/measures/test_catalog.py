@@ -40,6 +40,9 @@ METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 NAMES = {info.name for info in BUILT_IN}
 # measured by other studies than the battery
 OTHERS = {
+    "log_odds",
+    "log_odds change",
+    "log_odds correlation",
     "margin",
     "margin change",
     "relative probability",
@@ -155,6 +158,9 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         "lpbs",
         "preference",
         "strength",
+        "log_odds",
+        "log_odds change",
+        "log_odds correlation",
         "margin",
         "margin change",
         "attention to group words",

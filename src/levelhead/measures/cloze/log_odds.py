@@ -1,0 +1,244 @@
+"""Log-odds of two groups' words at a blank, and what knowledge does to them (docs/method.md, Log-odds).
+
+    x[prompt] = log Σ p(words of the first group) − log Σ p(words of the second group)
+    X[kind, occupation] = mean of x over the occupation's prompts of this kind
+
+All words count, likely or not, so a prompt always says something; the paper's masses among the k likeliest
+tokens say nothing where no group word is among them. Occupations are the items: prompts of one occupation
+share its base prompt. Ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from levelhead.errors import BadProbe
+from levelhead.measures.cloze.prompt_table import BASE, PromptTable
+from levelhead.measures.cloze.top_k import Floats, Ints
+from levelhead.measures.cloze.verdicts import Verdict, verdict_word
+from levelhead.measures.clustered import clustered_effect
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.permutation import permutation_p_value
+from levelhead.measures.statistics import DEFAULT, Resampling, spearman
+
+NAME, CHANGE, CORRELATION = "log_odds", "log_odds change", "log_odds correlation"
+NO_TOP_K = 0  # the k of a measure that reads all words
+_SPLITS = 9_999  # of occupations between the groups; the smallest p is then 1 / 10,000
+
+
+@dataclass(frozen=True)
+class LogOddsScores:
+    """What one set of words says about every kind of knowledge."""
+
+    measurements: tuple[Measurement, ...]  # settings name the kind, and the occupation; "" means all
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """X of one kind: occupations that have prompts of it, in one order for all kinds."""
+
+    x: Floats  # [occupation]
+    own: Ints  # [occupation] +1 for the first group, −1 for the second
+    names: tuple[str, ...]
+    prompts: Ints  # [occupation] how many
+
+    @property
+    def toward(self) -> Floats:
+        """Log-odds toward each occupation's own group."""
+        return self.own * self.x
+
+    @property
+    def both_groups(self) -> bool:
+        """Whether there are occupations of either group."""
+        return bool((self.own > 0).any() and (self.own < 0).any())
+
+    @property
+    def rate(self) -> float:
+        """The base rate: ½ (mean over the first group's occupations + mean over the second's)."""
+        sides = [self.x[self.own == code] for code in (1, -1)]
+        return sum(float(side.mean()) for side in sides if side.size) / 2
+
+    def of(self, names: tuple[str, ...]) -> _Answers:
+        """The answers about some of the occupations."""
+        kept = np.flatnonzero(np.isin(self.names, names))
+        return _Answers(self.x[kept], self.own[kept], tuple(self.names[i] for i in kept), self.prompts[kept])
+
+
+def group_log_odds(log_probs: Floats, codes: Ints) -> Floats:
+    """x of each prompt, from log p of tokens: log Σ p over tokens of code +1 − log Σ p over those of −1.
+
+    log_probs and codes [prompt, token]; code 0 counts on neither side. NaN where a side has no token.
+    """
+    if log_probs.shape != codes.shape or log_probs.ndim != 2:
+        raise BadProbe(
+            f"Log-probabilities {log_probs.shape} and codes {codes.shape}: give [prompt, token] twice."
+        )
+    sides = [np.where(codes == code, log_probs.astype(np.float64), -np.inf) for code in (1, -1)]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.logaddexp.reduce(sides[0], axis=1) - np.logaddexp.reduce(sides[1], axis=1))
+
+
+def score_log_odds(
+    table: PromptTable,
+    x: Floats,
+    words: str = "",
+    resampling: Resampling = DEFAULT,
+    per_occupation: bool = True,
+) -> LogOddsScores:
+    """Level, change and verdict of each kind of knowledge, from x [prompt].
+
+    words names a part of the words that x was read from, such as "core"; "" means all of them.
+    """
+    if x.shape != table.kinds.shape:
+        raise ValueError(f"{len(table.kinds)} prompts were asked, {len(x)} have log-odds")
+    suffix = f", {words}" if words else ""
+    kinds = list(dict.fromkeys(table.kinds.tolist()))
+    if not np.isfinite(x).all():
+        reason = "no word of one group is a single token"
+        missing = [_missing(NAME + suffix, kind, reason) for kind in kinds]
+        missing += [_missing(CHANGE + suffix, kind, reason) for kind in kinds if kind != BASE]
+        verdicts = [Verdict.unmeasured(each) for each in missing if each.name.startswith(CHANGE)]
+        return LogOddsScores(tuple(missing), tuple(verdicts))
+    base = _answers(table, x, BASE)
+    measurements = [_correlation(table, base, CORRELATION + suffix)] if table.shares else []
+    verdicts = []
+    for kind in kinds:
+        answers = _answers(table, x, kind)
+        level = _level(NAME + suffix, kind, answers, resampling)
+        measurements.append(level)
+        measurements += _occupations(NAME + suffix, kind, table, answers) if per_occupation else []
+        if kind == BASE:
+            continue
+        change = _change(CHANGE + suffix, base, answers, level, resampling)
+        measurements.append(change)
+        verdicts.append(_verdict(change))
+    return LogOddsScores(tuple(measurements), tuple(verdicts))
+
+
+def _answers(table: PromptTable, x: Floats, kind: str) -> _Answers:
+    prompts = np.flatnonzero(table.kinds == kind)
+    _, first, member = np.unique(table.clusters[prompts], return_index=True, return_inverse=True)
+    counts = np.bincount(member)
+    names = tuple(str(table.occupations[prompts[i]]) for i in first)
+    return _Answers(np.bincount(member, x[prompts]) / counts, table.own[prompts[first]], names, counts)
+
+
+def _level(name: str, kind: str, answers: _Answers, resampling: Resampling) -> Measurement:
+    """Stereotype log-odds of one kind: half the gap between the two groups of occupations.
+
+        L = ½ (mean X over the first group's occupations − mean X over the second's)
+        null: occupations dealt out anew between the groups; floor = 0, spread = ½ S sqrt(N / (n1 n2))
+
+    The base rate, ½ (mean + mean), cancels: a model that says *he* of everyone has L = 0. S² is the variance
+    of X over all N occupations, ddof = 1.
+    """
+    first, second = answers.x[answers.own > 0], answers.x[answers.own < 0]
+    labels = _labels(kind)
+    if min(first.size, second.size) < 2:
+        reason = f"{first.size} and {second.size} occupations; each group needs 2"
+        return Measurement.missing(name, reason, n=answers.x.size, neutral=0.0, settings=labels)
+    measured = _by_occupation(name, answers, answers.toward, resampling)
+    settings = {**measured.settings, **labels}
+    if measured.value is None:
+        return replace(measured, settings=settings)
+    permuted = permutation_p_value(first, second, resampling.seed, _SPLITS)
+    spread = 0.5 * float(answers.x.std(ddof=1)) * np.sqrt(answers.x.size / (first.size * second.size))
+    null = Null(
+        "occupations dealt out between the groups, two-sided",
+        permuted.partitions,
+        0.0,
+        float(spread),
+        permuted.p_value,
+    )
+    details = {
+        "first_group": float(first.mean()),
+        "second_group": float(second.mean()),
+        "base_rate": answers.rate,
+    }
+    return replace(measured, details=details, settings=settings, null=null)
+
+
+def _change(
+    name: str, base: _Answers, after: _Answers, level: Measurement, resampling: Resampling
+) -> Measurement:
+    """What knowledge does to the stereotype log-odds; level is L with this knowledge.
+
+        Δ[occupation] = own · (X[kind] − X[base]),   own = ±1: above 0 is toward the stereotype
+        change = ½ (mean Δ over one group + mean Δ over the other) = L[kind] − L[base]
+        rate_change = base rate with knowledge − base rate without it
+
+    What knowledge does to all occupations alike, such as making every *she* likelier, is in rate_change, not
+    in the change. Null: signs of Δ flipped, occupation by occupation, the shared shift held fixed.
+    """
+    before = base.of(after.names)
+    change = _by_occupation(name, after, after.toward - before.toward, resampling)
+    known = {**change.settings, **_labels(level.settings["kind"])}
+    if change.value is None or level.value is None:
+        return Measurement.missing(
+            name, change.reason or level.reason, n=after.x.size, neutral=0.0, settings=known
+        )
+    low, high = level.interval or (None, None)
+    details = {
+        **change.details,
+        "base": level.value - change.value,
+        "reached": level.value,
+        "reached_low": low,
+        "reached_high": high,
+        "rate_change": after.rate - before.rate,
+    }
+    return replace(change, details=details, settings=known)
+
+
+def _by_occupation(name: str, answers: _Answers, toward: Floats, resampling: Resampling) -> Measurement:
+    """½ (mean over one group's occupations + mean over the other's) of values toward the own group."""
+    design = np.stack([np.ones(len(toward)), answers.own.astype(np.float64)], axis=1)
+    labels = {"occupation": np.arange(len(toward))}
+    if not answers.both_groups:
+        return Measurement.missing(name, "occupations of one group only", n=len(toward), neutral=0.0)
+    return clustered_effect(name, toward, design, labels, resampling)
+
+
+def _verdict(change: Measurement) -> Verdict:
+    """The change in a word; it needs an interval without 0 and p < 0.05."""
+    if change.value is None:
+        return Verdict.unmeasured(change)
+    known = change.details
+    low, high = known["reached_low"], known["reached_high"]
+    word = verdict_word(
+        float(known["base"] or 0),
+        float(known["reached"] or 0),
+        change.interval,
+        None if low is None or high is None else (low, high),
+        None if change.null is None else change.null.p_value,
+    )
+    return Verdict(change.settings["kind"], "", NO_TOP_K, word, change)
+
+
+def _correlation(table: PromptTable, base: _Answers, name: str) -> Measurement:
+    """Rank correlation of X without knowledge with the share of the first group in the occupation."""
+    known = base.of(tuple(table.shares))
+    measured = spearman(known.x, [table.shares[occupation] for occupation in known.names])
+    unknown = len(base.names) - len(known.names)
+    unscored = {"share of the group unknown": unknown} if unknown else {}
+    settings = {**measured.settings, **_labels(BASE)}
+    return replace(measured, name=name, unscored=unscored, settings=settings)
+
+
+def _occupations(name: str, kind: str, table: PromptTable, answers: _Answers) -> Iterator[Measurement]:
+    """X of each occupation, toward the first group."""
+    for occupation, own, x, n in zip(answers.names, answers.own, answers.x, answers.prompts, strict=True):
+        labels = _labels(kind, table.groups[0] if own > 0 else table.groups[1], occupation)
+        yield Measurement(name, float(x), n=int(n), settings=labels)
+
+
+def _missing(name: str, kind: str, reason: str) -> Measurement:
+    return Measurement.missing(name, reason, neutral=0.0, settings=_labels(kind))
+
+
+def _labels(kind: str, group: str = "", occupation: str = "") -> dict[str, Any]:
+    return {"k": NO_TOP_K, "kind": kind, "group": group, "occupation": occupation}
