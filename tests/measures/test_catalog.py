@@ -42,6 +42,9 @@ WITHOUT_MEANING = "cannot be told from a model without meaning on this much data
 NAMES = {info.name for info in BUILT_IN}
 # measured by other studies than the battery
 OTHERS = {
+    "log_odds",
+    "log_odds change",
+    "log_odds correlation",
     "margin",
     "margin change",
     "relative probability",
@@ -154,6 +157,9 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         "lpbs",
         "preference",
         "strength",
+        "log_odds",
+        "log_odds change",
+        "log_odds correlation",
         "margin",
         "margin change",
         "attention to group words",

@@ -153,9 +153,16 @@ def test_clustered_tests_are_not_deaf() -> None:
 # --- what cannot be tested
 
 
-def test_one_cluster_and_no_spread_are_not_measured() -> None:
-    assert "fewer than 2 clusters" in clustered_mean("change", [1.0, 2.0], {"all": ["a", "a"]}).reason
-    assert "without spread" in clustered_mean("change", [1.0, 1.0, 1.0], {"sentence": [0, 1, 2]}).reason
+def test_items_that_are_all_the_same_have_sign_flips_and_no_t() -> None:
+    same, nothing = (clustered_mean("change", [d] * 3, {"sentence": [0, 1, 2]}) for d in (1.0, 0.0))
+    assert (same.value, same.interval, same.details["t, sentence"]) == (1.0, (1.0, 1.0), None)
+    assert (p_value(same), p_value(nothing)) == (2 / 8, 1.0)
+
+
+def test_one_cluster_is_not_measured() -> None:
+    assert "2 items in 1 clusters" in clustered_mean("change", [1.0, 2.0], {"all": ["a", "a"]}).reason
+    through_both = clustered_effect("level", [1.0, 2.0], [[1.0, 1.0], [1.0, -1.0]], {"sentence": [0, 1]})
+    assert "cannot tell" in through_both.reason  # as many coefficients as items leave no error to see
     one_side = np.ones((4, 2))
     assert clustered_effect("level", [1.0, 2.0, 0.0, 1.0], one_side, {"sentence": [0, 1, 2, 3]}).value is None
 

@@ -102,6 +102,9 @@ def clustered_effect(
     """
     known: dict[str, Any] = {"neutral": 0.0, "settings": _settings(clusterings, resampling)}
     effect = _effect(name, y, design)
+    if effect is None:
+        reason = f"{np.size(y)} items cannot tell its coefficients apart"
+        return Measurement.missing(name, reason, n=np.size(y), **known)
     known["n"] = effect.scores.size
     tests = {
         label: robust_test(effect.scores, effect.value, {label: given}, effect.coefficients)
@@ -109,28 +112,28 @@ def clustered_effect(
     }
     if len(clusterings) > 1:
         tests[TOGETHER] = robust_test(effect.scores, effect.value, clusterings, effect.coefficients)
-    tested = {label: test for label, test in tests.items() if test.stderr is not None}
-    if not tested:
-        reason = f"{known['n']} items in fewer than 2 clusters, or without spread"
+    most = max((test.clusters for test in tests.values()), default=0)
+    if most < 2:
+        reason = f"{effect.scores.size} items in {most} clusters, at least 2 are needed"
         return Measurement.missing(name, reason, **known)
     nulls = {
         label: mean_null(effect.scores.size * effect.restricted, given, seed=resampling.seed)
         for label, given in clusterings.items()
     }
-    interval = _widest(effect.value, list(tested.values()), resampling.level)
+    interval = _widest(effect.value, list(tests.values()), resampling.level)
     details = _details(tests, nulls)
-    return Measurement(name, effect.value, interval, details=details, null=_largest(tested, nulls), **known)
+    return Measurement(name, effect.value, interval, details=details, null=_largest(tests, nulls), **known)
 
 
-def _effect(name: str, y: npt.ArrayLike, design: npt.ArrayLike) -> _Effect:
+def _effect(name: str, y: npt.ArrayLike, design: npt.ArrayLike) -> _Effect | None:
+    """The first coefficient; None where the items do not determine it or leave no error to see."""
     values, x = finite_values(name, y), np.asarray(design, dtype=np.float64)
     if x.ndim != 2 or len(x) != values.size or not np.isfinite(x).all():
         raise BadProbe(
             f"{name} got {values.size} values and a design {x.shape}. Give one line for each value."
         )
     if values.size <= x.shape[1] or np.linalg.matrix_rank(x) < x.shape[1]:
-        zero = np.zeros(values.size)
-        return _Effect(0.0, zero, zero, x.shape[1])
+        return None
     weights = np.linalg.pinv(x)  # [coefficient, item]
     residual = values - x @ (weights @ values)
     others = x[:, 1:]
@@ -150,18 +153,16 @@ def _variance(score: FloatArray, labels: npt.NDArray[np.int64], k: int) -> float
     """CR1 of one clustering, or of the intersection of several: labels [item, clustering]."""
     group = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     sums = np.bincount(group, weights=score)
-    if sums.size < 2:
+    if sums.size < 2 or score.size <= k:
         return 0.0
     factor = sums.size / (sums.size - 1) * (score.size - 1) / (score.size - k)
     return float(factor * (sums**2).sum())
 
 
 def _widest(value: float, tests: list[RobustTest], level: float) -> tuple[float, float]:
-    half = max(
-        float(stats.t.ppf(0.5 + level / 2, test.clusters - 1)) * test.stderr
-        for test in tests
-        if test.stderr is not None
-    )
+    """The widest interval; one point where all items are the same and no test has an error."""
+    quantiles = [float(stats.t.ppf(0.5 + level / 2, max(test.clusters - 1, 1))) for test in tests]
+    half = max(q * (test.stderr or 0.0) for q, test in zip(quantiles, tests, strict=True))
     return value - half, value + half
 
 

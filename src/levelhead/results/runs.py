@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
 from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
+from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
@@ -336,9 +338,17 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
 
     def margin(self, variant: str = BASE) -> ClozeCell | None:
         """The first model's margin without knowledge over all occupations, at the k that stands for all."""
-        wanted = (self.settings.models[0], variant, "margin", self.settings.shown_k, BASE, "")
-        for cell in self.cells:
-            if (cell.model, cell.variant, cell.name, cell.k, cell.kind, cell.group) == wanted:
+        return self._bare("margin", self.settings.shown_k, variant)
+
+    def log_odds(self, variant: str = BASE) -> ClozeCell | None:
+        """The first model's stereotype log-odds without knowledge."""
+        return self._bare(LOG_ODDS, NO_TOP_K, variant)
+
+    def _bare(self, name: str, k: int, variant: str) -> ClozeCell | None:
+        """One measure of the first model without knowledge over all occupations."""
+        wanted = (name, k, BASE, "")
+        for cell in self.cells_of(self.settings.models[0], variant):
+            if (cell.name, cell.k, cell.kind, cell.group) == wanted:
                 return cell
         return None
 
