@@ -60,7 +60,7 @@ def meaningless(subject: Subject, device: str) -> Model:
             if weight.ndim > 1:
                 weight.normal_(0.0, 0.02)
             else:
-                weight.fill_(1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0)
+                weight.fill_(1.0 if name.endswith("weight") else 0.0)
     return model
 
 
