@@ -30,6 +30,7 @@ SECTIONS = [
     "Sweep",
     "Cloze prompts",
     "Verbalizer",
+    "Log-odds",
     "Cloze scores",
     "Export",
     "Statistics",
