@@ -31,6 +31,7 @@ SECTIONS = [
     "Sweep",
     "Cloze prompts",
     "Verbalizer",
+    "Log-odds",
     "Cloze scores",
     "Export",
     "Statistics",
