@@ -16,7 +16,7 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
-from levelhead.errors import BadOption, CannotDo
+from levelhead.errors import BadOption
 from levelhead.measures.cloze.log_odds import group_log_odds, score_log_odds
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import ClozeScores, score_cloze
@@ -24,12 +24,12 @@ from levelhead.measures.cloze.top_k import Floats, Ints, TopK
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
+from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
 from levelhead.probes.cloze.file import SLOT
 from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation"]
-_PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
 _DIGITS = 5  # of log-odds: what lies beyond is rounding of log-probabilities in float32
 _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
 
@@ -139,35 +139,6 @@ def _after_space(prompt: Prompt, form: Form) -> bool:
 
 
 # ---- vocabulary tokens as words
-
-
-@dataclass(frozen=True)
-class WordShape:
-    """How a tokenizer writes a whole word: what stands around its letters, and what never begins one."""
-
-    before: str
-    after: str
-    continuing: str
-
-    def begins_word(self, token: str) -> bool:
-        """Whether this token can be a word; one that continues a word cannot."""
-        if self.continuing and token.startswith(self.continuing):
-            return False
-        return token.startswith(self.before) and token.endswith(self.after)
-
-
-def word_shape(model: Model, after_space: bool = True) -> WordShape:
-    """How this tokenizer writes words: it writes one and shows its token, so no table of them is needed."""
-    backend = model.tokenizer.backend_tokenizer
-    continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
-    for word in _PROBE_WORDS:
-        written = backend.encode(f"{word} {word}" if after_space else word, add_special_tokens=False).tokens
-        if len(written) == 1 + after_space and word.casefold() in written[-1].casefold():
-            start = written[-1].casefold().index(word.casefold())
-            return WordShape(written[-1][:start], written[-1][start + len(word) :], continuing)
-    raise CannotDo(
-        f"The tokenizer of {model.name} splits even 'a' and 'the', so no token is a word it could fill in."
-    )
 
 
 def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
