@@ -182,6 +182,17 @@ def test_mistakes_give_one_line_and_exit_1(
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_is_one_line_that_says_how_to_go_on_and_exit_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("levelhead.models.model.load", interrupted)
+    assert call(monkeypatch, "models", "lh:bert-mini") == 130
+    assert capsys.readouterr().err.strip() == "levelhead: stopped; run the same command again to go on."
+
+
 def test_a_negative_seed_is_refused_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

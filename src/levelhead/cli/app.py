@@ -31,6 +31,8 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
 ]
 
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there, whoever wrote it.")]
+
 
 class Loading(TypedDict):
     """How models are loaded: the options of `levelhead.load` that many commands share."""

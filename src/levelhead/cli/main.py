@@ -32,6 +32,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     audit,
     report,
 )  # in the order of the help page
+_INTERRUPTED = 130  # Ctrl-C, as shells say it
 
 
 def main() -> None:
@@ -43,6 +44,8 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)  # the reader has gone, e.g. `| head`
-    except KeyboardInterrupt:
-        print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second
+        if isinstance(end, KeyboardInterrupt) or end.code == _INTERRUPTED:
+            print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
+            sys.exit(_INTERRUPTED)
+        raise

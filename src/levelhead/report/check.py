@@ -23,6 +23,7 @@ from levelhead.results.records.common import BASE
 
 Side = Literal["max", "min"]
 Outcome = Literal["holds", "exceeds", "not measured"]
+SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
 OUTCOMES: tuple[Outcome, ...] = ("holds", "exceeds", "not measured")  # [exit code]
 _SIDES: tuple[Side, ...] = ("max", "min")
 
@@ -227,9 +228,7 @@ def junit(judged: Sequence[Judged], contents: Contents) -> str:
         "failures": sum(each.outcome == "exceeds" for each in judged),
         "errors": sum(each.outcome == "not measured" for each in judged),
     }
-    suite = ElementTree.Element(
-        "testsuite", {"name": "levelhead check", **{tag: str(n) for tag, n in counts.items()}}
-    )
+    suite = ElementTree.Element("testsuite", {"name": SUITE, **{tag: str(n) for tag, n in counts.items()}})
     for each in judged:
         named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}
         case = ElementTree.SubElement(suite, "testcase", named)
