@@ -17,7 +17,7 @@ VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
 
 def prompts(*arguments: str, ok: bool = True) -> str:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == (0 if ok else 1), done.stderr
+    assert (done.returncode == 0) is ok, done.stderr
     if not ok:
         assert len(done.stderr.strip().splitlines()) == 1
         assert "Traceback" not in done.stderr

@@ -78,7 +78,7 @@ def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
     levelhead: Call, folder: Path
 ) -> None:
     code, out, err = levelhead("nsp", str(folder / "nli"), "--triples", str(folder / "mine.jsonl"))
-    assert code == 1
+    assert code == 3
     assert out == ""
     line = err.strip().splitlines()[-1]
     assert line.startswith("levelhead: ")
@@ -141,7 +141,7 @@ def test_a_run_folder_of_other_settings_is_refused(levelhead: Call, folder: Path
     place = str(tmp_path / "file")
     code, out, err = levelhead("sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", place)
     assert out == ""
-    assert code == 1
+    assert code == 4
     assert "is a file" in err
 
 

@@ -32,7 +32,7 @@ def test_report_writes_one_file_a_run(runs: tuple[Path, Path]) -> None:
 
 def test_report_refuses_one_output_for_two_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
     done = levelhead("report", *runs, "-o", tmp_path / "x.html")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "-o came with 2 runs" in done.stderr
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_levelhead_did_not_write_is_not_replaced(
     for precious in (theirs, runs[0] / "results.jsonl"):
         before = precious.read_bytes()
         done = levelhead(*arguments, option, precious)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert (done.returncode, done.stderr.count("\n")) == (4, 1)
         assert "--force" in done.stderr
         assert precious.read_bytes() == before
     ours = tmp_path / "ours"

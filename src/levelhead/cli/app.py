@@ -27,6 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+DEBUG = "--debug"
+_LINE = 600  # characters of an error
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
 ]
@@ -83,13 +85,17 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Show the traceback of an unexpected error; it may stand anywhere.")
+    ] = False,
 ) -> None:
     pass
 
 
 def one_line(error: Exception) -> str:
-    """An error as one line."""
-    return " ".join(str(error).split())
+    """An error as one line of a few hundred characters, without what would steer a terminal."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
 
 
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:

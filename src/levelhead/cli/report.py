@@ -113,7 +113,7 @@ def check(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 2: one was not measured."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 3: one was not measured."""
     from levelhead.files import write_output
     from levelhead.report import check as checking
     from levelhead.report.contents import open_contents

@@ -24,7 +24,7 @@ from levelhead.results.records.common import BASE
 Side = Literal["max", "min"]
 Outcome = Literal["holds", "exceeds", "not measured"]
 SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
-OUTCOMES: tuple[Outcome, ...] = ("holds", "exceeds", "not measured")  # [exit code]
+OUTCOMES: dict[int, Outcome] = {0: "holds", 1: "exceeds", 3: "not measured"}  # exit code -> outcome
 _SIDES: tuple[Side, ...] = ("max", "min")
 
 
@@ -154,9 +154,9 @@ def check(contents: Contents, plan: Plan) -> list[Judged]:
 
 
 def exit_code(judged: Sequence[Judged]) -> int:
-    """0: all hold. 1: one exceeds. 2: none exceeds, but one was not measured."""
+    """0: all hold. 1: one exceeds. 3: none exceeds, but one was not measured."""
     outcomes = {each.outcome for each in judged}
-    return 1 if "exceeds" in outcomes else 2 if "not measured" in outcomes else 0
+    return next(code for code in (1, 3, 0) if code == 0 or OUTCOMES[code] in outcomes)
 
 
 def _named(given: Threshold, measured: Sequence[str], catalog: Catalog) -> list[Threshold]:
