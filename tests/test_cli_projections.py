@@ -101,7 +101,7 @@ def test_nli_needs_labels_for_outputs_without_names(levelhead: Call, folder: Pat
     command = ["nli", str(folder / "unnamed"), "--ability", str(folder / "able.tsv"), "--json"]
     command += ["--limit", "2", "2"]
     code, out, err = levelhead(*command)
-    assert code == 1
+    assert code == 3
     assert "does not say which is entailment" in err
     code, out, err = levelhead(*command, "--labels", "entailment,neutral,contradiction")
     assert code == 0, err
