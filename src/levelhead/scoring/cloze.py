@@ -60,8 +60,10 @@ def ask_cloze(
     form = prompt_form(model)
     texts = cloze_texts(model, cloze_set)
     predicted = read_one(model, Predictions(texts, max(ks)), variants, label=f"Prompts to {model.name}")
-    keys, codes, absent = _vocabulary(model, cloze_set, form)
-    spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[:, None]
+    keys, codes, absent = verbalized_tokens(model, cloze_set, form)
+    spaced = np.array([blank_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[
+        :, None
+    ]
     table = prompt_table(cloze_set)
     return [
         ClozeAnswers(
@@ -110,7 +112,7 @@ def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
     return [Text(" ".join(part for part in pair if part)) for pair in pairs]
 
 
-def _after_space(prompt: Prompt, form: Form) -> bool:
+def blank_after_space(prompt: Prompt, form: Form) -> bool:
     """Whether the blank comes after a space, so that only a token that begins with one is a word there."""
     if form == "continuation":
         return True
@@ -173,9 +175,9 @@ def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
     return forms
 
 
-def _vocabulary(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any, tuple[str, ...]]:
+def verbalized_tokens(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any, tuple[str, ...]]:
     """Keys and codes [without or after a space, token], and the words that no token spells."""
-    needed = {_after_space(prompt, form) for prompt in cloze_set.prompts}
+    needed = {blank_after_space(prompt, form) for prompt in cloze_set.prompts}
     matched = {spaced: cloze_set.verbalizer.match(token_forms(model, spaced)) for spaced in sorted(needed)}
     sides = [matched.get(spaced) or matched[not spaced] for spaced in (False, True)]
     keys = np.array([side.keys for side in sides])

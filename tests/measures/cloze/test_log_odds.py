@@ -88,7 +88,7 @@ def test_prompts_of_one_occupation_are_one_piece_of_evidence() -> None:
     assert often.n == 20
 
 
-def test_change_is_the_difference_of_leans_with_a_sign_flip_p() -> None:
+def test_change_is_the_difference_of_leans_and_speaks_of_knowledge_that_turns_them() -> None:
     rng, prompts = np.random.default_rng(5), table(12, 3)
     values = rng.normal(size=96)
     measured = lean_change(values, prompts, "counter")
@@ -100,6 +100,15 @@ def test_change_is_the_difference_of_leans_with_a_sign_flip_p() -> None:
     turned = lean_change(base + knowledge + 0.1 * rng.normal(size=96), prompts, "counter")
     assert turned.value == pytest.approx(-1.5, abs=0.1)
     assert p_of(turned) < 0.001 < p_of(still)
+
+
+def test_knowledge_that_moves_all_occupations_alike_changes_nothing_and_hides_nothing() -> None:
+    rng, prompts = np.random.default_rng(6), table(12, 1)
+    values = np.concatenate([np.zeros(24), 0.3 * prompts.own[:24] + 0.2 * rng.normal(size=24)])
+    moved = values + np.where(prompts.kinds == "counter", 5.0, 0.0)
+    one, other = (lean_change(given, prompts, "counter") for given in (values, moved))
+    assert one.value == pytest.approx(other.value)
+    assert p_of(one) == p_of(other) < 0.01
 
 
 def test_groups_of_different_size_count_half_each() -> None:

@@ -11,8 +11,8 @@ set). Every prompt has log-odds, where the mass among the top k is often nothing
     change    the same for log-odds with knowledge − log-odds of the occupation's base prompt
     trend     Spearman's rho of log-odds with the share of the first group in the occupation
 
-Intervals are Welch's over occupations: prompts of one occupation are no independent evidence. Ours: the paper
-(Zhang 2023) prints top-k masses.
+Intervals are Welch's over occupations: prompts of one occupation are no independent evidence. The null of
+lean and change exchanges occupations between the groups. Ours: the paper (Zhang 2023) prints top-k masses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from levelhead.errors import BadProbe
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.permutation import permutation_p_value
-from levelhead.measures.sign_flips import mean_null
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, spearman
 
 LEAN, LEAN_CHANGE, TREND = "lean", "lean change", "trend"
@@ -63,16 +62,7 @@ def lean(
     0: not at all. 0.5: the odds of the first group are e times higher in its own occupations. The null
     exchanges occupations between the two groups.
     """
-    own, mean = _by_occupation(values, table, kind)
-    first, second = mean[own == 1], mean[own == -1]
-    known = _known(kind, mean.size, resampling)
-    if reason := _too_few(first, second, kind):
-        return Measurement.missing(LEAN, reason, **known)
-    test = permutation_p_value(first, second, resampling.seed, _EXCHANGES)
-    spread = float(mean.std(ddof=1)) * math.sqrt(1 / first.size + 1 / second.size) / 2
-    null = Null("exchange of occupations, two-sided", test.partitions, 0.0, spread, test.p_value)
-    value = float(first.mean() - second.mean()) / 2
-    return Measurement(LEAN, value, _welch(first, second, resampling.level), null=null, **known)
+    return _difference(LEAN, values, table, kind, resampling)
 
 
 def lean_change(
@@ -80,20 +70,27 @@ def lean_change(
 ) -> Measurement:
     """What a kind of knowledge does to lean: log-odds [prompt] less those of the occupation's base prompt.
 
-    The null flips the signs of own · change of whole occupations.
+    Knowledge that moves all occupations alike has no change. Sign flips of own · change would keep that
+    common part in their null: on lh:gpt-mini they miss changes whose interval is far from 0.
     """
     given = np.asarray(values, np.float64)
-    own, mean = _by_occupation(given - given[table.base], table, kind)
+    return _difference(LEAN_CHANGE, given - given[table.base], table, kind, resampling)
+
+
+def _difference(
+    name: str, values: npt.ArrayLike, table: PromptTable, kind: str, resampling: Resampling
+) -> Measurement:
+    own, mean = _by_occupation(values, table, kind)
     first, second = mean[own == 1], mean[own == -1]
     known = _known(kind, mean.size, resampling)
-    if reason := _too_few(first, second, kind):
-        return Measurement.missing(LEAN_CHANGE, reason, **known)
-    # each group counts half, whatever its size: so do its occupations before their signs are flipped
-    weighted = own * mean * mean.size / (2 * np.where(own == 1, first.size, second.size))
-    null = mean_null(weighted, seed=resampling.seed)
-    return Measurement(
-        LEAN_CHANGE, float(weighted.mean()), _welch(first, second, resampling.level), null=null, **known
-    )
+    if min(first.size, second.size) < 2:
+        few = f"{first.size} and {second.size} occupations have {kind!r} prompts"
+        return Measurement.missing(name, f"{few}; each group needs at least 2", **known)
+    test = permutation_p_value(first, second, resampling.seed, _EXCHANGES)
+    spread = float(mean.std(ddof=1)) * math.sqrt(1 / first.size + 1 / second.size) / 2
+    null = Null("exchange of occupations, two-sided", test.partitions, 0.0, spread, test.p_value)
+    value = float(first.mean() - second.mean()) / 2
+    return Measurement(name, value, _welch(first, second, resampling.level), null=null, **known)
 
 
 def trend(
@@ -121,12 +118,6 @@ def _by_occupation(
     _, first, member = np.unique(table.occupations[prompts], return_index=True, return_inverse=True)
     sums = np.bincount(member.ravel(), weights=given[prompts])
     return table.own[prompts][first], np.asarray(sums / np.bincount(member.ravel()), np.float64)
-
-
-def _too_few(first: FloatArray, second: FloatArray, kind: str) -> str:
-    if min(first.size, second.size) > 1:
-        return ""
-    return f"{first.size} and {second.size} occupations have {kind!r} prompts; each group needs at least 2"
 
 
 def _known(kind: str, n: int, resampling: Resampling) -> dict[str, Any]:
