@@ -10,9 +10,10 @@ from levelhead.errors import CannotDo
 from levelhead.measures.cloze.log_odds import lean_change, trend
 from levelhead.models.encoding import token_id
 from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.scoring.cloze import cloze_texts, prompt_table
-from levelhead.scoring.log_odds import CORE, ask_log_odds
+from levelhead.scoring.log_odds import CORE, ask_log_odds, twin_log_odds
 from tests.tiny import tiny
 
 
@@ -52,20 +53,21 @@ def test_log_odds_of_two_words_are_those_of_the_models_own_forward_pass(
     assert values[0] == pytest.approx(own_log_odds(model, base, female, male)[0], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_causal_model_without_a_gendered_word_in_any_top_10_is_measured(
     gpt: Model, prompts: ClozeSet
 ) -> None:
-    """Knowledge that names the group moves the odds by half a factor of e and more in every occupation."""
+    """Knowledge that names the group moves the odds fivefold, and hardly at all in twins."""
     values, table = ask_log_odds(gpt, prompts)[0], prompt_table(prompts)
     assert np.isfinite(values).all()
-    named = lean_change(values, table, "target syntactic similar")
-    turned = lean_change(values, table, "target counter syntactic")
-    unrelated = lean_change(values, table, "unrelated")
+    twins = twin_log_odds(gpt, prompts, [draw_twin(gpt, seed) for seed in range(4)])
+    assert twins.shape == (4, len(values))
+    named = lean_change(values, table, "target syntactic similar", twins)
+    unrelated = lean_change(values, table, "unrelated", twins)
     assert named.value == pytest.approx(1.56, abs=0.05)
-    assert turned.value == pytest.approx(-1.56, abs=0.05)
     assert named.null is not None
-    assert unrelated.null is not None
-    assert named.null.p_value < 0.001 < 0.05 < unrelated.null.p_value
+    assert abs(named.null.floor) < 0.3
+    assert unrelated.value == pytest.approx(-0.04, abs=0.05)
 
 
 def test_core_words_are_some_of_the_verbalizers(bert: Model, prompts: ClozeSet) -> None:

@@ -13,6 +13,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.cloze.log_odds import log_odds
 from levelhead.models.model import Model
+from levelhead.models.twins import Twin, twinned
 from levelhead.probes.cloze import ClozeSet
 from levelhead.scoring.cloze import blank_after_space, cloze_texts, prompt_form, verbalized_tokens
 
@@ -51,3 +52,14 @@ def ask_log_odds(
         for variant, answers in enumerate(log_probs):
             values[variant, own] = log_odds(answers[own], codes[int(after_space), tokens])
     return values
+
+
+def twin_log_odds(
+    model: Model, cloze_set: ClozeSet, twins: Sequence[Twin], words: Collection[str] | None = None
+) -> Doubles:
+    """The same of null twins of the model: [twin, prompt]"""
+    values = []
+    for twin in twins:
+        with twinned(model, twin):
+            values.append(ask_log_odds(model, cloze_set, words=words)[0])
+    return np.array(values)

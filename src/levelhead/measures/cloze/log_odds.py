@@ -11,15 +11,15 @@ set). Every prompt has log-odds, where the mass among the top k is often nothing
     change    the same for log-odds with knowledge − log-odds of the occupation's base prompt
     trend     Spearman's rho of log-odds with the share of the first group in the occupation
 
-Intervals are Welch's over occupations: prompts of one occupation are no independent evidence. The null of
-lean and change exchanges occupations between the groups. Ours: the paper (Zhang 2023) prints top-k masses.
+Intervals are Welch's over occupations: prompts of one occupation are no independent evidence. Ours: the paper
+(Zhang 2023) prints top-k masses.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from scipy.special import logsumexp
 from levelhead.errors import BadProbe
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.permutation import permutation_p_value
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, spearman
 
@@ -59,38 +60,67 @@ def lean(
 
         lean = ( mean over own = +1 − mean over own = −1 ) / 2       over occupations' means
 
-    0: not at all. 0.5: the odds of the first group are e times higher in its own occupations. The null
-    exchanges occupations between the two groups.
+    0: not at all. 0.5: the odds of the first group are e times higher in its own occupations. The null of the
+    base prompts exchanges occupations between the groups; prompts with knowledge have none (see lean_change).
     """
-    return _difference(LEAN, values, table, kind, resampling)
-
-
-def lean_change(
-    values: npt.ArrayLike, table: PromptTable, kind: str, resampling: Resampling = DEFAULT
-) -> Measurement:
-    """What a kind of knowledge does to lean: log-odds [prompt] less those of the occupation's base prompt.
-
-    Knowledge that moves all occupations alike has no change. Sign flips of own · change would keep that
-    common part in their null: on lh:gpt-mini they miss changes whose interval is far from 0.
-    """
-    given = np.asarray(values, np.float64)
-    return _difference(LEAN_CHANGE, given - given[table.base], table, kind, resampling)
-
-
-def _difference(
-    name: str, values: npt.ArrayLike, table: PromptTable, kind: str, resampling: Resampling
-) -> Measurement:
     own, mean = _by_occupation(values, table, kind)
+    measured = _difference(LEAN, own, mean, kind, resampling)
+    if measured.value is None or kind != BASE:
+        return measured
     first, second = mean[own == 1], mean[own == -1]
-    known = _known(kind, mean.size, resampling)
-    if min(first.size, second.size) < 2:
-        few = f"{first.size} and {second.size} occupations have {kind!r} prompts"
-        return Measurement.missing(name, f"{few}; each group needs at least 2", **known)
     test = permutation_p_value(first, second, resampling.seed, _EXCHANGES)
     spread = float(mean.std(ddof=1)) * math.sqrt(1 / first.size + 1 / second.size) / 2
     null = Null("exchange of occupations, two-sided", test.partitions, 0.0, spread, test.p_value)
-    value = float(first.mean() - second.mean()) / 2
-    return Measurement(name, value, _welch(first, second, resampling.level), null=null, **known)
+    return replace(measured, null=null)
+
+
+def lean_change(
+    values: npt.ArrayLike,
+    table: PromptTable,
+    kind: str,
+    twins: npt.ArrayLike | None = None,
+    resampling: Resampling = DEFAULT,
+) -> Measurement:
+    """What a kind of knowledge does to lean: log-odds [prompt] less those of the occupation's base prompt.
+
+    twins: log-odds of the same prompts in null twins [twin, prompt]; the null is the change in each of them.
+    Nothing less will do: knowledge has one word for either group ("woman", "man"), and any two words move
+    log-odds apart, most of all in a model that repeats what it has read. Exchanging occupations finds a
+    change in 11 of 20 twins of lh:gpt-mini and in 15 of lh:bert-mini, where it is 0.9 ± 1.1.
+    """
+    measured = _difference(
+        LEAN_CHANGE, *_by_occupation(_changes(values, table), table, kind), kind, resampling
+    )
+    if measured.value is None or twins is None:
+        return measured
+    sides = [_by_occupation(_changes(twin, table), table, kind) for twin in np.asarray(twins, np.float64)]
+    null = NullDistribution(np.array([_half_difference(own, mean) for own, mean in sides]))
+    return replace(measured, null=null.judged(measured.value, "null twins"))
+
+
+def _changes(values: npt.ArrayLike, table: PromptTable) -> FloatArray:
+    given = np.asarray(values, np.float64)
+    return np.asarray(given - given[table.base])
+
+
+def _half_difference(own: npt.NDArray[np.int64], mean: FloatArray) -> float:
+    return float(mean[own == 1].mean() - mean[own == -1].mean()) / 2
+
+
+def _difference(
+    name: str, own: npt.NDArray[np.int64], mean: FloatArray, kind: str, resampling: Resampling
+) -> Measurement:
+    """Half the difference between the groups' means over occupations [occupation], without a null."""
+    first, second = mean[own == 1], mean[own == -1]
+    stated = {"interval": "Welch's t over occupations", "level": resampling.level, "seed": resampling.seed}
+    settings = {"kind": kind, **stated}
+    if min(first.size, second.size) < 2:
+        few = f"{first.size} and {second.size} occupations have {kind!r} prompts"
+        reason = f"{few}; each group needs at least 2"
+        return Measurement.missing(name, reason, n=mean.size, neutral=0.0, settings=settings)
+    interval = _welch(first, second, resampling.level)
+    value = _half_difference(own, mean)
+    return Measurement(name, value, interval, mean.size, neutral=0.0, settings=settings)
 
 
 def trend(
@@ -118,11 +148,6 @@ def _by_occupation(
     _, first, member = np.unique(table.occupations[prompts], return_index=True, return_inverse=True)
     sums = np.bincount(member.ravel(), weights=given[prompts])
     return table.own[prompts][first], np.asarray(sums / np.bincount(member.ravel()), np.float64)
-
-
-def _known(kind: str, n: int, resampling: Resampling) -> dict[str, Any]:
-    stated = {"interval": "Welch's t over occupations", "level": resampling.level, "seed": resampling.seed}
-    return {"n": n, "neutral": 0.0, "settings": {"kind": kind, **stated}}
 
 
 def _welch(first: FloatArray, second: FloatArray, level: float) -> Interval:
