@@ -39,6 +39,7 @@ from tests.test_cli import call
 from tests.tiny import tiny
 
 SMALL = AuditSizes(
+    null=3,
     contexts=2,
     counter_sentences=20,
     triples=10,

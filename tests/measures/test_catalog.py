@@ -15,7 +15,15 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.measures.attention import counter_test
-from levelhead.measures.catalog import BUILT_IN, CATALOG, Catalog, MeasureInfo, measure_info, verdict
+from levelhead.measures.catalog import (
+    BUILT_IN,
+    CATALOG,
+    UNTESTED,
+    Catalog,
+    MeasureInfo,
+    measure_info,
+    verdict,
+)
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
@@ -29,6 +37,8 @@ from tests.measures.cloze.cases import random_answers
 from tests.word_lists import GENDER
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
+SURE = {"p_value": 0.01}
+WITHOUT_MEANING = "cannot be told from a model without meaning on this much data"
 NAMES = {info.name for info in BUILT_IN}
 # measured by other studies than the battery
 OTHERS = {"margin", "margin change", "relative probability", "robustness", "attention change"}
@@ -140,15 +150,21 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
 @pytest.mark.parametrize(
     ("measurement", "words"),
     [
-        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), "follows the stereotype"),
-        (Measurement("seat", -0.5, (-0.8, -0.2), neutral=0.0), "runs against the stereotype"),
+        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0, details=SURE), "follows the stereotype"),
+        (Measurement("seat", -0.5, (-0.8, -0.2), neutral=0.0, details=SURE), "runs against the stereotype"),
+        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), UNTESTED),
+        (Measurement("seat", 0.722, (0.639, 0.805), neutral=0.0, details={"p_value": 0.21}), WITHOUT_MEANING),
         (Measurement("seat", 0.5, (-0.1, 0.8), neutral=0.0), "cannot be told from neutral on this much data"),
         (Measurement("seat", 0.5, neutral=0.0), "no interval: one number alone shows little"),
         (Measurement.missing("seat", "no words"), "not measured: no words"),
         (Measurement("lms", 0.7, (0.6, 0.8), neutral=1.0), ""),
         (Measurement("fluency", 20.0, (18.0, 22.0)), ""),
-        (Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0), "infers gender from occupation"),
-        (Measurement("unheard of", 2.0, (1.0, 3.0), neutral=0.0), "above the neutral value"),
+        (Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0), UNTESTED),
+        (
+            Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0, details=SURE),
+            "infers gender from occupation",
+        ),
+        (Measurement("unheard of", 2.0, (1.0, 3.0), neutral=0.0, details=SURE), "above the neutral value"),
     ],
 )
 def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words: str) -> None:
@@ -158,8 +174,8 @@ def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words
 @pytest.mark.parametrize(
     ("p_value", "interval", "words"),
     [
-        (0.18, (0.24, 0.31), "cannot be told from a model without meaning on this much data"),
-        (0.01, (0.20, 0.31), "cannot be told from a model without meaning on this much data"),
+        (0.18, (0.24, 0.31), WITHOUT_MEANING),
+        (0.01, (0.20, 0.31), WITHOUT_MEANING),
         (0.01, (0.24, 0.31), "follows the stereotype"),
         (0.01, (-0.1, 0.31), "cannot be told from neutral on this much data"),
     ],
@@ -170,7 +186,7 @@ def test_a_verdict_needs_a_small_p_and_an_interval_beyond_the_noise_floor(
     null = Null("sign flips", 9_999, 0.226, 0.03, p_value)
     assert verdict(Measurement("strength", 0.258, interval, neutral=0.0, null=null)) == words
     without = verdict(Measurement("strength", 0.258, (0.20, 0.31), neutral=0.0))
-    assert without == "follows the stereotype"  # what was said of any model before there was a null
+    assert without == UNTESTED  # any model was said to follow the stereotype before there was a null
 
 
 def test_no_claim_rests_on_distance() -> None:
@@ -181,7 +197,7 @@ def test_no_claim_rests_on_distance() -> None:
 def test_a_measure_of_yours_joins_and_the_built_in_catalog_stays_as_it_was() -> None:
     mine = MeasureInfo("politeness", "Politeness gap", neutral=0.0, above="politer to one group")
     joined = CATALOG.joined_by(mine)
-    measurement = Measurement("politeness", 0.3, (0.1, 0.5), neutral=0.0)
+    measurement = Measurement("politeness", 0.3, (0.1, 0.5), neutral=0.0, details=SURE)
     assert joined.info("politeness, email").title == "Politeness gap, email"
     assert joined.verdict(measurement) == "politer to one group"
     assert CATALOG.verdict(measurement) == "above the neutral value"

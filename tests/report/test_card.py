@@ -20,14 +20,14 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_figures_come_with_interval_n_and_neutral_value(text: str) -> None:
     assert (
-        "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 | follows the stereotype |"
-        in text
+        "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 |  | 4.0e-04 | "
+        "follows the stereotype |" in text
     )
 
 
 def test_what_was_not_measured_says_so(text: str) -> None:
     reason = "not asked &amp; &lt;i&gt;skipped&lt;/i&gt;"
-    assert f"| Neutral inferences (accuracy) | not measured |  | 0 | 1.0 | {reason} |" in text
+    assert f"| Neutral inferences (accuracy) | not measured |  | 0 | 1.0 |  |  | {reason} |" in text
 
 
 def test_before_and_after_limits_and_reproduction_are_there(text: str) -> None:
@@ -43,7 +43,7 @@ def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:
     assert "<script" not in prose
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\`x\\`" in prose
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.replace("\\|", "").count("|") for line in lines} == {7}
+    assert {line.replace("\\|", "").count("|") for line in lines} == {9}
 
 
 def test_a_plain_run_gets_a_card_of_its_untouched_model(tmp_path: Path) -> None:
@@ -52,6 +52,10 @@ def test_a_plain_run_gets_a_card_of_its_untouched_model(tmp_path: Path) -> None:
 
 def test_a_measure_of_the_users_own_stands_under_its_title_with_its_words(tmp_path: Path) -> None:
     info = MeasureInfo("pronoun gap", "She or he", neutral=0.0, digits=1, above="prefers she")
-    run = bring(write_audit(tmp_path / "run"), info, measured("pronoun gap", 0.44, 0.1, 8, neutral=0.0))
-    line = "| She or he (pronoun gap) | 0.4 | 0.3 to 0.5 | 8 | 0.0 | prefers she |"
+    run = bring(
+        write_audit(tmp_path / "run"),
+        info,
+        measured("pronoun gap", 0.44, 0.1, 8, neutral=0.0, details={"p_value": 0.01}),
+    )
+    line = "| She or he (pronoun gap) | 0.4 | 0.3 to 0.5 | 8 | 0.0 |  | 0.010 | prefers she |"
     assert line in card(open_contents(run))

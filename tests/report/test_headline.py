@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
-from levelhead.measures.measurement import Measurement
-from levelhead.report.headline import clear_of, counter_sides, headline, notebook_html, valued
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.stereoset import SCALE_FREE
+from levelhead.report.claims import beyond_floor
+from levelhead.report.headline import counter_sides, headline, notebook_html, valued
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.heads import CounterTest, WordsUsed
+from levelhead.results.records.heads import (
+    CHANGE_ON_OTHER_WORDS,
+    HEAD_AGREEMENT,
+    CounterTest,
+    WordsUsed,
+)
 from levelhead.results.runs import open_audit, open_heads
 from levelhead.results.settings import AuditRunSettings
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
@@ -61,49 +68,87 @@ def headline_of(
     return head.text, head.findings
 
 
-def seat(value: float, half: float = 0.1) -> Measurement:
-    return measured("seat", value, half, neutral=0.0, details={"p_value": 0.0004})
+def seat(value: float, half: float = 0.1, p: float | None = 0.0001) -> Measurement:
+    null = None if p is None else Null("null twins", 19, 0.17, 0.06, p)
+    return measured("seat", value, half, neutral=0.0, details={"p_value": 0.0004}, null=null)
 
 
-def test_the_opening_has_seat_with_its_uncertainty_and_the_first_way_out_with_its_cost(
-    tmp_path: Path,
-) -> None:
-    text, _ = headline_of(tmp_path, {BASE: [seat(1.2)], CLOSED: [seat(0.7), PERPLEXITY]})
-    assert text == (
-        "tiny associates gender with stereotypes: SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; p < 0.001). "
-        "Removing heads 4-5 and 1-2 lowers it: 0.70 [0.60, 0.80], "
-        "at a change of +2.3 % [+1.3, +3.3] in perplexity."
+def test_an_association_is_claimed_only_beyond_what_models_without_meaning_show(tmp_path: Path) -> None:
+    floor = "(0 is none, 2 the most; 0.17 ± 0.06 in models without meaning, p {})"
+    text, _ = headline_of(tmp_path / "clear", {BASE: [seat(1.2)]})
+    assert (
+        text == f"tiny associates gender with stereotypes: SEAT 1.20 [1.10, 1.30] {floor.format('< 0.001')}."
     )
+    for name, measurement in {"p": seat(1.2, p=0.2), "interval": seat(0.2)}.items():
+        text, _ = headline_of(tmp_path / name, {BASE: [measurement]})
+        assert text.startswith("tiny: no association of gender with stereotypes can be told from a model ")
+    text, _ = headline_of(tmp_path / "no twins", {BASE: [seat(1.2, p=None)]})
+    assert text.endswith("No null twin was asked, so nothing is claimed.")
 
 
-def test_an_interval_that_holds_zero_and_a_way_out_that_does_not_help_are_said(tmp_path: Path) -> None:
-    text, _ = headline_of(tmp_path, {BASE: [seat(0.05)], CLOSED: [seat(-0.06)]})
-    assert "tiny shows no clear association of gender with stereotypes: SEAT 0.05 [-0.05, 0.15]" in text
-    assert text.endswith("Removing heads 4-5 and 1-2 does not lower it: -0.06 [-0.16, 0.04].")
+def test_claims_of_one_page_are_corrected_for_their_number(tmp_path: Path) -> None:
+    """Alone p = 0.03 speaks; beside five tests that show nothing it does not."""
+    alone, findings = headline_of(tmp_path / "alone", {BASE: [seat(1.2, p=0.03)]})
+    assert alone.startswith("tiny associates")
+    others = [measured(f"lpbs {n}", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5}) for n in range(5)]
+    many, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.03), *others]})
+    assert many.startswith("tiny: no association")
+    assert findings[-1] == "6 claims were tested on this page, corrected for their number (Holm)."
 
 
 def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
     missing = Measurement.missing("seat", "no word has a context")
-    text, findings = headline_of(tmp_path, {BASE: [missing, measured("ss", 0.52, 0.04)]})
+    text, findings = headline_of(tmp_path, {BASE: [missing, measured("fairness", 0.52, 0.04)]})
     assert text == "tiny: the association of gender with stereotypes was not measured."
     assert findings == (
-        "It prefers the stereotypical next sentence in a share of 0.52 [0.48, 0.56] of the triples "
-        "(0.5 is even). The interval includes the neutral value.",
+        "Inferences about occupations: fairness 0.52 [0.48, 0.56] "
+        "(1 is fair: neutral for women and men alike).",
         "Not measured: seat (no word has a context).",
     )
 
 
-def test_the_best_projection_is_said_with_what_it_bought_and_cost(tmp_path: Path) -> None:
+def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
+    null = Null("sign flips", 9_999, 0.226, 0.03, p)
+    return measured("strength", value, 0.01, neutral=0.0, details={SCALE_FREE: relative}, null=null)
+
+
+def test_strength_is_held_against_chance(tmp_path: Path) -> None:
+    _, silent = headline_of(tmp_path / "a", {BASE: [seat(1.2), strength(0.258, 2.1)]})
+    assert "cannot be told from a model without meaning on this much data (0.23 ± 0.03 by chance" in silent[0]
+    _, spoken = headline_of(tmp_path / "b", {BASE: [seat(1.2), strength(0.4, 2.1, p=0.001)]})
+    assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
+
+
+def test_the_best_projection_is_said_with_the_items_that_it_was_chosen_on(tmp_path: Path) -> None:
     candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
     _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings == ("Best viable of 1 projections (sent: soft): strength 0.41 → 0.20, lms 0.80 → 0.79.",)
+    assert findings == (
+        "Of 1 projections, sent: soft does best on the items that it was chosen on: "
+        "strength 0.41 → 0.20, lms 0.80 → 0.79.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("relative", "words"),
+    [
+        (2.2, "This only flattens the outputs: relative to the scale of the outputs 2.10 → 2.20."),
+        (1.0, "It falls relative to the scale of the outputs 2.10 → 1.00 too."),
+    ],
+)
+def test_a_projection_that_only_flattens_the_outputs_is_called_that(
+    tmp_path: Path, relative: float, words: str
+) -> None:
+    candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
+    variants = {BASE: [seat(1.2), strength(0.41, 2.1)], "sent: soft": [strength(0.2, relative)]}
+    _, findings = headline_of(tmp_path, variants, candidates)
+    assert findings[1].endswith(words)
 
 
 def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
     _, findings = headline_of(
         tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
     )
-    assert findings == ("None of 1 projections improves strength without losing too much ability.",)
+    assert findings == ("None of 1 projections has a better strength without losing too much ability.",)
 
 
 @pytest.mark.parametrize(
@@ -120,26 +165,55 @@ def test_an_ability_or_a_bias_that_was_not_measured_is_no_number(
     before, after = ability
     candidates = [candidate(BASE, None, before), candidate("sent: soft", 0.2, after, chosen=True)]
     _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings == (f"Best viable of 1 projections (sent: soft): strength not measured → 0.20, {words}.",)
+    assert findings[0].endswith(f"strength not measured → 0.20, {words}.")
 
 
 def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
-    biased = [score for score in scores if score.score > 0]
-    sure = [score for score in biased if score.q == 0.00001]
     _, findings = headline_beside(tmp_path)
-    assert findings[0] == (
-        f"{len(biased)} of 20 heads add to the association, {len(sure)} of them clearly (q < 0.05)."
-    )
+    assert findings[0] == f"{sum(score.biased for score in scores)} of 20 heads have a score above 0."
     assert findings[1] == (
         "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
     )
     assert findings[2] == (
-        "When a stereotype is turned around, biased heads look less at the gender word (p 0.007, N = 140). "
+        "When a stereotype is turned around, attention of biased heads to the group word falls by "
+        "0.0400 [0.0300, 0.0500] (N = 140; sentences share templates: not tested). "
         "Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
         "whatever is said."
     )
+
+
+def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:
+    null = Null("null twins", 19, floor, 0.1, p)
+    return Measurement(name, value, n=3, neutral=0.0, details={"sd": 0.05}, null=null)
+
+
+@pytest.mark.parametrize(
+    ("p", "change", "words"),
+    [
+        (0.001, -0.2, "lowers |SEAT| on words that heads were not chosen on: -0.20 ± 0.05 over splits"),
+        (0.3, -0.2, "is not shown to lower |SEAT| on words that heads were not chosen on"),
+        (0.001, 0.2, "is not shown to lower |SEAT| on words that heads were not chosen on"),
+    ],
+)
+def test_removal_is_judged_on_words_that_heads_were_not_chosen_on(
+    tmp_path: Path, p: float, change: float, words: str
+) -> None:
+    fits = [
+        cross_fitted(HEAD_AGREEMENT, 0.8, 0.0, 0.001),
+        cross_fitted(CHANGE_ON_OTHER_WORDS, change, -0.02, p),
+    ]
+    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+        run.result(layout.VERIFIED.of("x"), lambda: MeasuredVariant(CLOSED, "tiny", PERPLEXITY))
+        run.results(layout.MITIGATIONS, [WAY].copy)
+    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
+        run.results(layout.CROSS_FIT, fits.copy)
+    head = headline(open_audit(tmp_path))
+    assert words in head.text
+    assert head.text.endswith("at a change of +2.3 % [+1.3, +3.3] in perplexity.")
+    assert head.findings[0].startswith("Heads found on half of the words hold on the other half")
 
 
 def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -180,11 +254,11 @@ def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() ->
     assert valued(Measurement.missing("seat", "no words")) == "not measured (no words)"
 
 
-def test_only_an_interval_can_be_clear_of_the_neutral_value() -> None:
-    assert clear_of(measured("seat", 0.2, 0.1), 0.0)
-    assert not clear_of(measured("seat", 0.2, 0.3), 0.0)
-    assert not clear_of(measured("seat", 0.2, half=-1), 0.0)
-    assert not clear_of(Measurement.missing("seat", "no words"), 0.0)
+def test_only_an_interval_can_be_beyond_a_floor() -> None:
+    assert beyond_floor(measured("seat", 0.2, 0.1), 0.0)
+    assert not beyond_floor(measured("seat", 0.2, 0.3), 0.0)
+    assert not beyond_floor(measured("seat", 0.2, half=-1), 0.0)
+    assert not beyond_floor(Measurement.missing("seat", "no words"), 0.0)
 
 
 def test_a_notebook_shows_the_untouched_model_and_runs_no_script() -> None:

@@ -33,7 +33,7 @@ from tests.tiny import tiny
 from tests.word_lists import GENDER, RELIGION, gender_toml, toml
 
 Doubles = NDArray[np.float64]
-SMALL = HeadsSettings(n_sentences=12, resamples=100, per_word=2)
+SMALL = HeadsSettings(n_sentences=12, resamples=100, per_word=2, null=2, splits=1)
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +346,7 @@ def test_shipped_sentences_serve_a_list_only_as_far_as_it_has_their_words(tmp_pa
 
 def test_words_that_the_tokenizer_cannot_write_are_missing_rather_than_one_vector(tmp_path: Path) -> None:
     text = RELIGION.replace('"hostile"', '"hostile", "Ω", "Ψ"')
-    settings = HeadsSettings(toml(tmp_path, text), per_word=1, experiments=("scores",), resamples=100)
+    settings = HeadsSettings(toml(tmp_path, text), per_word=1, experiments=("scores",), resamples=100, null=2)
     words = heads(tiny("bert"), settings, tmp_path / "run").words
     assert words is not None
     assert words.missing == ("Ω", "Ψ")
@@ -373,7 +373,9 @@ def test_scores_and_counter_run_on_real_models_of_other_families(name: str, tmp_
         model = load(name)
     except UnknownModel as error:
         pytest.skip(f"{name} is not installed: {error}")
-    settings = HeadsSettings(gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100)
+    settings = HeadsSettings(
+        gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100, null=2
+    )
     run = heads(model, settings, tmp_path / "run")
     scores = np.array([score.score for score in run.scores])
     assert scores.shape == (model.layers * model.heads,)

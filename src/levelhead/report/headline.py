@@ -63,14 +63,6 @@ def valued(measurement: Measurement, digits: int = 2) -> str:
     return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def clear_of(measurement: Measurement, neutral: float) -> bool:
-    """Whether the interval excludes the neutral value."""
-    if measurement.value is None or measurement.interval is None:
-        return False
-    low, high = measurement.interval
-    return not low <= neutral <= high
-
-
 def _number(value: float | None, digits: int = 2) -> str:
     """A number without its uncertainty; None is never a number."""
     return "not measured" if value is None else f"{value:.{digits}f}"
