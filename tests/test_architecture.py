@@ -37,6 +37,8 @@ ROOMS = Rooms(
         "studies.projections",
         "studies.planted",
         "studies.counteracts",
+        "studies.glue",
+        "studies.finetuning",
         "studies.extent",
         "report",
         "auditing",

@@ -12,6 +12,7 @@ from levelhead.results.runs import open_prompts
 from tests.studies.test_counteracts import SETS
 
 COMMAND = [sys.executable, "-c", "from levelhead.cli.main import main; main()", "prompts"]
+VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
 
 
 def prompts(*arguments: str, ok: bool = True) -> str:
@@ -42,7 +43,15 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
     command += ["--k", "3", "--k", "5", "--remove-heads", "3-5,2-1"]
     text = prompts(*command)
-    for part in ("lh:bert-mini", "lh:gpt-mini", "without heads 3-5, 2-1", "verdict", "silent", "unrelated"):
+    for part in (
+        "log-odds",
+        "lh:bert-mini",
+        "lh:gpt-mini",
+        "without heads 3-5, 2-1",
+        "verdict",
+        "silent",
+        "unrelated",
+    ):
         assert part in text
     data = json.loads(prompts(*command, "--json"))
     assert [(each["model"], each["variant"], each["form"]) for each in data["models"]] == [
@@ -54,9 +63,10 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     run = open_prompts(tmp_path / "run")
     cells = [ClozeCell.from_json(cell) for each in data["models"] for cell in each["cells"]]
     assert cells == list(run.cells)
-    words = {cell.verdict for cell in cells if cell.name == "margin change"}
-    assert words <= {"strengthens", "weakens", "overturns", "no change", "not measured"}
-    assert {cell.k for cell in cells} == {3, 5}
+    assert {cell.verdict for cell in cells if cell.name == "margin change"} <= VERDICTS
+    assert {cell.k for cell in cells} == {0, 3, 5}
+    of_log_odds = [cell for cell in cells if cell.name == "log_odds change"]
+    assert all(cell.expected and cell.verdict in VERDICTS for cell in of_log_odds)
     assert all(Path(path).is_file() for path in data["figures"])
 
 

@@ -55,6 +55,9 @@ _PUBLIC = {
     "read_recipe": "mitigation.recipe",
     "counteracts": "studies.counteracts",
     "CounteractsSettings": "studies.counteracts",
+    "glue": "studies.glue",
+    "GlueSettings": "studies.glue",
+    "Hyperparameters": "engine.finetuning",
     "Run": "results.folder",
     "read_run": "results.folder",
     "open_run": "results.runs",
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from levelhead.edits.head import Head as Head
     from levelhead.edits.projection import Projection as Projection
     from levelhead.edits.sites import Site as Site
+    from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
     from levelhead.engine.gradients import gate_gradients as gate_gradients
     from levelhead.engine.readings import Attention as Attention
     from levelhead.engine.readings import Pooled as Pooled
@@ -108,6 +112,8 @@ if TYPE_CHECKING:
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
     from levelhead.studies.counteracts import counteracts as counteracts
     from levelhead.studies.extent import AuditSettings as AuditSettings
+    from levelhead.studies.glue import GlueSettings as GlueSettings
+    from levelhead.studies.glue import glue as glue
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
     from levelhead.studies.heads.study import heads as heads
     from levelhead.studies.projections.plan import Sweep as Sweep

@@ -9,7 +9,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from levelhead.errors import BadProbe
-from levelhead.measures.attention import attention_to_attribute, counter_test
+from levelhead.measures.attention import attention_to_attribute, counter_contrasts, counter_test
+from levelhead.measures.clustered import Clusterings
+from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import FloatArray
 
 Bools = npt.NDArray[np.bool_]
@@ -159,6 +161,89 @@ def test_identical_attention_has_no_t_and_a_group_without_heads_is_not_measured(
     assert np.isnan(result.q_value).all()
     assert result.groups["regular"].reason == "no head in this group"
     assert "at least 2" in counter_test(same[:1], same[:1], SCORES).groups["biased"].reason
+
+
+# --- contrasts
+
+
+def by_part(
+    original: FloatArray, counter: FloatArray, in_a: npt.ArrayLike, clusterings: Clusterings
+) -> dict[tuple[str, str], Measurement]:
+    contrasts = counter_contrasts(original, counter, SCORES, in_a, clusterings)
+    return {(contrast.heads, contrast.part): contrast.measurement for contrast in contrasts}
+
+
+def alternating(n: int) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.arange(n) % 2 == 0)
+
+
+def sentences(n: int) -> Clusterings:
+    return {"sentence": np.arange(n)}
+
+
+def test_contrasts_by_hand() -> None:
+    counter = np.zeros((4, 2, 2))
+    original = counter.copy()
+    original[:, 0, 0], original[:, 1, 1] = [0.4, 0.2, 0.6, 0.0], [0.2, 0.0, 0.4, 0.2]  # the biased heads
+    original[:, 0, 1] = [0.2, 0.0, 0.0, 0.2]  # one of the two regular heads
+    parts = by_part(original, counter, [True, True, False, False], sentences(4))
+    # biased 0.3 0.1 0.5 0.1, regular 0.1 0 0 0.1: y = 0.2 0.1 0.5 0.0
+    assert parts["biased - regular", "whole"].value == pytest.approx(0.2)
+    assert parts["biased - regular", "stereotype"].value == pytest.approx((0.15 + 0.25) / 2)
+    assert parts["biased - regular", "group words"].value == pytest.approx((0.15 - 0.25) / 2)
+    assert parts["biased", "whole"].value == pytest.approx(0.25)
+
+
+def test_looking_at_one_groups_words_is_told_from_following_the_stereotype() -> None:
+    n, rng = 200, np.random.default_rng(0)
+    in_a, counter = alternating(n), rng.random((n, 2, 2))
+    noise = counter + rng.normal(0, 0.05, size=counter.shape)
+    side = np.where(in_a, 1.0, -1.0)[:, None, None]
+    looks = by_part(noise + 0.05 * side * (SCORES > 0), counter, in_a, sentences(n))
+    follows = by_part(noise + 0.05 * (SCORES > 0), counter, in_a, sentences(n))
+    p_values = [
+        {part: each.null.p_value for (heads, part), each in parts.items() if each.null and heads == "biased"}
+        for parts in (looks, follows)
+    ]
+    assert p_values[0]["group words"] < 1e-3 < 0.05 < p_values[0]["stereotype"]
+    assert p_values[1]["stereotype"] < 1e-3 < 0.05 < p_values[1]["group words"]
+
+
+def test_a_change_of_all_heads_alike_is_no_contrast() -> None:
+    original, counter = planted(200, change=0.0)
+    parts = by_part(original + 0.05, counter, alternating(200), sentences(200))
+    alone, against = parts["biased", "whole"], parts["biased - regular", "whole"]
+    assert alone.null is not None
+    assert against.null is not None
+    assert alone.null.p_value < 1e-3 < 0.05 < against.null.p_value
+
+
+def test_sentences_of_few_templates_are_less_evidence_than_as_many_of_their_own() -> None:
+    rng = np.random.default_rng(1)
+    templates = np.arange(200) % 8
+    change = 0.02 + rng.normal(0, 0.05, size=8)[templates]
+    counter = rng.random((200, 2, 2))
+    original = counter + rng.normal(0, 0.02, size=counter.shape) + change[:, None, None] * (SCORES > 0)
+    key = ("biased - regular", "whole")
+    alone = by_part(original, counter, alternating(200), sentences(200))[key]
+    together = by_part(original, counter, alternating(200), {"template": templates})[key]
+    assert alone.value == together.value
+    assert alone.null is not None
+    assert together.null is not None
+    assert alone.null.p_value < 0.01 < together.null.p_value
+
+
+def test_contrasts_count_unscored_sentences_and_say_what_is_missing() -> None:
+    original, counter = planted(20)
+    original[0] = np.nan
+    parts = by_part(original, counter, np.ones(20, dtype=bool), sentences(20))
+    whole = parts["biased - regular", "whole"]
+    assert (whole.n, whole.unscored) == (19, {"sentence without scored attention": 1})
+    assert parts["biased - regular", "stereotype"].reason == "all sentences are of one side"
+    nobody = counter_contrasts(original, counter, np.full((2, 2), 0.3), alternating(20), sentences(20))
+    assert "0 sentences with scored attention" in nobody[0].measurement.reason
+    with pytest.raises(BadProbe, match="3 sides came for 20 sentences"):
+        counter_contrasts(original, counter, SCORES, [True, False, True], sentences(20))
 
 
 def test_bad_shapes_and_scores_are_refused() -> None:

@@ -14,7 +14,7 @@ import pytest
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
-from levelhead.measures.attention import counter_test
+from levelhead.measures.attention import counter_contrasts, counter_test
 from levelhead.measures.catalog import (
     BUILT_IN,
     CATALOG,
@@ -41,7 +41,18 @@ SURE = {"p_value": 0.01}
 WITHOUT_MEANING = "cannot be told from a model without meaning on this much data"
 NAMES = {info.name for info in BUILT_IN}
 # measured by other studies than the battery
-OTHERS = {"margin", "margin change", "relative probability", "robustness", "attention change"}
+OTHERS = {
+    "log_odds",
+    "log_odds change",
+    "log_odds correlation",
+    "margin",
+    "margin change",
+    "relative probability",
+    "robustness",
+    "attention change",
+    "attention contrast",
+    "attention to group words",
+}
 
 
 def in_catalog(name: str) -> bool:
@@ -95,6 +106,10 @@ def test_changes_of_margins_and_of_attention_are_in_the_catalog() -> None:
     names = {m.name for m in (*scores.measurements, *scores.robustness) if m.neutral is not None}
     attention = counter_test(np.ones((3, 1, 2)), np.zeros((3, 1, 2)), np.array([[1.0, -1.0]]))
     names |= {m.name for m in attention.groups.values()}
+    contrasts = counter_contrasts(
+        np.ones((3, 1, 2)), np.zeros((3, 1, 2)), np.array([[1.0, -1.0]]), [True, True, False], {}
+    )
+    names |= {contrast.measurement.name for contrast in contrasts}
     assert {name for name in names if not in_catalog(name)} == set()
     by_name = {m.name: m.neutral for m in (*scores.measurements, *scores.robustness)}
     assert all(measure_info(name).neutral == by_name[name] for name in names & set(by_name))
@@ -142,8 +157,12 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         "lpbs",
         "preference",
         "strength",
+        "log_odds",
+        "log_odds change",
+        "log_odds correlation",
         "margin",
         "margin change",
+        "attention to group words",
     }
 
 

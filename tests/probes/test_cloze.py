@@ -237,6 +237,19 @@ def test_case_and_leading_space_forms_are_one_word_and_continuations_never_match
     assert gender.verbalizer.group_of("she", False) is None
 
 
+def test_core_words_are_counterparts_and_follow_a_verbalizer_of_the_users(
+    tmp_path: Path, gender: ClozeSet
+) -> None:
+    assert ("she", "he") in gender.core
+    assert ("woman", "man") in gender.core
+    for first, second in gender.core:
+        assert (gender.verbalizer.words[first], gender.verbalizer.words[second]) == ("female", "male")
+    mine = tmp_path / "mine.tsv"
+    mine.write_text("she\tfemale\nHe\tmale\nqueen\tfemale\n", encoding="utf-8")
+    assert load_cloze(verbalizer=mine).core == (("she", "he"),)
+    assert load_cloze("age-pastime").core == ()
+
+
 def test_a_verbalizer_of_the_users_replaces_ours_from_tsv_and_from_toml(
     tmp_path: Path, gender: ClozeSet
 ) -> None:
@@ -328,6 +341,11 @@ def line_of(text: str, start: str) -> int:
             "line {old = [|last}: verbalizer.old: verbalizer word 'old' is in 'young' already",
         ),
         ("[verbalizer]", "[verbaliser]", "verbaliser: this key is unknown"),
+        (
+            "per_background = 13",
+            'core = [["young", "old"], ["old", "young"]]',
+            "line {core}: core: ['old', 'young']: write a word of young and one of old, both in the",
+        ),
         ("name =", "name", "is not TOML"),
     ],
 )

@@ -16,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelhead.errors import BadProbe
-from levelhead.probes.swap import gender_of, gendered, is_gendered, pairs, strangers, swap, swap_text
+from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
+from levelhead.probes.swap import (
+    gender_of,
+    gendered,
+    is_gendered,
+    pairs,
+    reading,
+    strangers,
+    swap,
+    swap_text,
+)
 
 HERE = Path(__file__).resolve()
 SHARED = HERE.parents[3] / "shared" / "data"
@@ -267,6 +277,32 @@ def test_undo_restores_what_swapping_twice_does_not() -> None:
     text = "Ms. Lee, the hostess, wrote to the lord and his mum."
     assert swap_text(swap_text(text)) != text
     assert swap(text).undo() == text
+
+
+def every_text() -> list[str]:
+    """Every sentence of our own: labeled ones, triples and pairs, in both genders."""
+    labels = [text for s in SEEN + HELD_OUT for text in (s.feminine, s.masculine)]
+    inputs = [
+        text for pair in (*gender_sentence_pairs(), *nli_pair_inputs()) for text in pair.feminine if text
+    ]
+    return [*labels, *triples(), *inputs]
+
+
+def test_the_quick_reading_of_usual_words_is_that_of_word_by_word() -> None:
+    texts = [text for text in every_text() if reading.has_any(text, reading.noteworthy())]
+    by_word = [reading._read_words(text, names=False) for text in texts]
+    quick = [reading.read(text, names=False) for text in texts]
+    assert [(q.text, q.changes, q.problems) for q in quick] == [
+        (w.text, w.changes, w.problems) for w in by_word
+    ]
+    with_tokens = sum(q.comes_back is None for q in quick)
+    assert with_tokens < len(texts) / 3
+
+
+def test_what_is_said_about_the_way_back_is_true_of_every_text() -> None:
+    for text in every_text():
+        comes_back = swap_text(swap_text(text)) == text
+        assert comes_back == (not any("swaps back" in p.reason for p in swap(text).problems)), text
 
 
 @given(

@@ -24,6 +24,7 @@ from levelhead.results.records.planted import PlantTrial
 from levelhead.results.records.projections import PredictedLabels, SettingMeasured
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -85,12 +86,31 @@ SWEEP = SweepRunSettings(
 AUDIT = AuditRunSettings("audit", 0, "m", ("mlm",), 2, 2, False, "gender", None, 3, False)
 COMPARISON = HeadComparisonSettings("compare_heads", 0, ("a", "b"), 5, "gender")
 PLANTED = PlantedRunSettings("planted", 0, "m", 2, 4, "gender", 1, 1, ("value",), 0.1, 0.5, 10, None, 50)
+GLUE = GlueRunSettings(
+    study="glue",
+    seed=0,
+    model="m",
+    published="glue",
+    tasks=("rte",),
+    recipes=(),
+    seeds=2,
+    train_rows=None,
+    margin=1.0,
+    epochs=3,
+    batch_size=32,
+    learning_rate=3e-4,
+    warmup=0.1,
+    weight_decay=0.01,
+    max_length=128,
+    lora=False,
+)
 STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.HEADS, HEADS, runs.open_heads, runs.HeadsRun),
     (layout.HEAD_COMPARISON, COMPARISON, runs.open_head_comparison, runs.HeadComparisonRun),
     (layout.PLANTED, PLANTED, runs.open_planted, runs.PlantedRun),
     (layout.SWEEP, SWEEP, runs.open_sweep, runs.SweepRun),
     (layout.PROMPTS, PROMPTS, runs.open_prompts, runs.PromptsRun),
+    (layout.GLUE, GLUE, runs.open_glue, runs.GlueRun),
     (layout.AUDIT, AUDIT, runs.open_audit, runs.AuditRun),
 ]
 studies = pytest.mark.parametrize(

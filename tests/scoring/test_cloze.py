@@ -25,6 +25,7 @@ from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_f
 from tests.tiny import tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped
+NO_TOKENS = [("antidisestablishment", "female", "here"), ("floccinaucinihilipil", "male", "here")]
 FAMILIES = ("albert", "roberta", "distilbert", "electra", "modernbert", "gpt2", "llama", "qwen2")
 
 
@@ -68,6 +69,60 @@ def test_probabilities_of_a_causal_model_equal_a_plain_next_token_softmax_on_100
         with torch.no_grad():
             top = plain(input_ids=ids).logits[0, -1].softmax(-1).topk(10)
         np.testing.assert_allclose(answers.topk.probs[row], top.values.numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+def test_log_odds_equal_those_of_a_plain_softmax_over_the_verbalizers_tokens(name: str) -> None:
+    model, prompts = shipped(name), some_prompts(20)
+    answers = ask_cloze(model, prompts, ks=(3,))[0]
+    matched = prompts.verbalizer.match(token_forms(model))
+    core = {word for pair in prompts.core if set(pair) <= set(matched.keys) for word in pair}
+    plain = hf.BertForMaskedLM(model.hf.config) if name == "lh:bert-mini" else copy.deepcopy(model.hf)
+    plain.load_state_dict(model.hf.state_dict(), strict=False)
+    plain = plain.double().eval()
+    for row, text in enumerate(cloze_texts(model, prompts)):
+        given = model.tokenizer(text.first, text.second, return_tensors="pt")
+        at = int((given.input_ids[0] == model.tokenizer.mask_token_id).nonzero()) if text.second else -1
+        if model.tokenizer.mask_token and not text.second:
+            at = int((given.input_ids[0] == model.tokenizer.mask_token_id).nonzero())
+        with torch.no_grad():
+            p = plain(**given).logits[0, at].softmax(-1).numpy()
+        for words, counted in (("", set(matched.keys)), ("core", core)):
+            sides = [
+                sum(
+                    p[i]
+                    for i, (key, own) in enumerate(zip(matched.keys, matched.codes, strict=True))
+                    if own == code and key in counted
+                )
+                for code in (1, -1)
+            ]
+            assert answers.log_odds[words][row] == pytest.approx(np.log(sides[0] / sides[1]), abs=1e-4)
+
+
+def test_knowledge_moves_the_log_odds_of_a_model_whose_top_ten_have_no_gendered_word() -> None:
+    scores = ask_cloze(shipped("lh:gpt-mini"), load_cloze(per_background=1))[0].scores(per_occupation=False)
+    silent = [
+        each.value
+        for each in scores.measurements
+        if each.name == "share without group words"
+        and not each.settings["group"]
+        and (each.settings["k"], each.settings["kind"]) == (10, "base")
+    ]
+    assert silent == [1.0]
+    by_kind = {
+        verdict.kind: verdict for verdict in scores.verdicts if verdict.change.name == "log_odds change"
+    }
+    similar, counter = by_kind["target syntactic similar"], by_kind["target counter syntactic"]
+    assert (similar.word, counter.word) == ("strengthens", "overturns")
+    assert (similar.change.details["t, occupation"] or 0) > 25
+    assert by_kind["unrelated"].word == "no change"
+
+
+def test_a_vocabulary_without_words_of_the_groups_says_that_nothing_was_measured() -> None:
+    prompts = replace(some_prompts(10), verbalizer=make_verbalizer(("female", "male"), NO_TOKENS), core=())
+    answers = ask_cloze(tiny("bert", "mlm"), prompts, ks=(3,))[0]
+    reasons = {m.reason for m in answers.scores().measurements if m.name.startswith("log_odds")}
+    assert reasons == {"no word of one group is a single token"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -231,7 +286,7 @@ def constant(model: Model, words: Sequence[str]) -> Model:
 
 def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["she", "he", "nurse"])
-    answers = ask_cloze(model, some_prompts(100), ks=(3,))[0]
+    answers = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0]
     assert set(answers.topk.words[:, 0]) == {"she"}
     for verdict in answers.scores(per_occupation=False).verdicts:
         assert verdict.change.value == pytest.approx(0, abs=1e-7)
@@ -240,13 +295,16 @@ def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
 
 def test_a_model_with_no_gendered_word_in_the_top_k_is_not_measured_rather_than_unbiased() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["table", "house", "book"])
-    scores = ask_cloze(model, some_prompts(50), ks=(3,))[0].scores(per_occupation=False)
+    scores = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0].scores(per_occupation=False)
     by_name = {
         m.name: m for m in scores.measurements if m.settings["kind"] == "base" and not m.settings["group"]
     }
     assert by_name["margin"].value is None
     assert by_name["share without group words"].value == 1
-    assert {verdict.word for verdict in scores.verdicts} == {"not measured"}
+    words = {(verdict.change.name, verdict.word) for verdict in scores.verdicts}
+    assert ("margin change", "not measured") in words
+    assert len(words) == 3  # log-odds, of all words and of the core, have one word too
+    assert {word for name, word in words if name.startswith("log_odds")} == {"no change"}
 
 
 def test_a_model_whose_tokenizer_lacks_a_mask_token_is_one_clear_line() -> None:

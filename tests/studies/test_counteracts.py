@@ -106,14 +106,28 @@ def test_cells_are_what_asking_and_scoring_say(tmp_path: Path, settings: Counter
     names = {cell.name for cell in run.cells}
     assert {"female mass", "male mass", "margin", "robustness", "relative probability"} <= names
     assert {"share without group words", "group words' share of the top k"} <= names
-    assert {cell.k for cell in run.cells} == {3, 5, 10}
+    assert {cell.k for cell in run.cells} == {0, 3, 5, 10}
 
 
-def test_only_changes_of_the_margin_have_verdicts(tmp_path: Path, settings: CounteractsSettings) -> None:
+def test_the_main_number_is_the_log_odds_and_each_occupations_are_in_the_table(
+    tmp_path: Path, settings: CounteractsSettings
+) -> None:
+    run = counteracts([bert()], settings, tmp_path / "run")
+    main, x = run.log_odds(), ask_cloze(bert(), settings.load())[0]
+    assert main is not None
+    bare = x.log_odds[""][x.table.kinds == BASE]
+    own = x.table.own[x.table.kinds == BASE]
+    assert main.measurement.value == pytest.approx((bare[own > 0].mean() - bare[own < 0].mean()) / 2)
+    lines = [line for line in run.occupations(bert().name) if (line.name, line.kind) == ("log_odds", BASE)]
+    assert sorted(line.value or 0 for line in lines) == pytest.approx(sorted(bare.tolist()))
+    assert run.log_odds(WITHOUT) != main
+
+
+def test_only_changes_have_verdicts(tmp_path: Path, settings: CounteractsSettings) -> None:
     run = counteracts([bert()], settings, tmp_path / "run")
     judged = {cell.name for cell in run.cells if cell.verdict is not None}
-    assert judged == {"margin change"}
-    assert all(cell.verdict and cell.expected for cell in run.cells if cell.name == "margin change")
+    assert judged == {"margin change", "log_odds change"}
+    assert all(cell.verdict and cell.expected for cell in run.cells if cell.name in judged)
 
 
 def test_a_counterexample_moves_the_margin_of_the_shipped_model_down_and_pro_knowledge_up(

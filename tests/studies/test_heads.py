@@ -182,6 +182,29 @@ def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: HeadsRun) ->
         assert total / n == pytest.approx(test.measurement.value)
 
 
+def test_the_main_number_is_the_biased_heads_change_less_the_regular_heads(run: HeadsRun) -> None:
+    by_group = {test.group: test.measurement for test in run.counter}
+    parts = {(each.heads, each.part): each.measurement for each in run.contrasts}
+    main = parts["biased - regular", "whole"]
+    assert by_group["biased"].n == by_group["regular"].n == main.n
+    assert main.value == pytest.approx((by_group["biased"].value or 0) - (by_group["regular"].value or 0))
+    assert parts["biased", "whole"].value == pytest.approx(by_group["biased"].value)
+    assert main.settings["clusterings"] == ["template", "attribute pair", "target"]
+    assert main.null is not None
+    assert main.null.p_value >= (main.details["p, template"] or 0)
+
+
+def test_sentences_of_one_template_and_both_words_of_a_pair_are_one_cluster(bert: Model) -> None:
+    questions = counter_sentences(bert, load_words("gender"), "shipped", 500)
+    clusters = {name: set(labels) for name, labels in questions.clusterings().items()}
+    assert {name: len(labels) for name, labels in clusters.items()} == {
+        "template": 84,
+        "attribute pair": 11,
+        "target": 119,
+    }
+    assert "he/she" in clusters["attribute pair"]
+
+
 def test_arcs_to_the_attribute_word_add_up_to_the_attention_of_the_counter_experiment(bert: Model) -> None:
     sentences = shipped_counter_sentences(2)
     (arcs, _), (original, _) = arc_sheet(bert, sentences).pairs, counter_attention(bert, sentences)

@@ -412,7 +412,7 @@ def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answer
     result = run_in(tmp_path / "run", models, plan)
     run = open_sweep(tmp_path / "run")
     values = {(each.variant, each.measurement.name): each.measurement.value for each in run.measured}
-    assert len(values) == 76 * 11
+    assert len(values) == 76 * 15
     assert values["sent: soft", "fairness"] == result.outcomes[3].line.fairness
     (answers,) = run.answers
     assert {len(each.labels) for each in answers} == {len(plan.probe.pairs)}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from levelhead.studies.counteracts import Edited
 
 _CHANGE, _SILENT, _ROBUSTNESS = "margin change", "share without group words", "robustness"
+_LOG_ODDS, _LOG_ODDS_CHANGE, _CORRELATION = "log_odds", "log_odds change", "log_odds correlation"
 _UNKNOWN = "not measured"
 
 
@@ -89,7 +90,8 @@ def prompts(
         print_json({"run": str(run), "figures": [str(path) for path in figures], "models": entries})
         return
     for form, own in cells.items():
-        _print_verdicts(form, own, max(settings.ks))
+        _print_verdicts(form, own)
+        _print_masses(form, own, max(settings.ks))
     print(f"All numbers: {run / 'results.jsonl'}. Charts: {figures[0].parent}.")
 
 
@@ -111,7 +113,45 @@ def _with_recipe(path: Path) -> dict[str, Edited]:
     return {f"with {path.name}": edited}
 
 
-def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
+def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell]) -> None:
+    """What each kind of knowledge does to the log-odds: the main table."""
+    from levelhead.results.records.common import BASE
+
+    by_name = {(cell.name, cell.kind): cell for cell in cells if cell.k == 0}
+    lines = [
+        (kind, _from_to(cell.measurement), _with_interval(cell.measurement, "+.3f"), _p(cell), _verdict(cell))
+        for (name, kind), cell in by_name.items()
+        if name == _LOG_ODDS_CHANGE
+    ]
+    bare = {
+        name: _with_interval(cell.measurement, "+.3f")
+        for (name, kind), cell in by_name.items()
+        if kind == BASE
+    }
+    note = (
+        "Log-odds: half the gap in log p(one group's words) / p(the other's) between the two groups of "
+        f"occupations; without knowledge {bare[_LOG_ODDS]}. Verdict: what the knowledge does to the "
+        "stereotype; no change: the interval includes 0 or p is 0.05 or more."
+    )
+    if _CORRELATION in bare:
+        note += f" Rank correlation with the groups' real shares: {bare[_CORRELATION]}."
+    columns = ("knowledge", "log-odds: base → with", "change [95 %]", "p", "verdict")
+    print_table(f"{_title(form)}, log-odds", columns, lines, note)
+
+
+def _title(form: ClozeForm) -> str:
+    from levelhead.results.records.common import BASE
+
+    return form.model if form.variant == BASE else f"{form.model}, {form.variant}"
+
+
+def _p(cell: ClozeCell) -> str:
+    null = cell.measurement.null
+    return "-" if null is None else f"{null.p_value:.4f}"
+
+
+def _print_masses(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
+    """The paper's numbers: margins of the masses among the k likeliest tokens."""
     from levelhead.results.records.common import BASE
 
     by_name = {(cell.name, cell.kind): cell for cell in cells if cell.k == k and not cell.group}
@@ -137,15 +177,15 @@ def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None
         if name == _ROBUSTNESS:
             share = _with_interval(cell.measurement, ".2f")
             note += f" Preferences that survive unrelated knowledge: {share}, n = {cell.measurement.n}."
-    variant = "" if form.variant == BASE else f", {form.variant}"
     columns = ("knowledge", "margin: base → with", "change [95 %]", "verdict", "silent")
-    print_table(f"{form.model}{variant}, top {k}", columns, lines, note)
+    print_table(f"{_title(form)}, top {k}", columns, lines, note)
 
 
 def _from_to(change: Measurement) -> str:
     if change.value is None:
         return "-"
-    return f"{change.details['base']:+.3f} → {change.details['margin']:+.3f}"
+    reached = change.details["reached" if change.name == _LOG_ODDS_CHANGE else "margin"]
+    return f"{change.details['base']:+.3f} → {reached:+.3f}"
 
 
 def _with_interval(measurement: Measurement, form: str) -> str:

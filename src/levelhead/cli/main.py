@@ -10,6 +10,7 @@ from levelhead.cli import (
     compare_heads,
     counteracts,
     debias,
+    glue,
     heads,
     models,
     planted,
@@ -27,6 +28,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     projections,
     counteracts,
     debias,
+    glue,
     audit,
     report,
 )  # in the order of the help page

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Sampler
 
 from levelhead.models.encoding import Ints, TokenRow
 from levelhead.models.model import Model
 
 CPU_TOKENS, GPU_TOKENS = 2048, 65536  # rows x longest row; larger batches were not faster on either
+_POOLED = 50  # batches whose rows are sorted together, as in transformers' LengthGroupedSampler
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,37 @@ def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iter
         longest = length
     if batch:
         yield batch
+
+
+class SimilarLengths(Sampler[int]):
+    """Row numbers in a random order in which rows of similar length come together: little is padded.
+
+    The order depends on the seed and the epoch alone, so that a training that goes on meets it again.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
+        self._lengths = np.asarray(lengths)
+        self._batch = batch
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch begins."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        rng = np.random.default_rng([self._seed, self._epoch])
+        shuffled = rng.permutation(len(self))
+        pool = self._batch * _POOLED
+        pools = [shuffled[start : start + pool] for start in range(0, len(self), pool)]
+        order = np.concatenate([some[np.argsort(self._lengths[some], kind="stable")] for some in pools])
+        whole = len(order) // self._batch * self._batch
+        by_batch = order[:whole].reshape(-1, self._batch)
+        yield from (int(number) for number in rng.permutation(by_batch).ravel())
+        yield from (int(number) for number in order[whole:])  # the batch that is not full comes last
 
 
 def inputs(model: Model, rows: Sequence[Tokens]) -> dict[str, Tensor]:

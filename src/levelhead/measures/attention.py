@@ -4,13 +4,14 @@ Counter-stereotypes)"""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.clustered import Clusterings, clustered_effect
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import (
     DEFAULT,
@@ -20,6 +21,24 @@ from levelhead.measures.statistics import (
     paired_t_test,
     q_values,
 )
+
+HeadSet = Literal["biased - regular", "biased"]
+ContrastPart = Literal["whole", "stereotype", "group words"]
+_PART_NAMES: dict[ContrastPart, str] = {
+    "whole": "attention contrast",
+    "stereotype": "attention contrast, stereotype part",
+    "group words": "attention to group words",
+}
+_UNSCORED = "sentence without scored attention"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One part of what a set of heads shows in the counter-stereotype experiment."""
+
+    heads: HeadSet
+    part: ContrastPart
+    measurement: Measurement
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,89 @@ def counter_test(
     sentence without any scored head of the group is unscored. Also every head by itself, with q-values.
     Reference: bias-a-head, section 5.2.
     """
+    first, second, b = _paired(original, counter, scores)
+    paired = ~np.isnan(first)
+    t, p_value = paired_t_test(first, second)
+    groups = {
+        name: _group_test(name, first[:, heads], second[:, heads], resampling)
+        for name, heads in _groups(b).items()
+    }
+    return CounterTest(groups, _mean(first - second, 0), t, p_value, q_values(p_value), paired.sum(axis=0))
+
+
+def counter_contrasts(
+    original: npt.ArrayLike,
+    counter: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    sides: npt.ArrayLike,
+    clusterings: Clusterings,
+    resampling: Resampling = DEFAULT,
+) -> tuple[Contrast, ...]:
+    """What the experiment is about: do biased heads change more than regular ones, and why?
+
+        d[sentence, group] = mean over the group's heads of (original − counter)
+        y = d[biased] − d[regular], or d[biased] alone
+        whole = mean y                                             the paper's claim, for biased − regular
+        stereotype = ½ (mean y over side A + mean y over side B)   what the stereotype does, sides balanced
+        group words = ½ (mean y over side A − mean y over side B)  looking at A's words whatever is said
+
+    sides [sentence] is True where the original's attribute word is of group A; there y = stereotype + group
+    words, on the other side y = stereotype − group words. Sentences that share a template or a word are no
+    independent evidence: clusterings name a label for each sentence, and the largest p of all counts (see
+    clustered_effect). Two-sided, where the heads paper's t-tests are one-tailed and by sentence.
+    """
+    first, second, b = _paired(original, counter, scores)
+    by_group = {name: _mean((first - second)[:, heads], 1) for name, heads in _groups(b).items()}
+    y: dict[HeadSet, FloatArray] = {
+        "biased - regular": by_group["biased"] - by_group["regular"],
+        "biased": by_group["biased"],
+    }
+    in_a = np.asarray(sides, dtype=bool)
+    if in_a.shape != (len(first),):
+        raise BadProbe(f"{in_a.size} sides came for {len(first)} sentences. Give one for each sentence.")
+    return tuple(
+        Contrast(
+            heads, part, _contrast(f"{named}, {heads} heads", part, values, in_a, clusterings, resampling)
+        )
+        for heads, values in y.items()
+        for part, named in _PART_NAMES.items()
+    )
+
+
+def _contrast(
+    name: str,
+    part: ContrastPart,
+    y: FloatArray,
+    in_a: npt.NDArray[np.bool_],
+    clusterings: Clusterings,
+    resampling: Resampling,
+) -> Measurement:
+    """One part of y [sentence], NaN where unscored."""
+    scored = ~np.isnan(y)
+    n = int(scored.sum())
+    unscored = {_UNSCORED: y.size - n} if n < y.size else {}
+    if n < 3:
+        reason = f"{n} sentences with scored attention in these heads, at least 3 are needed"
+        return Measurement.missing(name, reason, n=n, unscored=unscored, neutral=0.0)
+    side = np.where(in_a[scored], 1.0, -1.0)
+    if part != "whole" and abs(side.sum()) == n:
+        return Measurement.missing(name, "all sentences are of one side", n=n, unscored=unscored, neutral=0.0)
+    one = np.ones(n)
+    columns = {"whole": [one], "stereotype": [one, side], "group words": [side, one]}[part]
+    labels = {label: np.asarray(given)[scored] for label, given in clusterings.items()}
+    measured = clustered_effect(name, y[scored], np.stack(columns, axis=1), labels, resampling)
+    return replace(measured, unscored=unscored)
+
+
+def _groups(b: FloatArray) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which heads are biased, and which are regular: [layer, head] each."""
+    return {"biased": b > 0, "regular": b <= 0}
+
+
+def _paired(
+    original: npt.ArrayLike, counter: npt.ArrayLike, scores: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Attention in both versions, NaN in the same places, and the heads' scores, checked."""
     first, second = np.asarray(original, dtype=np.float64), np.asarray(counter, dtype=np.float64)
     b = np.asarray(scores, dtype=np.float64)
     if first.ndim != 3 or first.shape != second.shape or first.shape[1:] != b.shape:
@@ -91,13 +193,7 @@ def counter_test(
     if not np.isfinite(b).all():
         raise BadProbe("A head's bias score is NaN or infinite. Give a finite score for every head.")
     paired = ~(np.isnan(first) | np.isnan(second))
-    first, second = np.where(paired, first, np.nan), np.where(paired, second, np.nan)
-    t, p_value = paired_t_test(first, second)
-    groups = {
-        name: _group_test(name, first[:, heads], second[:, heads], resampling)
-        for name, heads in (("biased", b > 0), ("regular", b <= 0))
-    }
-    return CounterTest(groups, _mean(first - second, 0), t, p_value, q_values(p_value), paired.sum(axis=0))
+    return np.where(paired, first, np.nan), np.where(paired, second, np.nan), b
 
 
 def _group_test(name: str, original: FloatArray, counter: FloatArray, resampling: Resampling) -> Measurement:
@@ -107,9 +203,7 @@ def _group_test(name: str, original: FloatArray, counter: FloatArray, resampling
     scored = ~np.isnan(before)
     n = int(scored.sum())
     known: dict[str, Any] = {"n": n, "neutral": 0.0}
-    known["unscored"] = (
-        {"sentence without scored attention": sentences - n} if heads and n < sentences else {}
-    )
+    known["unscored"] = {_UNSCORED: sentences - n} if heads and n < sentences else {}
     known["settings"] = {**resampling.settings("BCa bootstrap", "sentences"), "test": "paired t, one-tailed"}
     name = f"attention change, {name} heads"
     if not heads or n < 2:

@@ -60,6 +60,13 @@ def export(
     """
     if not edits:
         raise BadOption("No edits to export: give gates or projections.")
+    return write_model(model, edits, folder, recipe)
+
+
+def write_model(
+    model: Model, edits: Sequence[Edit], folder: str | Path, recipe: Recipe | None = None
+) -> ExportReport:
+    """As `export`; without edits, a model that was trained here is written as it is."""
     every = [affine(edit) for edit in (*model.adapter, *edits)]
     folding = plan_folding(model, every)
     # a folded CLS edit is read by the pooled path only: token outputs at that place stay unedited
@@ -69,7 +76,7 @@ def export(
     with model.edited(*edits):
         edited = forward.outputs(model.hf)
     effect = _difference(forward.outputs(model.hf), edited)
-    if effect == 0:
+    if edits and effect == 0:
         raise NoEffect(
             f"These edits change no output of {model.name} on {_SENTENCES} sentences: nothing to export."
         )
@@ -157,7 +164,9 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
 
 def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
     """The folder's README: what this is, how to load it, what was checked."""
-    if report.folded:
+    if report.effect == 0:
+        how = "An ordinary checkpoint."
+    elif report.folded:
         how = "The edits are folded into the weights: an ordinary checkpoint."
     else:
         how = (
@@ -170,7 +179,7 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
     # by its name alone, since folders are moved
     load_with = report.load_with.replace(repr(str(report.folder)), repr(report.folder.name))
     return (
-        f"# {model.name}, edited with levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
+        f"# {model.name}, written by levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
         f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped "
         f"sentences: largest difference from the edited model {report.max_difference:.2g}; the edits "
         f"themselves change outputs by up to {report.effect:.3g}.\n\n{what}"

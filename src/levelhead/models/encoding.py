@@ -51,19 +51,22 @@ class TokenRow:
         return TokenRow(ids, self.types, self.offsets, self.part)
 
 
-def encode(model: Model, texts: Iterable[Text]) -> Iterator[TokenRow]:
-    """One row a text, in order, with the special tokens that the model's tokenizer adds."""
+def encode(model: Model, texts: Iterable[Text], cut: int | None = None) -> Iterator[TokenRow]:
+    """One row a text, in order, with the special tokens that the model's tokenizer adds.
+
+    A text that is too long for the model is refused; with `cut` it loses what is beyond that many tokens.
+    """
     chunk: list[Text] = []
     for text in texts:
         chunk.append(text)
         if len(chunk) == _CHUNK:
-            yield from _encode_chunk(model, chunk)
+            yield from _encode_chunk(model, chunk, cut)
             chunk = []
     if chunk:
-        yield from _encode_chunk(model, chunk)
+        yield from _encode_chunk(model, chunk, cut)
 
 
-def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[TokenRow]:
+def _encode_chunk(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[TokenRow]:
     for text in texts:
         if not text.first.strip() or (text.second is not None and not text.second.strip()):
             raise BadProbe(
@@ -73,18 +76,22 @@ def _encode_chunk(model: Model, texts: Sequence[Text]) -> Iterator[TokenRow]:
     paired = [i for i, text in enumerate(texts) if text.second is not None]
     rows: dict[int, TokenRow] = {}
     if single:
-        rows.update(zip(single, _tokenize(model, [texts[i].first for i in single], None), strict=True))
+        firsts = [texts[i].first for i in single]
+        rows.update(zip(single, _tokenize(model, firsts, None, cut), strict=True))
     if paired:
-        seconds = [str(texts[i].second) for i in paired]
-        rows.update(zip(paired, _tokenize(model, [texts[i].first for i in paired], seconds), strict=True))
+        firsts, seconds = [texts[i].first for i in paired], [str(texts[i].second) for i in paired]
+        rows.update(zip(paired, _tokenize(model, firsts, seconds, cut), strict=True))
     for i, text in enumerate(texts):
         row = rows[i]
         _check_length(model, text, row)
         yield masked_row(model, row, text.masked) if text.masked else row
 
 
-def _tokenize(model: Model, firsts: list[str], seconds: list[str] | None) -> Iterator[TokenRow]:
-    encoded = model.tokenizer(firsts, seconds, return_offsets_mapping=True, truncation=False, padding=False)
+def _tokenize(
+    model: Model, firsts: list[str], seconds: list[str] | None, cut: int | None
+) -> Iterator[TokenRow]:
+    length = {"truncation": False} if cut is None else {"truncation": True, "max_length": cut}
+    encoded = model.tokenizer(firsts, seconds, return_offsets_mapping=True, padding=False, **length)
     has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in encoded
     for i, ids in enumerate(encoded["input_ids"]):
         part = [-1 if p is None else p for p in encoded.sequence_ids(i)]

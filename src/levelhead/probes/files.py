@@ -18,7 +18,7 @@ _U = TypeVar("_U")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where an item stands: `dev.csv line 3`, `dev.json entry 12`."""
 
@@ -30,7 +30,7 @@ class Place:
         return f"{self.file} {self.unit} {self.number}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnusableItem:
     """An item of a file that cannot be asked. It is left out, counted as unscored, and never forgotten."""
 

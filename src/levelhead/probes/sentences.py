@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -55,6 +55,7 @@ class StereotypeSentence:
     counter_target_span: Span
     counter_attribute_span: Span
     group: Group  # the attribute's group; the target is of X with A, of Y with B
+    template: str = ""  # the sentence with slots for its two words; empty for a sentence of a corpus
 
     @property
     def attribute_first(self) -> bool:
@@ -142,9 +143,10 @@ def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSe
             pair = pairs[(number + i) % len(pairs)]
             words = {slot: pair[side], name: target}
             text, spans = filled(without_the(template, words), words)
-            yield _stereotype(
+            sentence = _stereotype(
                 text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
             )
+            yield replace(sentence, template=template)
 
 
 @dataclass(frozen=True)

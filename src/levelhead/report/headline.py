@@ -21,6 +21,8 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
+_ASSOCIATION, _REMOVAL = "association", "removal"
+_FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
     "margin": "Fill-in prompts about occupations: margin {} (0 is even; no null is known for it).",
@@ -33,21 +35,33 @@ def headline(run: AuditRun) -> Headline:
     Every sentence that claims something is a claim (claims.py); all claims are corrected together.
     """
     measured = run.by_variant()
+    claims = headline_claims(run)
+    first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
+    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in _FIRST]
     base = measured[BASE]
-    opening, steps = _opening(run, base), _removal(run, measured)
-    claims = [opening, steps, _agreement(run.heads), *_base_claims(base)]
-    known = [claim for claim in claims if claim is not None]
-    spoken = {id(claim): sentence(claim, ok) for claim, ok in zip(known, judged(known), strict=True)}
-    findings = [spoken[id(claim)] for claim in claims[2:] if claim is not None]
     findings += [*_described(base), *_head_findings(run.heads), *_mitigation_findings(run, measured)]
     skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
-    if len(known) > 1:
-        findings.append(f"{len(known)} claims were tested on this page, corrected for their number (Holm).")
-    first = spoken[id(opening)] if opening is not None else _no_opening(run)
-    text = " ".join([first, *([spoken[id(steps)]] if steps is not None else [])])
-    return Headline(text, tuple(findings))
+    if len(claims) > 1:
+        findings.append(f"{len(claims)} claims were tested on this page, corrected for their number (Holm).")
+    opening = first if _opening(run, base) is not None else [_no_opening(run), *first]
+    return Headline(" ".join(opening), tuple(findings))
+
+
+def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
+    """Every claim that the page makes or keeps silent about: its name, itself, and whether it holds."""
+    measured = run.by_variant()
+    base = measured[BASE]
+    named: dict[str, Claim | None] = {
+        _ASSOCIATION: _opening(run, base),
+        _REMOVAL: _removal(run, measured),
+        "agreement": _agreement(run.heads),
+        **dict(_base_claims(base)),
+    }
+    known = {name: claim for name, claim in named.items() if claim is not None}
+    holds = judged(list(known.values()))
+    return [(name, claim, ok) for (name, claim), ok in zip(known.items(), holds, strict=True)]
 
 
 # ---- numbers in sentences
@@ -140,7 +154,7 @@ def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
     return None if heads is None else next((each for each in heads.cross_fit if each.name == name), None)
 
 
-def _base_claims(base: Mapping[str, Measurement]) -> Iterator[Claim]:
+def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
     """Next sentences by sign flips, fill-in associations by permutation of their words."""
     for name, text in _NEXT_SENTENCES.items():
         each = base.get(name)
@@ -148,14 +162,18 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[Claim]:
             value = text.format(valued(each))
             floor = f"{each.null.floor:.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
             beyond = beyond_floor(each, each.null.floor)
-            yield Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor}).")
+            yield (
+                name,
+                Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor})."),
+            )
     for name, each in base.items():
         if name.split()[0] == "lpbs" and each.value is not None:
             p = each.details.get("p_value")
             value = f"Filling in she or he, {name.removeprefix('lpbs').strip() or 'own list'}: {valued(each)}"
             side = "follows" if each.value > 0 else "runs against"
             spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
-            yield Claim(p, beyond_floor(each, 0.0), spoken, f"{value}: {SILENT} (p {p_text(p)}).")
+            silent = f"{value}: {SILENT} (p {p_text(p)})."
+            yield name, Claim(p, beyond_floor(each, 0.0), spoken, silent)
 
 
 def _cost(change: Measurement | None) -> str:

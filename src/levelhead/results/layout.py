@@ -29,9 +29,11 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
+from levelhead.results.records.glue import GlueCell, GlueCost, GlueRecipe, GlueTaskUsed, GlueUnit
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     CrossFit,
@@ -56,6 +58,7 @@ from levelhead.results.records.projections import (
 )
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -74,6 +77,7 @@ CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
+COUNTER_CONTRASTS = Key("counter/contrasts", CounterContrast)
 COUNTER_HEADS = Key("counter/heads", CounterHead)
 COUNTER_EXAMPLE = Key("counter/example", AttentionExample)
 STRATEGIES = Key("debias/table", StrategyMeasured)
@@ -96,6 +100,7 @@ HEADS = Layout(
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,
+        COUNTER_CONTRASTS,
         COUNTER_HEADS,
         COUNTER_EXAMPLE,
         STRATEGIES,
@@ -182,6 +187,22 @@ PROMPTS = Layout("counteracts", "levelhead prompts", PromptsRunSettings, (), (CL
 OCCUPATIONS = CsvFile("occupations/{}.csv", OccupationLine)
 ANSWERS = JsonLines("answers/{}.jsonl", PromptAnswers)
 
+# ---- GLUE
+
+GLUE_RECIPES = Key("recipes", GlueRecipe)
+GLUE_TASKS = Key("tasks", GlueTaskUsed)
+GLUE_UNITS = KeyFamily("unit/", GlueUnit)  # labels: task/recipe/seed
+GLUE_CELLS = Key("cells", GlueCell)
+GLUE_COSTS = Key("costs", GlueCost)
+GLUE = Layout(
+    "glue",
+    "levelhead glue",
+    GlueRunSettings,
+    (GLUE_RECIPES, GLUE_TASKS, GLUE_CELLS, GLUE_COSTS),
+    (GLUE_UNITS,),
+)
+CHECKPOINTS = "checkpoints"  # a folder of unfinished trainings; none is left when the run is whole
+
 # ---- audit
 
 MEASURED = KeyFamily("measure/", MeasuredVariant)  # labels: a group of measures
@@ -211,4 +232,4 @@ WEIGHTS_HASH = "weights"  # of a model, in every run of one model
 PROMPTS_HASH = "prompts and words"  # of CounterActs
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
-LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, AUDIT)
+LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT)

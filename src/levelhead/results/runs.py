@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
 from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
+from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
@@ -26,9 +28,11 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
+from levelhead.results.records.glue import GlueCell, GlueCost, GlueRecipe, GlueTaskUsed, GlueUnit
 from levelhead.results.records.heads import (
     ArcSheet,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     CrossFit,
@@ -40,6 +44,7 @@ from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTr
 from levelhead.results.records.projections import Observation, PredictedLabels, SettingMeasured, SubspaceFit
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
@@ -140,6 +145,11 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
     def counter_sides(self) -> tuple[CounterTest, ...]:
         """The same tests over the originals of either side alone."""
         return self.data.records(layout.COUNTER_SIDES)
+
+    @property
+    def contrasts(self) -> tuple[CounterContrast, ...]:
+        """Biased heads against regular ones in the counter-stereotype experiment, tested by cluster."""
+        return self.data.records(layout.COUNTER_CONTRASTS)
 
     @property
     def counter_heads(self) -> tuple[CounterHead, ...]:
@@ -328,9 +338,17 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
 
     def margin(self, variant: str = BASE) -> ClozeCell | None:
         """The first model's margin without knowledge over all occupations, at the k that stands for all."""
-        wanted = (self.settings.models[0], variant, "margin", self.settings.shown_k, BASE, "")
-        for cell in self.cells:
-            if (cell.model, cell.variant, cell.name, cell.k, cell.kind, cell.group) == wanted:
+        return self._bare("margin", self.settings.shown_k, variant)
+
+    def log_odds(self, variant: str = BASE) -> ClozeCell | None:
+        """The first model's stereotype log-odds without knowledge."""
+        return self._bare(LOG_ODDS, NO_TOP_K, variant)
+
+    def _bare(self, name: str, k: int, variant: str) -> ClozeCell | None:
+        """One measure of the first model without knowledge over all occupations."""
+        wanted = (name, k, BASE, "")
+        for cell in self.cells_of(self.settings.models[0], variant):
+            if (cell.name, cell.k, cell.kind, cell.group) == wanted:
                 return cell
         return None
 
@@ -338,6 +356,40 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
 def prompts_label(model: str, variant: str) -> str:
     """The label of a model's results in one variant."""
     return f"{model} | {variant}"
+
+
+class GlueRun(StudyRun[GlueRunSettings]):
+    """What the model, and what recipes make of it, can still learn."""
+
+    @property
+    def model(self) -> str:
+        """The model that was fine-tuned."""
+        return self.settings.model
+
+    @property
+    def recipes(self) -> tuple[GlueRecipe, ...]:
+        """What was done to the model before and while it was trained."""
+        return self.data.records(layout.GLUE_RECIPES)
+
+    @property
+    def tasks(self) -> tuple[GlueTaskUsed, ...]:
+        """The tasks: how many examples, and the right answers."""
+        return self.data.records(layout.GLUE_TASKS)
+
+    @property
+    def units(self) -> tuple[GlueUnit, ...]:
+        """Every training, in the order in which they were done."""
+        return tuple(unit for part in self.data.family(layout.GLUE_UNITS).values() for unit in part)
+
+    @property
+    def cells(self) -> tuple[GlueCell, ...]:
+        """The table: every metric of every task for every recipe, the untouched model first."""
+        return self.data.records(layout.GLUE_CELLS)
+
+    @property
+    def costs(self) -> tuple[GlueCost, ...]:
+        """Every recipe against the untouched model."""
+        return self.data.records(layout.GLUE_COSTS)
 
 
 class AuditRun(StudyRun[AuditRunSettings]):
@@ -408,7 +460,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return table
 
 
-AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | AuditRun
+AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | GlueRun | AuditRun
 
 _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.HEADS.study: HeadsRun,
@@ -416,6 +468,7 @@ _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.PLANTED.study: PlantedRun,
     layout.SWEEP.study: SweepRun,
     layout.PROMPTS.study: PromptsRun,
+    layout.GLUE.study: GlueRun,
     layout.AUDIT.study: AuditRun,
 }
 
@@ -449,6 +502,11 @@ def open_sweep(folder: str | Path) -> SweepRun:
 def open_prompts(folder: str | Path) -> PromptsRun:
     """A run of `levelhead prompts`."""
     return PromptsRun(read_run(folder, [layout.PROMPTS]))
+
+
+def open_glue(folder: str | Path) -> GlueRun:
+    """A run of `levelhead glue`."""
+    return GlueRun(read_run(folder, [layout.GLUE]))
 
 
 def open_audit(folder: str | Path) -> AuditRun:

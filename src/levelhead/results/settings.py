@@ -106,6 +106,26 @@ class PromptsRunSettings(RunSettings):
 
 
 @dataclass(frozen=True)
+class GlueRunSettings(RunSettings):
+    """A run of `levelhead glue`."""
+
+    model: str
+    published: str  # the folder of GLUE's files, or hub:glue
+    tasks: tuple[str, ...]
+    recipes: tuple[str, ...]  # names; the untouched model is always there
+    seeds: int  # how many, from `seed` on
+    train_rows: int | None
+    margin: float  # points that a change may cost and still count as not inferior
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    warmup: float
+    weight_decay: float
+    max_length: int
+    lora: bool
+
+
+@dataclass(frozen=True)
 class AuditSizes(Record):
     """How much an audit asks; by default what a quick audit asks of a small model."""
 

@@ -7,19 +7,20 @@ separator, and how it writes a word after a space ('Ġman', '▁man', or 'man' w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from levelhead.edits.sites import Variant
-from levelhead.engine.readings import Predictions
-from levelhead.engine.run import read_one
+from levelhead.engine.readings import Predictions, TokenLogProbs
+from levelhead.engine.run import read
 from levelhead.errors import BadOption, CannotDo
+from levelhead.measures.cloze.log_odds import group_log_odds, score_log_odds
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import ClozeScores, score_cloze
-from levelhead.measures.cloze.top_k import TopK
+from levelhead.measures.cloze.top_k import Floats, Ints, TopK
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
@@ -29,6 +30,7 @@ from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation"]
 _PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
+_DIGITS = 5  # of log-odds: what lies beyond is rounding of log-probabilities in float32
 _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
 
 
@@ -41,10 +43,19 @@ class ClozeAnswers:
     ks: tuple[int, ...]
     form: Form
     absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they cannot be predicted
+    log_odds: Mapping[str, Floats]  # which words, "" for all -> [prompt], see measures.cloze.log_odds
 
     def scores(self, resampling: Resampling = DEFAULT, per_occupation: bool = True) -> ClozeScores:
-        """Masses, margins, changes, relative probabilities, verdicts and robustness for every k."""
-        return score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
+        """Log-odds, and for every k masses, margins, changes, relative probabilities and robustness."""
+        scores = score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
+        for words, x in self.log_odds.items():
+            odds = score_log_odds(self.table, x, words, resampling, per_occupation)
+            scores = replace(
+                scores,
+                measurements=(*scores.measurements, *odds.measurements),
+                verdicts=(*scores.verdicts, *odds.verdicts),
+            )
+        return scores
 
 
 def ask_cloze(
@@ -59,12 +70,17 @@ def ask_cloze(
         raise BadOption(f"k = {given}. Give whole numbers from 1, such as 3, 5, 10.")
     form = prompt_form(model)
     texts = cloze_texts(model, cloze_set)
-    predicted = read_one(model, Predictions(texts, max(ks)), variants, label=f"Prompts to {model.name}")
-    keys, codes, absent = verbalized_tokens(model, cloze_set, form)
-    spaced = np.array([blank_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[
-        :, None
-    ]
+    keys, codes, absent = _vocabulary(model, cloze_set, form)
+    group_tokens = np.flatnonzero((codes != 0).any(axis=0))
+    if not group_tokens.size:
+        group_tokens = np.zeros(1, dtype=np.int64)  # a reading needs a token; this one counts on neither side
+    likeliest, of_groups = Predictions(texts, max(ks)), TokenLogProbs(texts, group_tokens.tolist())
+    answers = read(model, [likeliest, of_groups], variants, label=f"Prompts to {model.name}")
+    predicted, group_logs = answers[likeliest], answers[of_groups]
+    spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[:, None]
     table = prompt_table(cloze_set)
+    counted = {"": codes, "core": _core_codes(keys, codes, cloze_set.core)}
+    own_codes = {words: own[spaced, group_tokens] for words, own in counted.items() if not words or own.any()}
     return [
         ClozeAnswers(
             table,
@@ -72,8 +88,9 @@ def ask_cloze(
             tuple(ks),
             form,
             absent,
+            {words: group_log_odds(own_logs, own).round(_DIGITS) for words, own in own_codes.items()},
         )
-        for ids, logs in zip(predicted.ids, predicted.log_probs, strict=True)
+        for ids, logs, own_logs in zip(predicted.ids, predicted.log_probs, group_logs, strict=True)
     ]
 
 
@@ -87,6 +104,7 @@ def prompt_table(cloze_set: ClozeSet) -> PromptTable:
             [1 if prompt.group == cloze_set.groups[0] else -1 for prompt in prompts], dtype=np.int64
         ),
         groups=cloze_set.groups,
+        shares={each.name: each.share for each in cloze_set.occupations if each.share is not None},
     )
 
 
@@ -112,7 +130,7 @@ def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
     return [Text(" ".join(part for part in pair if part)) for pair in pairs]
 
 
-def blank_after_space(prompt: Prompt, form: Form) -> bool:
+def _after_space(prompt: Prompt, form: Form) -> bool:
     """Whether the blank comes after a space, so that only a token that begins with one is a word there."""
     if form == "continuation":
         return True
@@ -175,12 +193,22 @@ def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
     return forms
 
 
-def verbalized_tokens(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any, tuple[str, ...]]:
+def _vocabulary(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any, tuple[str, ...]]:
     """Keys and codes [without or after a space, token], and the words that no token spells."""
-    needed = {blank_after_space(prompt, form) for prompt in cloze_set.prompts}
+    needed = {_after_space(prompt, form) for prompt in cloze_set.prompts}
     matched = {spaced: cloze_set.verbalizer.match(token_forms(model, spaced)) for spaced in sorted(needed)}
     sides = [matched.get(spaced) or matched[not spaced] for spaced in (False, True)]
     keys = np.array([side.keys for side in sides])
     codes = np.array([side.codes for side in sides], dtype=np.int64)
     absent = set.intersection(*[set(side.absent) for side in matched.values()])
     return keys, codes, tuple(word for word in cloze_set.verbalizer.words if word in absent)
+
+
+def _core_codes(keys: Any, codes: Ints, core: Sequence[tuple[str, str]]) -> Ints:
+    """Codes [without or after a space, token] of the counterparts of which both words are one token."""
+    kept = np.zeros_like(codes)
+    for of_side, own, all_keys in zip(kept, codes, keys, strict=True):
+        present = set(all_keys[own != 0].tolist())
+        words = [word for pair in core if present.issuperset(pair) for word in pair]
+        of_side[:] = np.where(np.isin(all_keys, words), own, 0)
+    return kept

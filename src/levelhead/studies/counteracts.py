@@ -2,9 +2,9 @@
 
 Reference: Zhang 2023.
 
-Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured for
-each k: the mass of either group's words among the k likeliest tokens, the margin pro − anti, and what
-knowledge does to it.
+Varied: the knowledge before the question (nine kinds and none), the model, and any edit of it. Measured: the
+log-odds of the two groups' words, and what knowledge does to them, which the verdicts rest on; and, as in the
+paper, for each k the mass of either group's words among the k likeliest tokens and the margin pro − anti.
 
 A run holds, for each model and variant:
 
@@ -189,7 +189,7 @@ def _labeled(measurement: Measurement) -> tuple[_Cell, Measurement]:
 
 
 def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[ClozeCell]:
-    """Measurements of kinds and groups; a change of the margin has its verdict beside it."""
+    """Measurements of kinds and groups; a change of log-odds or of the margin has its verdict beside it."""
     expected = {prompt.kind: prompt.expected for prompt in cloze_set.prompts}
     verdicts = {(v.change.name, v.k, v.kind, v.group): v.word for v in scores.verdicts}
     for measurement in (*scores.measurements, *scores.robustness):

@@ -1,153 +1,246 @@
-"""Log-odds of two groups of words over prompts about occupations."""
+"""Log-odds of two groups' words: by hand, against scipy, with a known truth, and where top-k masses are
+silent."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
 from levelhead.errors import BadProbe
-from levelhead.measures.cloze.log_odds import lean, lean_change, log_odds, trend
+from levelhead.measures.cloze.log_odds import LogOddsScores, group_log_odds, score_log_odds
 from levelhead.measures.cloze.prompt_table import PromptTable
+from levelhead.measures.cloze.top_k import Floats
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
+from tests.measures.cloze.cases import GROUPS
 
-CODES = np.array([1, 1, -1, 0])
-
-
-def table(each: int = 10, prompts: int = 0) -> PromptTable:
-    """Occupations f0, f1 ... and m0, m1 ...: a base prompt for each, then so many with knowledge."""
-    names = np.array([f"{side}{i:02}" for side in "fm" for i in range(each)])
-    own = np.repeat([1, -1], each)
-    kinds = np.repeat(["base", "counter"], [2 * each, 2 * each * prompts])
-    turns = prompts + 1
-    return PromptTable(kinds, np.tile(names, turns), np.tile(own, turns), ("female", "male"))
+SIZE = 12  # occupations of a group
 
 
-def p_of(measured: Measurement) -> float:
-    assert measured.null is not None
-    return measured.null.p_value
+def prompts(size: int = SIZE, kinds: tuple[str, ...] = ("base", "counter"), repeats: int = 1) -> PromptTable:
+    """Every kind for 2 · size occupations, the first half of the first group."""
+    listed = [
+        (kind, f"job{number:02}", 1 if number < size else -1)
+        for number in range(2 * size)
+        for kind in kinds
+        for _ in range(1 if kind == "base" else repeats)
+    ]
+    kind, occupation, own = zip(*listed, strict=True)
+    shares = {f"job{number:02}": 100.0 - number for number in range(2 * size)}
+    return PromptTable(np.array(kind), np.array(occupation), np.array(own), GROUPS, shares)
 
 
-def test_log_odds_by_hand() -> None:
-    p = np.array([[0.2, 0.1, 0.6, 0.1], [0.25, 0.25, 0.25, 0.25]])
-    np.testing.assert_allclose(log_odds(np.log(p), CODES), [np.log(0.3 / 0.6), np.log(2)])
+def drawn(
+    table: PromptTable, seed: int, stereotype: float = 0.0, change: float = 0.0, rate: float = -1.0
+) -> Floats:
+    """Log-odds with a base rate, a stereotype, what knowledge does to it, and effects of occupations."""
+    rng = np.random.default_rng(seed)
+    of_occupation = rng.normal(0, 0.3, size=int(table.clusters.max()) + 1)[table.clusters]
+    known = table.kinds != "base"
+    toward = table.own * (stereotype + change * known)
+    return np.asarray(rate + 0.4 * known + toward + of_occupation + rng.normal(0, 0.2, size=len(table.own)))
 
 
-def test_log_odds_do_not_depend_on_the_mass_of_other_words() -> None:
-    """The top-k mass of such prompts is nothing; their log-odds are what they were."""
-    p = np.log(np.random.default_rng(0).dirichlet(np.ones(4), size=6))
-    np.testing.assert_allclose(log_odds(p, CODES), log_odds(p - 20, CODES), atol=1e-12)
+def measured(scores: LogOddsScores, name: str, kind: str = "base", occupation: str = "") -> Measurement:
+    hits = [
+        each
+        for each in scores.measurements
+        if (each.name, each.settings["kind"], each.settings["occupation"]) == (name, kind, occupation)
+    ]
+    assert len(hits) == 1
+    return hits[0]
 
 
-def test_exchanging_the_groups_flips_the_sign() -> None:
-    p = np.log(np.random.default_rng(1).dirichlet(np.ones(4), size=6))
-    np.testing.assert_allclose(log_odds(p, -CODES), -log_odds(p, CODES))
+def p_value(measurement: Measurement) -> float:
+    assert measurement.null is not None
+    return measurement.null.p_value
 
 
-def test_lean_by_hand_with_welchs_interval() -> None:
-    values = np.concatenate([np.arange(10.0), np.arange(10.0) * 2 - 5])
-    measured = lean(values, table())
-    assert measured.value == (4.5 - 4.0) / 2
-    reference = stats.ttest_ind(values[:10], values[10:], equal_var=False).confidence_interval(0.95)
-    assert measured.interval == pytest.approx((reference.low / 2, reference.high / 2))
+# --- one prompt
 
 
-def test_the_null_of_lean_is_the_exchange_of_occupations() -> None:
-    values = np.random.default_rng(2).normal(size=8)
-    measured = lean(values, table(4))
-    reference = stats.permutation_test(
-        (values[:4], values[4:]), lambda a, b, axis: (a.mean(axis) - b.mean(axis)) / 2, n_resamples=np.inf
+def test_log_odds_of_a_prompt_by_hand_and_by_scipy() -> None:
+    p = np.array([[0.3, 0.1, 0.2, 0.05], [0.001, 0.002, 0.003, 0.9]])
+    codes = np.array([[1, 1, -1, 0], [1, -1, -1, 0]])
+    expected = [np.log(0.4 / 0.2), np.log(0.001 / 0.005)]
+    assert group_log_odds(np.log(p), codes) == pytest.approx(expected)
+    sides = [logsumexp(np.log(p), axis=1, b=codes == code) for code in (1, -1)]
+    assert group_log_odds(np.log(p), codes) == pytest.approx(sides[0] - sides[1])
+
+
+def test_improbable_words_still_say_something() -> None:
+    logs = np.array([[-80.0, -85.0]])
+    assert group_log_odds(logs, np.array([[1, -1]])) == pytest.approx([5.0])
+
+
+def test_a_side_without_a_token_has_no_log_odds() -> None:
+    assert not np.isfinite(group_log_odds(np.zeros((1, 2)), np.array([[1, 0]]))).any()
+    with pytest.raises(BadProbe, match="twice"):
+        group_log_odds(np.zeros((1, 2)), np.zeros((1, 3), dtype=np.int64))
+
+
+# --- level
+
+
+def test_the_level_is_half_the_gap_between_the_groups() -> None:
+    table = prompts(2)
+    x = np.array([1.0, 0.0, 2.0, 0.0, -1.0, 0.0, 0.0, 0.0])  # base and counter of four occupations in turn
+    level = measured(score_log_odds(table, x), "log_odds")
+    assert level.value == pytest.approx((1.5 - -0.5) / 2)
+    assert level.details == {
+        "first_group": 1.5,
+        "second_group": -0.5,
+        "base_rate": pytest.approx(0.5),
+    }
+    assert p_value(level) == pytest.approx(
+        2 / 6
+    )  # of the six ways to choose two of four, two are as far apart
+
+
+def test_the_base_rate_cancels() -> None:
+    table = prompts()
+    x = drawn(table, 0, stereotype=0.2)
+    before, after = (measured(score_log_odds(table, x + shift), "log_odds") for shift in (0.0, -5.0))
+    assert after.value == pytest.approx(before.value)
+    assert p_value(after) == p_value(before)
+
+
+def test_exchanged_groups_flip_the_sign_and_keep_p() -> None:
+    table = prompts(6)
+    x = drawn(table, 1, stereotype=0.2, change=0.1)
+    turned = PromptTable(table.kinds, table.occupations, -table.own, GROUPS, table.shares)
+    for name, kind in (("log_odds", "base"), ("log_odds change", "counter")):
+        first, second = (measured(score_log_odds(each, x), name, kind) for each in (table, turned))
+        assert second.value == pytest.approx(-(first.value or 0))
+        assert p_value(second) == pytest.approx(p_value(first))
+
+
+def test_the_null_is_that_of_scipys_permutation_test() -> None:
+    table = prompts(5)
+    x = drawn(table, 2, stereotype=0.2)
+    base = x[table.kinds == "base"]
+    level = measured(score_log_odds(table, x), "log_odds")
+
+    def gap(first: Floats, second: Floats, axis: int) -> Floats:
+        return np.asarray((first.mean(axis=axis) - second.mean(axis=axis)) / 2)
+
+    theirs = stats.permutation_test(
+        (base[:5], base[5:]), gap, permutation_type="independent", n_resamples=np.inf, vectorized=True
     )
-    assert p_of(measured) == pytest.approx(float(reference.pvalue))
-    assert measured.null is not None
-    assert measured.null.spread == pytest.approx(float(reference.null_distribution.std()))
+    assert level.value == pytest.approx(theirs.statistic)
+    assert p_value(level) == pytest.approx(theirs.pvalue)
+    assert level.null is not None
+    assert level.null.spread == pytest.approx(theirs.null_distribution.std())
 
 
-def test_a_preference_for_men_everywhere_is_no_lean() -> None:
-    values = np.random.default_rng(2).normal(size=20)
-    assert lean(values - 3, table()).value == pytest.approx(lean(values, table()).value)
+# --- change
 
 
-def test_lean_speaks_of_stereotypes_and_is_silent_without() -> None:
-    rng, prompts = np.random.default_rng(3), table(29)
-    silent = [p_of(lean(rng.normal(-2, 1, size=58), prompts)) for _ in range(100)]
-    assert np.mean(np.array(silent) < 0.05) < 0.13
-    stereotyped = lean(rng.normal(-2, 1, size=58) + 0.8 * prompts.own, prompts)
-    assert p_of(stereotyped) < 0.001
-    assert stereotyped.interval is not None
-    assert stereotyped.interval[0] > 0
+def test_the_change_is_the_difference_of_the_levels_and_a_shared_shift_is_told_apart() -> None:
+    table = prompts(repeats=3)
+    x = drawn(table, 3, stereotype=0.3, change=-0.5)
+    scores = score_log_odds(table, x)
+    levels = [measured(scores, "log_odds", kind).value or 0 for kind in ("base", "counter")]
+    change = measured(scores, "log_odds change", "counter")
+    assert change.value == pytest.approx(levels[1] - levels[0])
+    assert (change.details["base"], change.details["reached"]) == pytest.approx(tuple(levels))
+    assert change.details["rate_change"] == pytest.approx(0.4, abs=0.15)  # what knowledge does to everybody
 
 
-def test_prompts_of_one_occupation_are_one_piece_of_evidence() -> None:
-    values = np.random.default_rng(4).normal(size=20)
-    once = lean(values, table())
-    often = lean(np.tile(values, 8), table(10, 7), "counter")
-    assert often.value == pytest.approx(once.value)
-    assert often.interval == pytest.approx(once.interval)
-    assert often.n == 20
+def test_with_equal_groups_and_no_shift_the_t_is_nearly_the_paired_t_test() -> None:
+    table = prompts()
+    x = drawn(table, 4, change=0.2)
+    x = x - 0.4 * (table.kinds != "base")
+    toward = table.own * x
+    plain = stats.ttest_rel(toward[table.kinds == "counter"], toward[table.kinds == "base"])
+    change = measured(score_log_odds(table, x), "log_odds change", "counter")
+    assert change.details["t, occupation"] == pytest.approx(plain.statistic, rel=0.1)
 
 
-def test_change_is_the_difference_of_leans() -> None:
-    prompts = table(12, 3)
-    values = np.random.default_rng(5).normal(size=96)
-    measured = lean_change(values, prompts, "counter")
-    difference = (lean(values, prompts, "counter").value or 0) - (lean(values, prompts).value or 0)
-    assert measured.value == pytest.approx(difference)
-    assert measured.null is None
-    assert lean(values, prompts, "counter").null is None
+@pytest.mark.parametrize(
+    ("stereotype", "change", "word"),
+    [
+        (0.5, 0.6, "strengthens"),
+        (1.0, -0.6, "weakens"),
+        (0.5, -1.2, "overturns"),
+        (0.5, 0.0, "no change"),
+    ],
+)
+def test_verdicts_follow_what_was_planted(stereotype: float, change: float, word: str) -> None:
+    table = prompts()
+    scores = score_log_odds(table, drawn(table, 8, stereotype, change))
+    assert [verdict.word for verdict in scores.verdicts] == [word]
+    assert (scores.verdicts[0].kind, scores.verdicts[0].k) == ("counter", 0)
 
 
-def test_a_change_is_held_against_the_same_change_in_twins() -> None:
-    """Twins in which knowledge moves log-odds as far as in the model: its interval is far from 0, and says
-    nothing."""
-    rng, prompts = np.random.default_rng(6), table(12, 1)
-    knowledge = np.where(prompts.kinds == "counter", prompts.own, 0)
-    values = 0.8 * knowledge + 0.1 * rng.normal(size=48)
-    copying = rng.normal(0.5, 0.5, size=(19, 1)) * knowledge + 0.1 * rng.normal(size=(19, 48))
-    silent = 0.1 * rng.normal(size=(19, 48))
-    as_twins, beyond = (lean_change(values, prompts, "counter", twins) for twins in (copying, silent))
-    assert as_twins.value == beyond.value == pytest.approx(0.8, abs=0.1)
-    assert as_twins.interval is not None
-    assert as_twins.interval[0] > 0.5
-    assert p_of(as_twins) > 0.2
-    assert p_of(beyond) < 0.001
-    expected = [lean_change(twin, prompts, "counter").value for twin in copying]
-    assert as_twins.null is not None
-    assert as_twins.null.floor == pytest.approx(np.mean([value for value in expected if value is not None]))
+# --- correlation, occupations, words
 
 
-def test_knowledge_that_moves_all_occupations_alike_changes_nothing() -> None:
-    prompts = table(12, 1)
-    values = np.random.default_rng(7).normal(size=48)
-    moved = values + np.where(prompts.kinds == "counter", 5.0, 0.0)
-    one, other = (lean_change(given, prompts, "counter") for given in (values, moved))
-    assert one.value == pytest.approx(other.value)
-    assert one.interval == pytest.approx(other.interval)
-
-
-def test_groups_of_different_size_count_half_each() -> None:
-    names = np.array(list("abcdef"))
-    prompts = PromptTable(
-        np.repeat(["base", "more"], 6), np.tile(names, 2), np.tile([1, 1, -1, -1, -1, -1], 2), ("f", "m")
+def test_the_correlation_with_shares_is_scipys_and_skips_occupations_of_unknown_share() -> None:
+    table = prompts()
+    x = drawn(table, 6, stereotype=0.2)
+    base = x[table.kinds == "base"]
+    theirs = stats.spearmanr(base, 100.0 - np.arange(2 * SIZE))
+    rho = measured(score_log_odds(table, x), "log_odds correlation")
+    assert (rho.value, rho.details["p_value"]) == pytest.approx((theirs.statistic, theirs.pvalue))
+    some = PromptTable(
+        table.kinds, table.occupations, table.own, GROUPS, {f"job{i:02}": float(i) for i in range(5)}
     )
-    values = np.concatenate([np.zeros(6), [1.0, 3.0, 0.0, -1.0, -2.0, -1.0]])
-    assert lean_change(values, prompts, "more").value == pytest.approx((2.0 - -1.0) / 2)
+    part = measured(score_log_odds(some, x), "log_odds correlation")
+    assert (part.n, part.unscored) == (5, {"share of the group unknown": 2 * SIZE - 5})
+    without = PromptTable(table.kinds, table.occupations, table.own, GROUPS)
+    assert not any("correlation" in each.name for each in score_log_odds(without, x).measurements)
 
 
-def test_the_trend_is_spearmans_over_occupations_with_a_known_share() -> None:
-    values, known = np.arange(8.0), [1.0, 2.0, 4.0, 3.0, 5.0, 7.0, 6.0]
-    shares = dict(zip(("f00", "f01", "f02", "f03", "m00", "m01", "m02"), known, strict=True))
-    measured = trend(values, table(4), shares)
-    assert measured.n == 7
-    assert measured.value == pytest.approx(stats.spearmanr(values[:7], known).statistic)
+def test_every_occupation_has_the_mean_of_its_prompts_toward_the_first_group() -> None:
+    table = prompts(repeats=2)
+    x = drawn(table, 7)
+    scores = score_log_odds(table, x, words="core")
+    own = measured(scores, "log_odds, core", "counter", "job03")
+    of_job = (table.occupations == "job03") & (table.kinds == "counter")
+    assert own.value == pytest.approx(x[of_job].mean())
+    assert own.n == 2
+    few = score_log_odds(table, x, words="core", per_occupation=False)
+    assert {each.name for each in few.measurements} == {
+        "log_odds, core",
+        "log_odds change, core",
+        "log_odds correlation, core",
+    }
+    assert all(not each.settings["occupation"] for each in few.measurements)
 
 
-def test_what_cannot_be_asked_is_refused_in_one_line() -> None:
-    with pytest.raises(BadProbe, match="each group"):
-        log_odds(np.zeros((1, 2)), [1, 0])
-    with pytest.raises(BadProbe, match=r"\[prompt, token\]"):
-        log_odds(np.zeros(3), [1, -1, 0])
-    with pytest.raises(BadProbe, match="finite one"):
-        lean(np.full(8, np.nan), table(4))
-    assert "each group needs" in lean([1.0, 2.0], table(1)).reason
-    assert "each group needs" in lean_change(np.zeros(8), table(4), "unknown kind").reason
+# --- calibration
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_know_the_groups_claims_too_much_in_five_percent() -> None:
+    runs, table = 400, prompts()
+    levels = changes = covered = 0
+    for seed in range(runs):
+        scores = score_log_odds(table, drawn(table, seed), resampling=Resampling(100, seed))
+        level = measured(scores, "log_odds")
+        levels += p_value(level) <= 0.05
+        changes += scores.verdicts[0].word != "no change"
+        covered += (level.interval or (1, 1))[0] <= 0 <= (level.interval or (0, 0))[1]
+    least, most = stats.binom.ppf([0.0005, 0.9995], runs, 0.05)
+    assert least <= levels <= most
+    assert changes <= most
+    assert runs - most <= covered <= runs - least
+
+
+# --- what cannot be measured
+
+
+def test_words_of_one_group_only_and_too_few_occupations_are_not_measured() -> None:
+    table = prompts()
+    scores = score_log_odds(table, np.full(len(table.own), np.nan))
+    assert {each.reason for each in scores.measurements} == {"no word of one group is a single token"}
+    assert [verdict.word for verdict in scores.verdicts] == ["not measured"]
+    tiny = prompts(1)
+    few = score_log_odds(tiny, drawn(tiny, 0))
+    assert "each group needs 2" in measured(few, "log_odds").reason
+    assert [verdict.word for verdict in few.verdicts] == ["not measured"]
+    with pytest.raises(ValueError, match="48 prompts were asked"):
+        score_log_odds(table, np.zeros(3))

@@ -1,163 +1,244 @@
-"""Which group does a model fill in? Log-odds over all words of both groups (docs/method.md, Cloze scores).
+"""Log-odds of two groups' words at a blank, and what knowledge does to them (docs/method.md, Log-odds).
 
-    log-odds of a prompt = log Σ_{w in first group} p(w) − log Σ_{w in second group} p(w)
+    x[prompt] = log Σ p(words of the first group) − log Σ p(words of the second group)
+    X[kind, occupation] = mean of x over the occupation's prompts of this kind
 
-0: both groups are equally likely, however unlikely. Positive: the first group (female words, in the shipped
-set). Every prompt has log-odds, where the mass among the top k is often nothing.
-
-    lean      ( mean over occupations of the first group − mean over those of the second ) / 2: how far
-    log-odds
-              follow the stereotypes; a preference for one group everywhere cancels
-    change    the same for log-odds with knowledge − log-odds of the occupation's base prompt
-    trend     Spearman's rho of log-odds with the share of the first group in the occupation
-
-Intervals are Welch's over occupations: prompts of one occupation are no independent evidence. Ours: the paper
-(Zhang 2023) prints top-k masses.
+All words count, likely or not, so a prompt always says something; the paper's masses among the k likeliest
+tokens say nothing where no group word is among them. Occupations are the items: prompts of one occupation
+share its base prompt. Ours.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import stats
-from scipy.special import logsumexp
 
 from levelhead.errors import BadProbe
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
+from levelhead.measures.cloze.top_k import Floats, Ints
+from levelhead.measures.cloze.verdicts import Verdict, verdict_word
+from levelhead.measures.clustered import clustered_effect
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.measures.null import NullDistribution
 from levelhead.measures.permutation import permutation_p_value
-from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, spearman
+from levelhead.measures.statistics import DEFAULT, Resampling, spearman
 
-LEAN, LEAN_CHANGE, TREND = "lean", "lean change", "trend"
-_EXCHANGES = 10_000  # of occupations between the groups
+NAME, CHANGE, CORRELATION = "log_odds", "log_odds change", "log_odds correlation"
+NO_TOP_K = 0  # the k of a measure that reads all words
+_SPLITS = 9_999  # of occupations between the groups; the smallest p is then 1 / 10,000
 
 
-def log_odds(log_probs: npt.ArrayLike, codes: npt.ArrayLike) -> FloatArray:
-    """Log-odds of each prompt: log_probs [prompt, token], codes [token] +1 first group, −1 second -> [prompt]
+@dataclass(frozen=True)
+class LogOddsScores:
+    """What one set of words says about every kind of knowledge."""
 
-    A token of neither group has code 0 and does not count. Forms of one word are added up like other words.
+    measurements: tuple[Measurement, ...]  # settings name the kind, and the occupation; "" means all
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """X of one kind: occupations that have prompts of it, in one order for all kinds."""
+
+    x: Floats  # [occupation]
+    own: Ints  # [occupation] +1 for the first group, −1 for the second
+    names: tuple[str, ...]
+    prompts: Ints  # [occupation] how many
+
+    @property
+    def toward(self) -> Floats:
+        """Log-odds toward each occupation's own group."""
+        return self.own * self.x
+
+    @property
+    def both_groups(self) -> bool:
+        """Whether there are occupations of either group."""
+        return bool((self.own > 0).any() and (self.own < 0).any())
+
+    @property
+    def rate(self) -> float:
+        """The base rate: ½ (mean over the first group's occupations + mean over the second's)."""
+        sides = [self.x[self.own == code] for code in (1, -1)]
+        return sum(float(side.mean()) for side in sides if side.size) / 2
+
+    def of(self, names: tuple[str, ...]) -> _Answers:
+        """The answers about some of the occupations."""
+        kept = np.flatnonzero(np.isin(self.names, names))
+        return _Answers(self.x[kept], self.own[kept], tuple(self.names[i] for i in kept), self.prompts[kept])
+
+
+def group_log_odds(log_probs: Floats, codes: Ints) -> Floats:
+    """x of each prompt, from log p of tokens: log Σ p over tokens of code +1 − log Σ p over those of −1.
+
+    log_probs and codes [prompt, token]; code 0 counts on neither side. NaN where a side has no token.
     """
-    values, code = np.asarray(log_probs, np.float64), np.asarray(codes, np.int64)
-    if values.ndim != 2 or code.shape != values.shape[1:] or not np.isfinite(values).all():
+    if log_probs.shape != codes.shape or log_probs.ndim != 2:
         raise BadProbe(
-            f"Log-probabilities {values.shape} and codes {code.shape} came; give [prompt, token] and [token]."
+            f"Log-probabilities {log_probs.shape} and codes {codes.shape}: give [prompt, token] twice."
         )
-    if not ((code == 1).any() and (code == -1).any()):
-        raise BadProbe("Log-odds need a word of each group that is a single token of the model.")
-    first, second = (logsumexp(values[:, code == side], axis=1) for side in (1, -1))
-    return np.asarray(first - second, np.float64)
+    sides = [np.where(codes == code, log_probs.astype(np.float64), -np.inf) for code in (1, -1)]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.logaddexp.reduce(sides[0], axis=1) - np.logaddexp.reduce(sides[1], axis=1))
 
 
-def lean(
-    values: npt.ArrayLike, table: PromptTable, kind: str = BASE, resampling: Resampling = DEFAULT
-) -> Measurement:
-    """How far the log-odds [prompt] of one kind of prompt follow the stereotypes of the occupations.
-
-        lean = ( mean over own = +1 − mean over own = −1 ) / 2       over occupations' means
-
-    0: not at all. 0.5: the odds of the first group are e times higher in its own occupations. The null of the
-    base prompts exchanges occupations between the groups; prompts with knowledge have none (see lean_change).
-    """
-    own, mean = _by_occupation(values, table, kind)
-    measured = _difference(LEAN, own, mean, kind, resampling)
-    if measured.value is None or kind != BASE:
-        return measured
-    first, second = mean[own == 1], mean[own == -1]
-    test = permutation_p_value(first, second, resampling.seed, _EXCHANGES)
-    spread = float(mean.std(ddof=1)) * math.sqrt(1 / first.size + 1 / second.size) / 2
-    null = Null("exchange of occupations, two-sided", test.partitions, 0.0, spread, test.p_value)
-    return replace(measured, null=null)
-
-
-def lean_change(
-    values: npt.ArrayLike,
+def score_log_odds(
     table: PromptTable,
-    kind: str,
-    twins: npt.ArrayLike | None = None,
+    x: Floats,
+    words: str = "",
     resampling: Resampling = DEFAULT,
-) -> Measurement:
-    """What a kind of knowledge does to lean: log-odds [prompt] less those of the occupation's base prompt.
+    per_occupation: bool = True,
+) -> LogOddsScores:
+    """Level, change and verdict of each kind of knowledge, from x [prompt].
 
-    twins: log-odds of the same prompts in null twins [twin, prompt]; the null is the change in each of them.
-    Nothing less will do: knowledge has one word for either group ("woman", "man"), and any two words move
-    log-odds apart, most of all in a model that repeats what it has read. Exchanging occupations finds a
-    change in 11 of 20 twins of lh:gpt-mini and in 15 of lh:bert-mini, where it is 0.9 ± 1.1.
+    words names a part of the words that x was read from, such as "core"; "" means all of them.
     """
-    measured = _difference(
-        LEAN_CHANGE, *_by_occupation(_changes(values, table), table, kind), kind, resampling
-    )
-    if measured.value is None or twins is None:
-        return measured
-    sides = [_by_occupation(_changes(twin, table), table, kind) for twin in np.asarray(twins, np.float64)]
-    null = NullDistribution(np.array([_half_difference(own, mean) for own, mean in sides]))
-    return replace(measured, null=null.judged(measured.value, "null twins"))
+    if x.shape != table.kinds.shape:
+        raise ValueError(f"{len(table.kinds)} prompts were asked, {len(x)} have log-odds")
+    suffix = f", {words}" if words else ""
+    kinds = list(dict.fromkeys(table.kinds.tolist()))
+    if not np.isfinite(x).all():
+        reason = "no word of one group is a single token"
+        missing = [_missing(NAME + suffix, kind, reason) for kind in kinds]
+        missing += [_missing(CHANGE + suffix, kind, reason) for kind in kinds if kind != BASE]
+        verdicts = [Verdict.unmeasured(each) for each in missing if each.name.startswith(CHANGE)]
+        return LogOddsScores(tuple(missing), tuple(verdicts))
+    base = _answers(table, x, BASE)
+    measurements = [_correlation(table, base, CORRELATION + suffix)] if table.shares else []
+    verdicts = []
+    for kind in kinds:
+        answers = _answers(table, x, kind)
+        level = _level(NAME + suffix, kind, answers, resampling)
+        measurements.append(level)
+        measurements += _occupations(NAME + suffix, kind, table, answers) if per_occupation else []
+        if kind == BASE:
+            continue
+        change = _change(CHANGE + suffix, base, answers, level, resampling)
+        measurements.append(change)
+        verdicts.append(_verdict(change))
+    return LogOddsScores(tuple(measurements), tuple(verdicts))
 
 
-def _changes(values: npt.ArrayLike, table: PromptTable) -> FloatArray:
-    given = np.asarray(values, np.float64)
-    return np.asarray(given - given[table.base])
+def _answers(table: PromptTable, x: Floats, kind: str) -> _Answers:
+    prompts = np.flatnonzero(table.kinds == kind)
+    _, first, member = np.unique(table.clusters[prompts], return_index=True, return_inverse=True)
+    counts = np.bincount(member)
+    names = tuple(str(table.occupations[prompts[i]]) for i in first)
+    return _Answers(np.bincount(member, x[prompts]) / counts, table.own[prompts[first]], names, counts)
 
 
-def _half_difference(own: npt.NDArray[np.int64], mean: FloatArray) -> float:
-    return float(mean[own == 1].mean() - mean[own == -1].mean()) / 2
+def _level(name: str, kind: str, answers: _Answers, resampling: Resampling) -> Measurement:
+    """Stereotype log-odds of one kind: half the gap between the two groups of occupations.
 
+        L = ½ (mean X over the first group's occupations − mean X over the second's)
+        null: occupations dealt out anew between the groups; floor = 0, spread = ½ S sqrt(N / (n1 n2))
 
-def _difference(
-    name: str, own: npt.NDArray[np.int64], mean: FloatArray, kind: str, resampling: Resampling
-) -> Measurement:
-    """Half the difference between the groups' means over occupations [occupation], without a null."""
-    first, second = mean[own == 1], mean[own == -1]
-    stated = {"interval": "Welch's t over occupations", "level": resampling.level, "seed": resampling.seed}
-    settings = {"kind": kind, **stated}
+    The base rate, ½ (mean + mean), cancels: a model that says *he* of everyone has L = 0. S² is the variance
+    of X over all N occupations, ddof = 1.
+    """
+    first, second = answers.x[answers.own > 0], answers.x[answers.own < 0]
+    labels = _labels(kind)
     if min(first.size, second.size) < 2:
-        few = f"{first.size} and {second.size} occupations have {kind!r} prompts"
-        reason = f"{few}; each group needs at least 2"
-        return Measurement.missing(name, reason, n=mean.size, neutral=0.0, settings=settings)
-    interval = _welch(first, second, resampling.level)
-    value = _half_difference(own, mean)
-    return Measurement(name, value, interval, mean.size, neutral=0.0, settings=settings)
+        reason = f"{first.size} and {second.size} occupations; each group needs 2"
+        return Measurement.missing(name, reason, n=answers.x.size, neutral=0.0, settings=labels)
+    measured = _by_occupation(name, answers, answers.toward, resampling)
+    settings = {**measured.settings, **labels}
+    if measured.value is None:
+        return replace(measured, settings=settings)
+    permuted = permutation_p_value(first, second, resampling.seed, _SPLITS)
+    spread = 0.5 * float(answers.x.std(ddof=1)) * np.sqrt(answers.x.size / (first.size * second.size))
+    null = Null(
+        "occupations dealt out between the groups, two-sided",
+        permuted.partitions,
+        0.0,
+        float(spread),
+        permuted.p_value,
+    )
+    details = {
+        "first_group": float(first.mean()),
+        "second_group": float(second.mean()),
+        "base_rate": answers.rate,
+    }
+    return replace(measured, details=details, settings=settings, null=null)
 
 
-def trend(
-    values: npt.ArrayLike, table: PromptTable, shares: Mapping[str, float], kind: str = BASE
+def _change(
+    name: str, base: _Answers, after: _Answers, level: Measurement, resampling: Resampling
 ) -> Measurement:
-    """Spearman's rho of log-odds [prompt] with the share of the first group, over occupations that have
-    one."""
-    prompts = np.flatnonzero(table.kinds == kind)
-    names = np.unique(table.occupations[prompts])
-    _, mean = _by_occupation(values, table, kind)
-    known = [i for i, name in enumerate(names) if str(name) in shares]
-    return spearman(mean[known], [shares[str(names[i])] for i in known])
+    """What knowledge does to the stereotype log-odds; level is L with this knowledge.
 
+        Δ[occupation] = own · (X[kind] − X[base]),   own = ±1: above 0 is toward the stereotype
+        change = ½ (mean Δ over one group + mean Δ over the other) = L[kind] − L[base]
+        rate_change = base rate with knowledge − base rate without it
 
-def _by_occupation(
-    values: npt.ArrayLike, table: PromptTable, kind: str
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Own side and mean value of each occupation, occupations in alphabetical order: [occupation]"""
-    given = np.asarray(values, np.float64)
-    if given.shape != table.kinds.shape or not np.isfinite(given).all():
-        raise BadProbe(
-            f"{given.shape} values came for {table.kinds.size} prompts; give a finite one for each."
+    What knowledge does to all occupations alike, such as making every *she* likelier, is in rate_change, not
+    in the change. Null: signs of Δ flipped, occupation by occupation, the shared shift held fixed.
+    """
+    before = base.of(after.names)
+    change = _by_occupation(name, after, after.toward - before.toward, resampling)
+    known = {**change.settings, **_labels(level.settings["kind"])}
+    if change.value is None or level.value is None:
+        return Measurement.missing(
+            name, change.reason or level.reason, n=after.x.size, neutral=0.0, settings=known
         )
-    prompts = np.flatnonzero(table.kinds == kind)
-    _, first, member = np.unique(table.occupations[prompts], return_index=True, return_inverse=True)
-    sums = np.bincount(member.ravel(), weights=given[prompts])
-    return table.own[prompts][first], np.asarray(sums / np.bincount(member.ravel()), np.float64)
+    low, high = level.interval or (None, None)
+    details = {
+        **change.details,
+        "base": level.value - change.value,
+        "reached": level.value,
+        "reached_low": low,
+        "reached_high": high,
+        "rate_change": after.rate - before.rate,
+    }
+    return replace(change, details=details, settings=known)
 
 
-def _welch(first: FloatArray, second: FloatArray, level: float) -> Interval:
-    """Interval of half the difference of two means. Reference: Welch 1947."""
-    value = float(first.mean() - second.mean()) / 2
-    parts = [float(side.var(ddof=1)) / (4 * side.size) for side in (first, second)]
-    variance = sum(parts)
-    if variance == 0:
-        return value, value
-    sizes = (first.size, second.size)
-    freedom = variance**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
-    half = float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance)
-    return value - half, value + half
+def _by_occupation(name: str, answers: _Answers, toward: Floats, resampling: Resampling) -> Measurement:
+    """½ (mean over one group's occupations + mean over the other's) of values toward the own group."""
+    design = np.stack([np.ones(len(toward)), answers.own.astype(np.float64)], axis=1)
+    labels = {"occupation": np.arange(len(toward))}
+    if not answers.both_groups:
+        return Measurement.missing(name, "occupations of one group only", n=len(toward), neutral=0.0)
+    return clustered_effect(name, toward, design, labels, resampling)
+
+
+def _verdict(change: Measurement) -> Verdict:
+    """The change in a word; it needs an interval without 0 and p < 0.05."""
+    if change.value is None:
+        return Verdict.unmeasured(change)
+    known = change.details
+    low, high = known["reached_low"], known["reached_high"]
+    word = verdict_word(
+        float(known["base"] or 0),
+        float(known["reached"] or 0),
+        change.interval,
+        None if low is None or high is None else (low, high),
+        None if change.null is None else change.null.p_value,
+    )
+    return Verdict(change.settings["kind"], "", NO_TOP_K, word, change)
+
+
+def _correlation(table: PromptTable, base: _Answers, name: str) -> Measurement:
+    """Rank correlation of X without knowledge with the share of the first group in the occupation."""
+    known = base.of(tuple(table.shares))
+    measured = spearman(known.x, [table.shares[occupation] for occupation in known.names])
+    unknown = len(base.names) - len(known.names)
+    unscored = {"share of the group unknown": unknown} if unknown else {}
+    settings = {**measured.settings, **_labels(BASE)}
+    return replace(measured, name=name, unscored=unscored, settings=settings)
+
+
+def _occupations(name: str, kind: str, table: PromptTable, answers: _Answers) -> Iterator[Measurement]:
+    """X of each occupation, toward the first group."""
+    for occupation, own, x, n in zip(answers.names, answers.own, answers.x, answers.prompts, strict=True):
+        labels = _labels(kind, table.groups[0] if own > 0 else table.groups[1], occupation)
+        yield Measurement(name, float(x), n=int(n), settings=labels)
+
+
+def _missing(name: str, kind: str, reason: str) -> Measurement:
+    return Measurement.missing(name, reason, neutral=0.0, settings=_labels(kind))
+
+
+def _labels(kind: str, group: str = "", occupation: str = "") -> dict[str, Any]:
+    return {"k": NO_TOP_K, "kind": kind, "group": group, "occupation": occupation}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +23,7 @@ class PromptTable:
     occupations: NDArray[np.str_]  # [prompt]
     own: Ints  # [prompt] +1 where the occupation belongs to the first group, else -1
     groups: tuple[str, str]
+    shares: Mapping[str, float] = field(default_factory=dict)  # occupation -> percent of the first group
 
     @cached_property
     def base(self) -> Ints:

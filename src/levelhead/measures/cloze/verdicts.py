@@ -8,6 +8,7 @@ from typing import Any, Literal
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Interval
 
+ALPHA = 0.05  # a change's p must be below it
 VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "not measured"]
 
 
@@ -32,6 +33,12 @@ class Verdict:
             word = verdict_word(float(known["base"] or 0), float(known["margin"] or 0), change.interval, own)
         return cls(change.settings["kind"], change.settings["group"], change.settings["k"], word, change)
 
+    @classmethod
+    def unmeasured(cls, change: Measurement) -> Verdict:
+        """The verdict on a change that has no value."""
+        settings = change.settings
+        return cls(settings["kind"], settings["group"], settings["k"], "not measured", change)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for a JSON line."""
         labels = {"kind": self.kind, "group": self.group, "k": self.k, "verdict": self.word}
@@ -39,17 +46,21 @@ class Verdict:
 
 
 def verdict_word(
-    base: float, margin: float, interval: Interval | None, margin_interval: Interval | None = None
+    base: float,
+    margin: float,
+    interval: Interval | None,
+    margin_interval: Interval | None = None,
+    p_value: float | None = None,
 ) -> VerdictWord:
     """The change in a word. It speaks of the stereotype (pro − anti), not of the size of a preference.
 
-    no change: the change's interval includes 0. overturns: it does not, and the margin has clearly changed
-    its sign: its own interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on
-    its side.
+    no change: the change's interval includes 0 or its p, where one is given, is 0.05 or more. overturns:
+    neither, and the margin has clearly changed its sign: its own interval, where one is given, lies beyond 0.
+    strengthens, weakens: it rises or falls on its side.
     """
     if interval is None:
         return "not measured"
-    if interval[0] <= 0 <= interval[1]:
+    if interval[0] <= 0 <= interval[1] or (p_value is not None and p_value >= ALPHA):
         return "no change"
     if base * margin < 0 and not (margin_interval and margin_interval[0] <= 0 <= margin_interval[1]):
         return "overturns"

@@ -27,7 +27,7 @@ from levelhead.probes.cloze.file import (
     KnowledgeTemplate,
     read_cloze_file,
 )
-from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer
+from levelhead.probes.cloze.verbalizer import Verbalizer, load_verbalizer, word_key
 
 BASE = "base"
 DEFAULT_BACKGROUNDS = 13
@@ -67,6 +67,7 @@ class ClozeSet:
     templates: Mapping[str, tuple[str, ...]]  # kind -> texts
     prompts: tuple[Prompt, ...]
     verbalizer: Verbalizer
+    core: tuple[tuple[str, str], ...]  # counterparts of the two groups, all of them words of the verbalizer
     seed: int
     per_background: int
     fingerprint: str  # SHA-256 of prompts and verbalizer
@@ -92,6 +93,11 @@ def load_cloze(
     file, answers = read_cloze_file(name_or_path)
     if verbalizer is not None:
         answers = load_verbalizer(verbalizer, file.group_names)
+    core = tuple(
+        (word_key(first, True), word_key(second, True))
+        for first, second in file.core
+        if answers.are_counterparts(first, second)
+    )
     draws = _backgrounds_per_word(file, per_background)
     prompts = _prompts(file, seed, draws)
     templates = {
@@ -106,9 +112,10 @@ def load_cloze(
         templates=templates,
         prompts=prompts,
         verbalizer=answers,
+        core=core,
         seed=seed,
         per_background=draws,
-        fingerprint=_fingerprint(prompts, answers),
+        fingerprint=_fingerprint(prompts, answers, core),
     )
 
 
@@ -193,7 +200,10 @@ def _identity(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-def _fingerprint(prompts: tuple[Prompt, ...], verbalizer: Verbalizer) -> str:
+def _fingerprint(
+    prompts: tuple[Prompt, ...], verbalizer: Verbalizer, core: tuple[tuple[str, str], ...]
+) -> str:
     texts = [[prompt.id, prompt.knowledge, prompt.base, prompt.ask, prompt.group] for prompt in prompts]
-    content = json.dumps([texts, verbalizer.groups, sorted(verbalizer.words.items())], ensure_ascii=False)
+    words = [verbalizer.groups, sorted(verbalizer.words.items()), core]
+    content = json.dumps([texts, *words], ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()

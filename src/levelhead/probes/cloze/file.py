@@ -66,6 +66,7 @@ class ClozeFile(Checked):
     knowledge: Annotated[list[KnowledgeTemplate], Field(min_length=1)]
     verbalizer: dict[str, list[Text]] | None = None
     verbalizer_file: str | None = None
+    core: list[tuple[Text, Text]] = Field(default_factory=list)
 
     @property
     def group_names(self) -> tuple[str, str]:
@@ -85,7 +86,13 @@ def read_cloze_file(name_or_path: str | Path) -> tuple[ClozeFile, Verbalizer]:
     file, source = read_checked(path, ClozeFile, "a prompt set", "docs/own-prompts.md")
     _check_groups(source, file)
     _check_templates(source, file)
-    return file, _verbalizer(source, file)
+    verbalizer = _verbalizer(source, file)
+    for pair in file.core:
+        if not verbalizer.are_counterparts(*pair):
+            first, second = file.group_names
+            words = f"{list(pair)}: write a word of {first} and one of {second}, both in the verbalizer."
+            raise source.fail(("core",), words)
+    return file, verbalizer
 
 
 def _find(name_or_path: str | Path) -> Path:

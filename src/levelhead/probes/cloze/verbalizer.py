@@ -55,6 +55,10 @@ class Verbalizer:
         group = self.group_of(surface, begins_word)
         return 0 if group is None else 1 if group == self.groups[0] else -1
 
+    def are_counterparts(self, first: str, second: str) -> bool:
+        """Whether the first is a word of the first group, and the second one of the second."""
+        return (self.group_of(first, True), self.group_of(second, True)) == self.groups
+
     def match(self, tokens: Sequence[TokenForm]) -> Matched:
         """Key and code of each token of a vocabulary."""
         keys = tuple(word_key(token.surface, token.begins_word) for token in tokens)

@@ -8,18 +8,18 @@ counterpart), unpaired.tsv (words that have none), traits.tsv (words for a trait
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
 
 from levelhead.probes import DATA
-from levelhead.probes.swap.tokens import Token, belongs, tokenize
+from levelhead.probes.swap.tokens import Token, belongs, classes, tokenize
 
 Gender = Literal["F", "M"]
 
 PRONOUNS: dict[str, Gender] = {"her": "F", "hers": "F", "his": "M", "him": "M"}  # those that grammar decides
-NOMINATIVES = frozenset(("she", "he"))
 SENTENCE_ENDS = frozenset(".!?:;…")
 
 _DATA = DATA / "swap"
@@ -59,15 +59,37 @@ def pairings() -> dict[str, tuple[Pairing, ...]]:
 
 
 @cache
-def certain() -> dict[str, str]:
-    """Words that always have the same counterpart when they are written small, wherever they stand.
-
-    They have one pairing without a guard, which leads back, no phrase to be left alone in, and are no verb.
-    """
-    words = {word: paired[0] for word, paired in pairings().items() if len(paired) == 1}
-    plain = {word for word in words if word not in _phrases() and not belongs(word, "noun_or_verb")}
-    counterparts = {word: words[word].replacement for word in plain if not words[word].guard}
+def usual() -> dict[str, str]:
+    """Words with one counterpart wherever they stand, which leads back to them, but for exceptions_of."""
+    counterparts = {
+        word: paired[0].replacement
+        for word, paired in pairings().items()
+        if len(paired) == 1 and not paired[0].guard
+    }
     return {word: other for word, other in counterparts.items() if counterparts.get(other) == word}
+
+
+class Exceptions(NamedTuple):
+    """What may keep usual words from being swapped, or their counterparts from being swapped back."""
+
+    phrases: tuple[frozenset[str], ...]  # the other words of phrases in which one of them is left alone
+    verbs: re.Pattern[str] | None  # one of them where it may be a verb
+
+
+@lru_cache(maxsize=1024)
+def exceptions_of(words: frozenset[str]) -> Exceptions:
+    """The exceptions for these usual words and their counterparts."""
+    both = words | {usual()[word] for word in words}
+    phrases = tuple(
+        frozenset(other for k, other in enumerate(phrase) if k != place and other.isalpha())
+        for word in both
+        for phrase, place in _phrases().get(word, ())
+    )
+    verbs = sorted(word for word in words if not {word, usual()[word]}.isdisjoint(classes()["noun_or_verb"]))
+    determiners = sorted(filter(str.isalpha, (*PRONOUNS, *classes()["article"], *classes()["amount"])))
+    verb, subject, follows = "|".join(verbs), "|".join(classes()["third_person"]), "|".join(determiners)
+    pattern = rf"\b(?:(?:{subject})\s+(?:{verb})|(?:{verb})\s+(?:{follows}))\b"
+    return Exceptions(phrases, re.compile(pattern, re.IGNORECASE) if verbs else None)
 
 
 @cache
@@ -102,24 +124,23 @@ def gender_of_word(word: str) -> Gender | None:
     return paired[0].gender if paired else None
 
 
-def in_phrase(tokens: Sequence[Token], i: int) -> bool:
-    """Whether tokens[i] stands in a phrase in which it names nobody's gender."""
+def in_phrase(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this word in the place of tokens[i] stands in a phrase in which it names nobody's gender."""
 
     def holds(words: list[str], place: int) -> bool:
         first = i - place
-        there = tokens[max(first, 0) : first + len(words)]
-        return first >= 0 and [t.lower.replace("’", "'") for t in there] == words
+        there = [t.lower.replace("’", "'") for t in tokens[max(first, 0) : first + len(words)]]
+        return first >= 0 and [*there[:place], word, *there[place + 1 :]] == words
 
-    return any(holds(words, place) for words, place in _phrases().get(tokens[i].lower, ()))
+    return any(holds(words, place) for words, place in _phrases().get(word, ()))
 
 
-def is_verb(tokens: Sequence[Token], i: int) -> bool:
-    """Whether tokens[i] is a verb that looks like a gendered noun: groom your hair, man the phones.
+def is_verb(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this word in the place of tokens[i] is a verb that looks like a noun: groom your hair.
 
     The base form follows to, a modal, I, you, we, they, or opens the clause, and an object with a determiner
     comes after it; the form in -s follows a nominative, which no noun does.
     """
-    word = tokens[i].lower
     if not belongs(word, "noun_or_verb"):
         return False
     before = tokens[i - 1].lower if neighbor(tokens, i) else ""
@@ -132,6 +153,11 @@ def is_verb(tokens: Sequence[Token], i: int) -> bool:
     return has_object and (before == "" or belongs(before, "before_verb"))
 
 
+def is_idle(tokens: Sequence[Token], i: int, word: str) -> bool:
+    """Whether this gendered word in the place of tokens[i] says nothing about anyone's gender."""
+    return in_phrase(tokens, i, word) or is_verb(tokens, i, word)
+
+
 def names_nobody(text: str, start: int) -> bool:
     """Whether the gendered word at this character says nothing about anyone: a bachelor's degree, the PA."""
     tokens = tokenize(text)
@@ -140,7 +166,7 @@ def names_nobody(text: str, start: int) -> bool:
         return False
     letters = tokens[i].text
     initials = letters.isupper() and len(letters) == 2 and not text.isupper()
-    return initials or in_phrase(tokens, i) or is_verb(tokens, i)
+    return initials or is_idle(tokens, i, tokens[i].lower)
 
 
 def pairing_of(tokens: Sequence[Token], i: int) -> Pairing | None:

@@ -63,8 +63,8 @@ def _naming(a: Around) -> bool | None:
 
 def _telling(a: Around) -> bool | None:
     """told her dinner was ready: a clause about something that needs no article."""
-    told = belongs(a.before, "say") and belongs(a.after[0], "bare_subject")
-    return False if told and belongs(a.after[1], "auxiliary") else None
+    clause = belongs(a.before, "say") and belongs(a.after[0], "bare_subject")
+    return False if clause and belongs(a.after[1], "auxiliary") else None
 
 
 def _counting(a: Around) -> bool | None:

@@ -25,7 +25,7 @@ _NEUTRAL = {"she": "he", "herself": "himself", "he": "he", "himself": "himself"}
 Subject = Literal["same", "other", "unknown"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Around:
     """What stands around a pronoun, in lower case; "" is the edge of the clause."""
 

@@ -35,7 +35,7 @@ _ASCII = _pattern("[A-Za-z]", addresses=False)  # twice as fast as the next one
 _UNICODE = _pattern(_ANY_LETTER, addresses=False)
 _RARE = _pattern(_ANY_LETTER, addresses=True)
 _ADDRESS_SIGN = re.compile(r"[@_/()]|^www\.")
-_MAY_BE_RARE = re.compile(r"[@_/]|www\.|\(s\)")
+MAY_BE_RARE = re.compile(r"[@_/]|www\.|\(s\)")
 
 
 class Token(NamedTuple):
@@ -57,7 +57,7 @@ class Token(NamedTuple):
 @lru_cache(maxsize=64)  # a text is read several times in a row: for its gender, for its twin, for names
 def tokenize(text: str) -> tuple[Token, ...]:
     """All tokens of a text in order; with their gaps they are the text, but for white space at its end."""
-    pattern = _RARE if _MAY_BE_RARE.search(text) else _ASCII if text.isascii() else _UNICODE
+    pattern = _RARE if MAY_BE_RARE.search(text) else _ASCII if text.isascii() else _UNICODE
     # One split into gap, token, gap, token, … is several times faster than one match object a token.
     pieces = pattern.split(text)
     gaps, words, starts = pieces[:-1:2], pieces[1::2], list(accumulate(map(len, pieces)))[::2]

@@ -33,7 +33,7 @@ _SHIPPED = DATA / "triples" / "gender.jsonl"
 _OTHER: dict[Gender | None, Gender | None] = {"F": "M", "M": "F", None: None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Triple:
     """A context and three next sentences: a stereotype, its opposite, and one that is beside the point."""
 
@@ -46,7 +46,7 @@ class Triple:
     target: str  # the term by which StereoSet averages; empty where a file has none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TriplePair:
     """A triple and its gender-swapped twin, whose stereotype is the swapped anti; None if it has no twin."""
 

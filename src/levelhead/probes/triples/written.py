@@ -25,7 +25,7 @@ class Texts(NamedTuple):
     unrelated: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WrittenTriple:
     """A triple as a file gives it; `twin` holds the swapped sentences under the labels of the original."""
 

@@ -24,11 +24,11 @@ class ClozeCell(Record):
 
     model: str
     variant: str
-    k: int
+    k: int  # how many of the likeliest tokens count; 0: all words do
     kind: str  # of knowledge; "base": none
     group: str  # of occupations; "": all
     measurement: Measurement
-    verdict: str | None = None  # of a margin change
+    verdict: str | None = None  # of a change
     expected: str | None = None  # what the kind is designed to do
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from levelhead.measures.attention import ContrastPart, HeadSet
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
 
@@ -72,6 +73,18 @@ class CounterTest(Record):
 
     group: HeadGroup
     side: Literal["", "A", "B"]  # "": all sentences
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class CounterContrast(Record):
+    """What a set of heads shows in the counter-stereotype experiment, tested by cluster.
+
+    The whole of biased − regular heads is the experiment's main number.
+    """
+
+    heads: HeadSet
+    part: ContrastPart  # the whole change, what the stereotype does, or looking at one group's words
     measurement: Measurement
 
 

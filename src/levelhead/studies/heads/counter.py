@@ -20,7 +20,7 @@ from levelhead.engine.progress import steps
 from levelhead.engine.readings import Attention
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
-from levelhead.measures.attention import attention_to_attribute, counter_test
+from levelhead.measures.attention import attention_to_attribute, counter_contrasts, counter_test
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
@@ -36,6 +36,7 @@ from levelhead.results.records.heads import (
     ArcSheet,
     ArcVersion,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     HeadGroup,
@@ -65,6 +66,18 @@ class CounterSentences:
     sentences: tuple[StereotypeSentence, ...]
     unscored: Mapping[str, int] = field(default_factory=dict)  # reason -> sentences
     reason: str = ""  # why there are none
+
+    def clusterings(self) -> dict[str, list[str]]:
+        """What sentences share, so that they are no independent evidence: a label of each sentence.
+
+        The two words of an attribute pair are one cluster: sentences of both sides compare the same two. A
+        corpus has no templates; there every sentence is its own.
+        """
+        return {
+            "template": [s.template or s.text for s in self.sentences],
+            "attribute pair": ["/".join(sorted([s.attribute, s.counterpart])) for s in self.sentences],
+            "target": [s.target for s in self.sentences],
+        }
 
     def lines(self) -> list[SentenceLine]:
         """The sentences as a run keeps them."""
@@ -145,11 +158,13 @@ def _shipped(test: WordTest, n: int, seed: int) -> list[StereotypeSentence]:
 class CounterOutcome:
     """What the experiment shows.
 
-    sides: the tests over the originals of either attribute group alone. Heads that look at feminine words
-    more, whatever stands in the sentence, show a fall on one side and a rise on the other.
+    contrasts: the main number, biased less regular heads, and its two parts, tested by cluster. sides: the
+    tests over the originals of either attribute group alone. Heads that look at feminine words more,
+    whatever stands in the sentence, show a fall on one side and a rise on the other.
     """
 
     tests: list[CounterTest]
+    contrasts: list[CounterContrast] = field(default_factory=list)
     sides: list[CounterTest] = field(default_factory=list)
     heads: list[CounterHead] = field(default_factory=list)
     example: list[AttentionExample] = field(default_factory=list)
@@ -205,7 +220,28 @@ def counter_experiment(
         for head in starmap(Head, np.ndindex(scores.shape))
     ]
     example = _example(model, questions.sentences, original - counter, scores, resampling.seed)
-    return CounterOutcome(tests, sides, heads, example)
+    contrasts = _contrasts(questions, original, counter, scores, resampling)
+    return CounterOutcome(tests, contrasts, sides, heads, example)
+
+
+def _contrasts(
+    questions: CounterSentences, original: Doubles, counter: Doubles, scores: Doubles, resampling: Resampling
+) -> list[CounterContrast]:
+    """Biased heads against regular ones, with the sentences' source and with what could not be asked."""
+    in_a = [sentence.group == "A" for sentence in questions.sentences]
+    contrasts = counter_contrasts(original, counter, scores, in_a, questions.clusterings(), resampling)
+    return [
+        CounterContrast(
+            contrast.heads,
+            contrast.part,
+            replace(
+                contrast.measurement,
+                unscored={**questions.unscored, **contrast.measurement.unscored},
+                settings={**contrast.measurement.settings, "sentences": questions.source},
+            ),
+        )
+        for contrast in contrasts
+    ]
 
 
 def _attention(

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,18 +178,18 @@ def prepare(model: Model, settings: HeadsSettings) -> Prepared:
 def _seat(model: Model, prepared: Prepared, settings: HeadsSettings) -> MeasuredVariant:
     contexts = prepared.table.contexts
     seat = ask_seat(model, prepared.test, contexts, resampling=settings.resampling, intervals=True)[0]
-    if seat.value is not None:
-        seat = replace(seat, **_null(model, prepared, settings, seat))
-    return MeasuredVariant(BASE, model.name, seat)
+    return MeasuredVariant(BASE, model.name, _with_null(model, prepared, settings, seat))
 
 
-def _null(model: Model, prepared: Prepared, settings: HeadsSettings, seat: Measurement) -> dict[str, Any]:
-    """What null twins show, or why there are none."""
+def _with_null(model: Model, prepared: Prepared, settings: HeadsSettings, seat: Measurement) -> Measurement:
+    """SEAT with what null twins show, or with the reason why there are none."""
     try:
         null = seat_null(model, prepared.table, settings.null, settings.seed)
     except CannotDo as error:
-        return {"settings": {**seat.settings, "null": str(error)}}
-    return {} if null is None or seat.value is None else {"null": null.judged(seat.value, "null twins")}
+        return replace(seat, settings={**seat.settings, "null": str(error)})
+    if null is None or seat.value is None:
+        return seat
+    return replace(seat, null=null.judged(seat.value, "null twins"))
 
 
 def _cross_fit(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> None:
@@ -255,6 +254,7 @@ def _counter(
         return
     outcome = counter_experiment(model, sentences, scores, settings.resampling)
     run.results(layout.COUNTER_SIDES, lambda: outcome.sides)
+    run.results(layout.COUNTER_CONTRASTS, lambda: outcome.contrasts)
     run.results(layout.COUNTER_HEADS, lambda: outcome.heads)
     run.results(layout.COUNTER_EXAMPLE, lambda: outcome.example)
     run.results(layout.COUNTER, lambda: outcome.tests)

@@ -1,0 +1,178 @@
+"""`levelhead glue` and `levelhead finetune`: what a model can still learn, untouched and debiased."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.debias import parse_heads
+from levelhead.errors import BadOption
+
+if TYPE_CHECKING:
+    from levelhead.mitigation.recipe import Recipe
+    from levelhead.results.records.glue import GlueCell
+    from levelhead.results.runs import GlueRun
+    from levelhead.studies.finetuning import TrainedClassifier
+
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
+]
+Heads = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")]
+TrainRows = Annotated[
+    int | None, typer.Option(help="Train on so many examples, evenly spread: a quick look.")
+]
+Epochs = Annotated[int, typer.Option(help="Times that all examples are trained on.")]
+BatchSize = Annotated[int, typer.Option(help="Examples in a step, on all GPUs together.")]
+LearningRate = Annotated[
+    float | None, typer.Option(help="Default: 2e-5; 3e-4 below 50 M parameters; 5e-4 with --lora.")
+]
+Warmup = Annotated[float, typer.Option(help="Share of steps in which the learning rate rises.")]
+WeightDecay = Annotated[float, typer.Option(help="Of all weights but those of closed heads.")]
+MaxLength = Annotated[int, typer.Option(help="Tokens; longer texts are cut.")]
+Lora = Annotated[
+    bool, typer.Option("--lora", help="Train low-rank adapters instead of all weights (needs peft).")
+]
+Seed = Annotated[int, typer.Option(min=0, help="The first seed.")]
+
+
+@app.command()
+@loads
+def glue(
+    name: ModelName,
+    data: Annotated[str, typer.Option(metavar="DIR", help="Folder with RTE/train.tsv ..., or hub:glue.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
+    tasks: Annotated[
+        str, typer.Option(help="rte,sst2,cola,mrpc,stsb,qnli,wnli,qqp,mnli. Default: those in the folder.")
+    ] = "",
+    heads: Heads = "",
+    recipe: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A recipe file (TOML); repeatable.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each task and recipe.")] = 3,
+    train_rows: TrainRows = None,
+    margin: Annotated[float, typer.Option(help="Points that a change may cost: not inferior.")] = 1.0,
+    epochs: Epochs = 3,
+    batch_size: BatchSize = 32,
+    learning_rate: LearningRate = None,
+    warmup: Warmup = 0.1,
+    weight_decay: WeightDecay = 0.01,
+    max_length: MaxLength = 128,
+    lora: Lora = False,
+    seed: Seed = 0,
+    json: Json = False,
+    *,
+    loading: Loading,
+) -> None:
+    """Fine-tune a model on GLUE, untouched and with heads removed or other edits on: what do they cost?"""
+    from levelhead.engine.finetuning import Hyperparameters
+    from levelhead.models.model import load
+    from levelhead.studies.glue import GlueSettings
+    from levelhead.studies.glue import glue as run_glue
+
+    training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
+    chosen = tuple(part.strip() for part in tasks.split(",") if part.strip())
+    settings = GlueSettings(data, chosen, seeds, train_rows, margin, training, seed)
+    recipes = _recipes(heads, recipe or [])
+    run = run_glue(load(name, **loading), settings, out, recipes)
+    if json:
+        print_json({"run": str(run.folder), "settings": run.settings, "cells": run.cells, "costs": run.costs})
+    else:
+        print_glue(run)
+
+
+@app.command()
+@loads
+def finetune(
+    name: ModelName,
+    task: Annotated[str, typer.Option(help="snli, or a task of GLUE.")],
+    data: Annotated[str, typer.Option(metavar="DIR", help="Folder as published, hub:snli or hub:glue.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="New or empty folder.")],
+    heads: Heads = "",
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="A recipe file (TOML).")] = None,
+    train_rows: TrainRows = None,
+    epochs: Epochs = 3,
+    batch_size: BatchSize = 32,
+    learning_rate: LearningRate = None,
+    warmup: Warmup = 0.1,
+    weight_decay: WeightDecay = 0.01,
+    max_length: MaxLength = 128,
+    lora: Lora = False,
+    seed: Seed = 0,
+    json: Json = False,
+    *,
+    loading: Loading,
+) -> None:
+    """Train a classifier from a model and write it as an ordinary folder; on SNLI, one that --nli takes."""
+    from levelhead.engine.finetuning import Hyperparameters
+    from levelhead.models.model import load
+    from levelhead.studies.finetuning import FinetuneSettings, train_classifier
+
+    training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
+    settings = FinetuneSettings(task, data, train_rows, training, seed)
+    recipes = _recipes(heads, [] if recipe is None else [recipe])
+    if len(recipes) > 1:
+        raise BadOption("--heads and --recipe came; give one of them.")
+    trained = train_classifier(load(name, **loading), settings, out, next(iter(recipes.values()), None))
+    print_json(trained) if json else _print_trained(name, trained)
+
+
+def _recipes(heads: str, files: list[Path]) -> dict[str, Recipe]:
+    """Recipes by name: the heads of --heads, and files by their title or file name."""
+    from levelhead.mitigation.recipe import Recipe, read_recipe
+
+    recipes: dict[str, Recipe] = {}
+    if gates := parse_heads(heads):
+        written = ", ".join(f"{head}" if value == 0 else f"{head}={value:g}" for head, value in gates.items())
+        recipes[f"without heads {written}" if not any(gates.values()) else f"gates {written}"] = Recipe(
+            gates=gates
+        )
+    for file in files:
+        recipe = read_recipe(file)
+        label = recipe.title or file.stem
+        if label in recipes:
+            raise BadOption(f"Two recipes are called {label!r}. Give them different titles.")
+        recipes[label] = recipe
+    return recipes
+
+
+def print_glue(run: GlueRun) -> None:
+    """Table 2's layout, and a verdict for every recipe and task."""
+    names = list(dict.fromkeys(cell.recipe for cell in run.cells))
+    table = {(cell.task, cell.metric, cell.recipe): cell for cell in run.cells}
+    lines = []
+    for task, metric in dict.fromkeys((cell.task, cell.metric) for cell in run.cells):
+        cells = [table[task, metric, name] for name in names]
+        chance = (f"{100 * cells[0].majority:.1f}", f"{100 * cells[0].random:.1f}")
+        lines.append((task, metric, *map(_scored, cells), *chance))
+    settings = run.settings
+    rows = "all rows" if settings.train_rows is None else f"{settings.train_rows} rows"
+    note = (
+        f"100 x the metric, mean ± sd over {settings.seeds} seeds, trained on {rows}. majority: always the "
+        "most frequent class; random: answers drawn with the classes' frequencies. *: not above these two."
+    )
+    print_table(run.model, ("task", "metric", *names, "majority", "random"), lines, note)
+    for cost in run.costs:
+        print(f"{cost.task}, {cost.metric}, {cost.recipe}: {cost.sentence}.")
+    print(f"Results: {run.folder}")
+
+
+def _scored(cell: GlueCell) -> str:
+    sd = cell.measurement.details["sd"]
+    spread = "" if sd is None else f" ± {100 * sd:.1f}"
+    return f"{100 * (cell.measurement.value or 0.0):.1f}{spread}{'' if cell.learned else ' *'}"
+
+
+def _print_trained(name: str, trained: TrainedClassifier) -> None:
+    report = trained.export
+    print(f"{name}, fine-tuned on {trained.task}, is now in {report.folder}.")
+    print(f"  trained on {trained.train} examples of {trained.trained_on}")
+    for metric, score in trained.scores.items():
+        chance = f"the most frequent class alone {100 * trained.majority[metric]:.1f}"
+        print(f"  {metric} {100 * score:.1f} on {trained.dev} examples of {trained.evaluated_on} ({chance})")
+    for why in report.obstacles:
+        print(f"  not folded: {why}")
+    print(f"  max difference after reload  {report.max_difference:.2g}")
+    print(f"  load with  {report.load_with}")

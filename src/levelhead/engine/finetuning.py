@@ -1,0 +1,375 @@
+"""Fine-tuning with the edits on, in training and in evaluation: the only place that trains a model.
+
+transformers' Trainer does it, with accelerate underneath. Same seed, same bytes on a CPU; so too when the
+process was killed and the training goes on from its last checkpoint (docs/method.md, GLUE).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+from transformers import EvalPrediction, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+from levelhead.edits.sites import Edit
+from levelhead.engine.batches import SimilarLengths, Tokens, inputs
+from levelhead.engine.closed_heads import closed_heads, head_slices
+from levelhead.engine.lora import add_lora, merge_lora
+from levelhead.engine.progress import steps
+from levelhead.errors import BadOption, CannotDo
+from levelhead.models.checkpoint import quiet
+from levelhead.models.classifier import new_classifier, new_weights
+from levelhead.models.encoding import Text, encode
+from levelhead.models.model import Model
+from levelhead.probes.glue import GlueItem
+
+CHECKPOINT_SECONDS = 60.0  # of work that a kill may cost, about
+POINTS = 24  # of a learning curve
+LARGE = 50_000_000  # parameters; smaller models need a higher learning rate (Turc et al. 2019)
+_EVALUATED_AT_ONCE = 64  # texts; more of them would pad more
+
+Doubles = NDArray[np.float64]
+Score = Callable[[Doubles, Doubles], float]  # gold, predicted
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """How a classifier is trained; the learning rate goes by the model's size where none is given."""
+
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float | None = None
+    warmup: float = 0.1  # share of all steps
+    weight_decay: float = 0.01
+    max_length: int = 128  # tokens; longer texts are cut
+    lora: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.batch_size) < 1 or self.max_length < 8:
+            raise BadOption(
+                f"epochs={self.epochs}, batch_size={self.batch_size}, max_length={self.max_length} came; "
+                "allowed are at least 1, 1 and 8."
+            )
+        rate = 1e-4 if self.learning_rate is None else self.learning_rate
+        if not (0 < rate < 1 and 0 <= self.warmup <= 1 and 0 <= self.weight_decay < 1):
+            raise BadOption(
+                f"learning_rate={rate:g}, warmup={self.warmup:g}, weight_decay={self.weight_decay:g} came; "
+                "allowed are above 0 and below 1, 0 to 1, and 0 to below 1."
+            )
+
+    def rate(self, model: Model) -> float:
+        """The learning rate: as given, else by the size of the model."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if self.lora:
+            return 5e-4
+        return 2e-5 if sum(weight.numel() for weight in model.hf.parameters()) >= LARGE else 3e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Labeled(Dataset[tuple[Tokens, float]]):
+    """Tokenized texts, each with its label: the number of its class, or a score."""
+
+    tokens: tuple[Tokens, ...]
+    labels: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, number: int) -> tuple[Tokens, float]:
+        return self.tokens[number], self.labels[number]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData:
+    """What one task trains on and is evaluated on, tokenized for one model."""
+
+    labels: tuple[str, ...]  # names of the classes; none: a score
+    train: Labeled
+    dev: Labeled
+    score: Score  # shown along the learning curve
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a learning curve: the mean training loss since the last one, or the score on dev."""
+
+    step: int
+    epoch: float
+    loss: float | None
+    score: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuned:
+    """A trained classifier, from which its edits were taken off again, and its answers on dev."""
+
+    model: Model
+    predictions: Doubles  # [item]: the number of a class, or a score
+    curve: tuple[CurvePoint, ...]
+
+
+def labeled(model: Model, items: Sequence[GlueItem], max_length: int) -> Labeled:
+    """Texts as the model reads them. A causal model, whose tokenizer marks no pairs, gets two lines."""
+    cut = min(max_length, model.max_tokens or max_length)
+    texts = (_text(model, item) for item in items)
+    rows = tuple(Tokens(row.ids, row.types) for row in encode(model, texts, cut))
+    return Labeled(rows, tuple(item.label for item in items))
+
+
+def _text(model: Model, item: GlueItem) -> Text:
+    if item.second is not None and model.family.causal:
+        return Text(f"{item.first}\n{item.second}")
+    return Text(item.first, item.second)
+
+
+def finetune(
+    model: Model,
+    edits: Sequence[Edit],
+    data: TaskData,
+    plan: Hyperparameters,
+    seed: int = 0,
+    checkpoints: Path | None = None,
+) -> FineTuned:
+    """Train a classifier that begins with the model's weights, with the edits on, and ask it all of dev.
+
+    checkpoints: a folder of this training alone; what a killed training left there is gone on with. The model
+    itself stays as it is.
+    """
+    _check(model)
+    classifier = new_classifier(model, data.labels, seed)
+    with _own_randomness(seed), quiet():
+        if plan.lora:
+            add_lora(classifier, new_weights(classifier, model))
+        else:
+            classifier.hf.requires_grad_(True)
+        with classifier.edited(*edits):  # after LoRA, whose layers the hooks of queries, keys and values need
+            trained = _trained(classifier, edits, data, plan, seed, checkpoints)
+        if plan.lora:
+            merge_lora(classifier.hf)
+    classifier.hf.to(model.device).eval().requires_grad_(False)
+    return trained
+
+
+def _trained(
+    classifier: Model,
+    edits: Sequence[Edit],
+    data: TaskData,
+    plan: Hyperparameters,
+    seed: int,
+    checkpoints: Path | None,
+) -> FineTuned:
+    """Train and evaluate."""
+    evaluations = _Evaluations(data.score)
+    with _folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
+        trainer = _trainer(classifier, data, plan, seed, folder)
+        trainer.compute_metrics = evaluations
+        trainer.add_callback(_Progress(advance))
+        if not plan.lora:  # it trains no weight that could decay
+            trainer.add_callback(_ClosedHeads(classifier, [*classifier.adapter, *edits]))
+        if checkpoints is not None:
+            trainer.add_callback(_Checkpoints())
+        trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
+        curve = _curve(trainer.state.log_history)
+        if evaluations.last is None:  # it was killed after its last step
+            trainer.evaluate()
+    assert evaluations.last is not None
+    losses = [point.loss for point in curve if point.loss is not None]
+    if not (np.isfinite(losses).all() and np.isfinite(evaluations.last).all()):
+        rate = plan.rate(classifier)
+        raise CannotDo(
+            f"{classifier.name}: the training diverges at a learning rate of {rate:g}. Give a lower one."
+        )
+    return FineTuned(classifier, evaluations.last, curve)
+
+
+def _check(model: Model) -> None:
+    if find_spec("accelerate") is None:
+        raise CannotDo("Fine-tuning needs the package accelerate: pip install 'levelhead[glue]'.")
+    if model.hf.dtype == torch.float16:
+        raise CannotDo(f"{model.name} is float16, in which training overflows. Load it as float32.")
+
+
+# ---- the trainer
+
+
+class _Trainer(Trainer):
+    """Trainer, with an order of examples that a resumed training meets again, and with little padding."""
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+        examples: Any = self.train_dataset if train_dataset is None else train_dataset
+        lengths = [len(tokens.ids) for tokens, _ in examples]
+        return SimilarLengths(lengths, self.args.train_batch_size, int(self.args.seed))
+
+
+def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int, folder: Path) -> Trainer:
+    cuda = classifier.device.type == "cuda"
+    gpus = torch.cuda.device_count() if cuda else 1  # a batch is shared among all of them
+    total, an_epoch = _total(data, plan), ceil(len(data.train) / plan.batch_size)
+    args = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=ceil(plan.batch_size / gpus),
+        per_device_eval_batch_size=_EVALUATED_AT_ONCE,
+        num_train_epochs=plan.epochs,
+        learning_rate=plan.rate(classifier),
+        warmup_steps=int(plan.warmup * total),
+        weight_decay=plan.weight_decay,
+        optim="adamw_torch",
+        seed=seed,
+        data_seed=seed,
+        logging_steps=max(1, total // POINTS),
+        eval_strategy="steps",
+        eval_steps=an_epoch,  # at the last step of an epoch, so that a checkpoint there knows the score
+        save_strategy="no",
+        save_total_limit=2,
+        report_to="none",
+        disable_tqdm=True,
+        logging_nan_inf_filter=False,  # it would hide that a training diverges
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        use_cpu=classifier.device.type == "cpu",
+    )
+    trainer = _Trainer(
+        classifier.hf,
+        args,
+        data_collator=_collator(classifier, data),
+        train_dataset=data.train,
+        eval_dataset=data.dev,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _total(data: TaskData, plan: Hyperparameters) -> int:
+    """Steps of a whole training."""
+    return plan.epochs * ceil(len(data.train) / plan.batch_size)
+
+
+def _collator(
+    classifier: Model, data: TaskData
+) -> Callable[[Sequence[tuple[Tokens, float]]], dict[str, Tensor]]:
+    kind = torch.long if data.labels else classifier.hf.dtype
+
+    def collate(examples: Sequence[tuple[Tokens, float]]) -> dict[str, Tensor]:
+        batch = inputs(classifier, [tokens for tokens, _ in examples])
+        labels = torch.tensor([label for _, label in examples], device=classifier.device)
+        return {**batch, "labels": labels.to(kind)}
+
+    return collate
+
+
+class _Evaluations:
+    """What Trainer calls after each evaluation: it scores the answers on dev and keeps the last ones."""
+
+    def __init__(self, score: Score) -> None:
+        self._score = score
+        self.last: Doubles | None = None
+
+    def __call__(self, evaluated: EvalPrediction) -> dict[str, float]:
+        self.last = _answers(evaluated.predictions)
+        return {"score": self._score(np.asarray(evaluated.label_ids, np.float64), self.last)}
+
+
+def _answers(outputs: Any) -> Doubles:
+    """Classes, or scores, from a classifier's outputs [item, label]; other outputs may stand behind them."""
+    logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, np.float64)
+    return logits.argmax(-1).astype(np.float64) if logits.shape[-1] > 1 else logits.reshape(len(logits))
+
+
+def _curve(history: Sequence[dict[str, Any]]) -> tuple[CurvePoint, ...]:
+    points = ((entry.get("loss"), entry.get("eval_score"), entry) for entry in history)
+    return tuple(
+        CurvePoint(int(entry["step"]), float(entry["epoch"]), loss, score)
+        for loss, score, entry in points
+        if loss is not None or score is not None
+    )
+
+
+# ---- while it runs
+
+
+class _ClosedHeads(TrainerCallback):
+    """Puts the parameters of closed heads back after every step, which weight decay alone would move."""
+
+    def __init__(self, model: Model, edits: Sequence[Edit]) -> None:
+        slices = head_slices(model, closed_heads(model, edits))
+        self._kept = [(each, each.values()) for each in slices]
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        for part, values in self._kept:
+            part.restore(values)
+
+
+class _Checkpoints(TrainerCallback):
+    """Writes a checkpoint now and then, always right after a point of the curve, which begins a new mean."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if control.should_log and time.monotonic() - self._last >= CHECKPOINT_SECONDS:
+            control.should_save = True
+            self._last = time.monotonic()
+
+
+class _Progress(TrainerCallback):
+    """Moves the progress display."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._done = 0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._advance(state.global_step - self._done)
+        self._done = state.global_step
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    """The last whole checkpoint: the file that Trainer writes last is there and can be read."""
+    numbered = ((path.name.rpartition("-")[2], path) for path in folder.glob("checkpoint-*"))
+    by_step = sorted((int(step), path) for step, path in numbered if step.isdecimal())
+    for _, path in reversed(by_step):
+        try:
+            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        return str(path)
+    return None
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """A folder for checkpoints; a temporary one where none is given."""
+    if given is not None:
+        given.mkdir(parents=True, exist_ok=True)
+        yield given
+        return
+    with TemporaryDirectory(prefix="levelhead-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def _own_randomness(seed: int) -> Iterator[None]:
+    """Trainer seeds Python's, numpy's and torch's random numbers; afterwards they are as they were."""
+    python, numbers = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numbers)

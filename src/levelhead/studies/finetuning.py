@@ -1,0 +1,105 @@
+"""A classifier trained from a model, as an ordinary folder: what `--nli` asks for (docs/method.md, GLUE).
+
+The projective paper fine-tunes its models on SNLI; whoever has a model with a next-sentence head needs no
+second download. Edits, where there are some, are on in training and folded into what is written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.finetuning import Hyperparameters, finetune
+from levelhead.errors import BadOption
+from levelhead.measures.glue import glue_score, majority_score
+from levelhead.mitigation.export import ExportReport, write_model
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.model import Model
+from levelhead.probes.glue import SNLI, TASKS, GlueSplit, GlueTask, load_task
+from levelhead.results.codec import Json
+from levelhead.results.folder import text_hash
+from levelhead.scoring.glue import task_data
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """What a classifier is trained for, on what, and how."""
+
+    task: str  # snli, or a task of GLUE
+    data: str  # a folder as published, hub:snli, hub:glue
+    train_rows: int | None = None  # evenly spread over the file; None: all
+    training: Hyperparameters = field(default_factory=Hyperparameters)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TrainedClassifier:
+    """A trained classifier in its folder, and what it scores on examples that it was not trained on."""
+
+    task: str
+    trained_on: str
+    evaluated_on: str
+    train: int  # examples
+    dev: int
+    scores: Mapping[str, float]  # metric -> score
+    majority: Mapping[str, float]  # metric -> what always answering the most frequent class scores
+    export: ExportReport
+
+    def to_json(self) -> Json:
+        """Plain data, which `--json` prints."""
+        return {**vars(self), "export": self.export.to_json()}
+
+
+def train_classifier(
+    model: Model, settings: FinetuneSettings, folder: str | Path, recipe: Recipe | None = None
+) -> TrainedClassifier:
+    """Fine-tune the model, with a recipe's edits on if one is given, and write the classifier.
+
+    Checkpoints lie beside the folder until it is there: the same command goes on with a killed training.
+    """
+    task = _task(settings.task)
+    train = load_task(task, "train", settings.data).spread(settings.train_rows)
+    dev = load_task(task, "dev", settings.data)
+    edits: Variant = ()
+    if recipe is not None:
+        recipe.check_model(model)
+        edits = edits_of(model, recipe)
+        recipe = replace(recipe, model=model.name, fingerprint=model.fingerprint)
+    data = task_data(model, train, dev, settings.training.max_length)
+    checkpoints = Path(folder).expanduser().absolute()
+    checkpoints = checkpoints.with_name(f"{checkpoints.name}.checkpoints")
+    own = checkpoints / _identity(model, settings, recipe, (train, dev))
+    tuned = finetune(model, edits, data, settings.training, settings.seed, own)
+    tuned.model.name = f"{model.name} fine-tuned on {task.name}"
+    report = write_model(tuned.model, edits, folder, recipe)
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    gold = data.dev.labels
+    return TrainedClassifier(
+        task=task.name,
+        trained_on=train.source,
+        evaluated_on=dev.source,
+        train=len(train.items),
+        dev=len(dev.items),
+        scores={metric: glue_score(metric, gold, tuned.predictions) for metric in task.metrics},
+        majority={metric: majority_score(metric, gold) for metric in task.metrics},
+        export=report,
+    )
+
+
+def _task(name: str) -> GlueTask:
+    tasks = {SNLI.name: SNLI, **TASKS}
+    if name not in tasks:
+        raise BadOption(f"There is no task {name[:40]!r}. Known are {', '.join(tasks)}.")
+    return tasks[name]
+
+
+def _identity(
+    model: Model, settings: FinetuneSettings, recipe: Recipe | None, parts: tuple[GlueSplit, GlueSplit]
+) -> str:
+    """A name for checkpoints that differs with everything that the training depends on."""
+    made = "" if recipe is None else recipe_text(recipe)
+    return text_hash([repr(settings), model.fingerprint, made, *(part.fingerprint for part in parts)])[:16]

@@ -1,0 +1,289 @@
+"""What a debiased model can still do: fine-tuning on GLUE with the edits on ('Bias A-head?', Table 2).
+
+One training is one unit: a task, a recipe, a seed. The untouched model and every recipe are trained on the
+same examples with the same seeds, so that differences are paired by seed and by item (docs/method.md, GLUE).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.closed_heads import closed_heads
+from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
+from levelhead.engine.progress import steps
+from levelhead.errors import BadOption
+from levelhead.measures.glue import (
+    GlueDifference,
+    glue_difference,
+    glue_score,
+    majority_score,
+    random_score,
+    scored,
+)
+from levelhead.measures.measurement import Measurement
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.model import Model
+from levelhead.probes.glue import TASKS, GlueSplit, GlueTask, glue_task, load_task, tasks_at_hand
+from levelhead.results import layout
+from levelhead.results.folder import Run, text_hash
+from levelhead.results.keys import file_label
+from levelhead.results.records.common import BASE
+from levelhead.results.records.glue import (
+    Answers,
+    GlueCell,
+    GlueCost,
+    GlueRecipe,
+    GlueTaskUsed,
+    GlueUnit,
+    LearningPoint,
+)
+from levelhead.results.runs import GlueRun
+from levelhead.results.settings import GlueRunSettings
+from levelhead.scoring.glue import task_data
+
+GLUE = "glue"  # what the names of its measures begin with
+_NOISE = "; the untouched model itself is not above chance here, so this task shows nothing"
+
+
+@dataclass(frozen=True)
+class GlueSettings:
+    """Which tasks, how often, and how they are trained."""
+
+    data: str  # a folder as published, or hub:glue
+    tasks: tuple[str, ...] = ()  # none: those that the folder has
+    seeds: int = 3
+    train_rows: int | None = None  # evenly spread over the file; None: all
+    margin: float = 1.0
+    training: Hyperparameters = field(default_factory=Hyperparameters)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or self.seed < 0 or self.margin < 0:
+            raise BadOption(
+                f"seeds={self.seeds}, seed={self.seed}, margin={self.margin:g} came; allowed are at least 1, "
+                "0 and 0."
+            )
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds themselves."""
+        return range(self.seed, self.seed + self.seeds)
+
+    def chosen(self) -> list[GlueTask]:
+        """The tasks, each once."""
+        hub = self.data.startswith("hub:")
+        names = self.tasks or (tuple(TASKS) if hub else tuple(tasks_at_hand(self.data)))
+        if not names:
+            raise BadOption(f"{self.data} has no GLUE task with train.tsv and dev.tsv. Give another folder.")
+        return list(dict.fromkeys(glue_task(name) for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class _Treatment:
+    """A recipe made ready for a model."""
+
+    name: str
+    edits: Variant
+    recipe: str  # TOML
+
+    def record(self, model: Model) -> GlueRecipe:
+        return GlueRecipe(self.name, tuple(closed_heads(model, self.edits)), self.recipe)
+
+
+@dataclass(frozen=True, eq=False)
+class _Exam:
+    """A task's examples."""
+
+    task: GlueTask
+    train: GlueSplit
+    dev: GlueSplit
+
+    def used(self) -> GlueTaskUsed:
+        parts = {"train": self.train, "dev": self.dev}
+        return GlueTaskUsed(
+            task=self.task.name,
+            metrics=tuple(self.task.metrics),
+            train=len(self.train.items),
+            dev=len(self.dev.items),
+            unusable={
+                f"{name}: {why}": n for name, part in parts.items() for why, n in part.unusable.items()
+            },
+            gold=Answers.of([item.label for item in self.dev.items], self.task.regression),
+        )
+
+
+def glue(
+    model: Model, settings: GlueSettings, folder: str | Path, recipes: Mapping[str, Recipe] | None = None
+) -> GlueRun:
+    """Fine-tune the model, and what each recipe makes of it, on every task with every seed; compare.
+
+    recipes: by name, beside the untouched model. A folder of a killed run with the same settings is finished;
+    the training that was killed goes on from its last checkpoint.
+    """
+    treatments = _treatments(model, recipes or {})
+    exams = [_exam(task, settings) for task in settings.chosen()]
+    run_settings = _run_settings(model, settings, exams, treatments)
+    with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
+        run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
+        used = run.results(layout.GLUE_TASKS, lambda: [exam.used() for exam in exams])
+        units: list[GlueUnit] = []
+        with steps("GLUE", len(exams) * settings.seeds * len(treatments)) as advance:
+            for exam in exams:
+                classroom = _Classroom(model, exam, settings.training)
+                for unit in _units(classroom, treatments, settings.all_seeds, run):
+                    units.append(unit)
+                    advance(1)
+        shutil.rmtree(run.folder / layout.CHECKPOINTS, ignore_errors=True)
+        cells = run.results(layout.GLUE_CELLS, lambda: glue_cells(used, units))
+        run.results(layout.GLUE_COSTS, lambda: glue_costs(used, units, cells, settings.margin))
+        return GlueRun(run.data())
+
+
+def _treatments(model: Model, recipes: Mapping[str, Recipe]) -> list[_Treatment]:
+    """The untouched model first."""
+    if BASE in recipes:
+        raise BadOption(f"A recipe is called {BASE!r}, which is the untouched model's name. Rename it.")
+    treatments = [_Treatment(BASE, (), "")]
+    for name, recipe in recipes.items():
+        recipe.check_model(model)
+        treatments.append(_Treatment(name, edits_of(model, recipe), recipe_text(recipe)))
+    return treatments
+
+
+def _exam(task: GlueTask, settings: GlueSettings) -> _Exam:
+    train = load_task(task, "train", settings.data).spread(settings.train_rows)
+    return _Exam(task, train, load_task(task, "dev", settings.data))
+
+
+def _run_settings(
+    model: Model, settings: GlueSettings, exams: Sequence[_Exam], treatments: Sequence[_Treatment]
+) -> GlueRunSettings:
+    training = asdict(settings.training) | {"learning_rate": settings.training.rate(model)}
+    return GlueRunSettings(
+        study=layout.GLUE.study,
+        seed=settings.seed,
+        model=model.name,
+        published=settings.data,
+        tasks=tuple(exam.task.name for exam in exams),
+        recipes=tuple(each.name for each in treatments[1:]),
+        seeds=settings.seeds,
+        train_rows=settings.train_rows,
+        margin=settings.margin,
+        **training,
+    )
+
+
+def _hashes(model: Model, exams: Sequence[_Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
+    hashes = {"weights": model.fingerprint}
+    for exam in exams:
+        hashes[f"{exam.task.name} train"] = exam.train.fingerprint
+        hashes[f"{exam.task.name} dev"] = exam.dev.fingerprint
+    return hashes | {f"recipe {each.name}": text_hash(each.recipe) for each in treatments[1:]}
+
+
+# ---- units
+
+
+@dataclass(frozen=True, eq=False)
+class _Classroom:
+    """One model, one task: what all of its trainings share."""
+
+    model: Model
+    exam: _Exam
+    training: Hyperparameters
+
+    @cached_property
+    def data(self) -> TaskData:
+        """The examples, tokenized once."""
+        return task_data(self.model, self.exam.train, self.exam.dev, self.training.max_length)
+
+    def train(self, treatment: _Treatment, seed: int, checkpoints: Path) -> GlueUnit:
+        """One unit."""
+        tuned = finetune(self.model, treatment.edits, self.data, self.training, seed, checkpoints)
+        task = self.exam.task
+        predictions = Answers.of(tuned.predictions.tolist(), task.regression)
+        gold = self.data.dev.labels
+        scores = {str(metric): glue_score(metric, gold, predictions.values) for metric in task.metrics}
+        curve = tuple(LearningPoint(**asdict(point)) for point in tuned.curve)
+        return GlueUnit(task.name, treatment.name, seed, scores, predictions, curve)
+
+
+def _units(
+    classroom: _Classroom,
+    treatments: Sequence[_Treatment],
+    seeds: Sequence[int],
+    run: Run[GlueRunSettings],
+) -> Iterator[GlueUnit]:
+    """Every training of one task: seed by seed, so that what a killed run has can be compared."""
+    for seed in seeds:
+        for treatment in treatments:
+            label = f"{classroom.exam.task.name}/{treatment.name}/{seed}"
+            place = run.folder / layout.CHECKPOINTS / file_label(label)
+            train = partial(classroom.train, treatment, seed, place)
+            yield run.result(layout.GLUE_UNITS.of(label), train)
+            shutil.rmtree(place, ignore_errors=True)
+
+
+# ---- tables
+
+
+def glue_cells(tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit]) -> list[GlueCell]:
+    """Table 2: every metric of every task, the mean over seeds, beside what needs no model at all."""
+    cells = []
+    for task in tasks:
+        gold = task.gold.values
+        for metric in task.metrics:
+            chance = {"majority": majority_score(metric, gold), "random": random_score(metric, gold)}
+            for recipe, predictions in _by_recipe(task, units).items():
+                score = scored(metric, gold, predictions)
+                known: dict[str, Any] = {"n": len(gold), "details": {"sd": score.sd}}
+                measurement = Measurement(_measure(task, metric), score.value, score.interval, **known)
+                cells.append(GlueCell(task.task, recipe, metric, measurement, score.seeds, **chance))
+    return cells
+
+
+def glue_costs(
+    tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit], cells: Sequence[GlueCell], margin: float
+) -> list[GlueCost]:
+    """Every recipe against the untouched model, paired by seed and by item, with a verdict."""
+    learned = {(cell.task, cell.metric): cell.learned for cell in cells if cell.recipe == BASE}
+    costs = []
+    for task in tasks:
+        base, *changed = _by_recipe(task, units).items()
+        for recipe, predictions in changed:
+            for metric in task.metrics:
+                difference = glue_difference(metric, task.gold.values, base[1], predictions, margin)
+                shows = learned[task.task, metric]
+                costs.append(_cost(task, recipe, metric, difference, shows))
+    return costs
+
+
+def _cost(
+    task: GlueTaskUsed, recipe: str, metric: str, difference: GlueDifference, learned: bool
+) -> GlueCost:
+    name = f"{_measure(task, metric)} change"
+    known: dict[str, Any] = {"n": task.dev, "settings": {"unit": "points", "margin": difference.margin}}
+    measurement = Measurement(name, difference.points, difference.interval, **known)
+    sentence = difference.sentence() + ("" if learned else _NOISE)
+    verdict, margin = difference.verdict, difference.margin
+    return GlueCost(task.task, recipe, metric, measurement, verdict, margin, learned, sentence)
+
+
+def _by_recipe(task: GlueTaskUsed, units: Sequence[GlueUnit]) -> dict[str, list[list[float]]]:
+    """Predictions of a task, seed by seed, for every recipe; the untouched model first."""
+    by_recipe: dict[str, list[list[float]]] = {BASE: []}
+    for unit in sorted((unit for unit in units if unit.task == task.task), key=lambda unit: unit.seed):
+        by_recipe.setdefault(unit.recipe, []).append(unit.predictions.values)
+    return by_recipe
+
+
+def _measure(task: GlueTaskUsed, metric: str) -> str:
+    """How a score is called among the measures: glue/mrpc, and glue/mrpc accuracy for a second metric."""
+    return f"{GLUE}/{task.task}" + ("" if metric == task.metrics[0] else f" {metric}")
