@@ -215,7 +215,7 @@ def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure
     for measure in ("lpbs career", "fairness", "ability"):
         assert audited[measure].value is None
         assert audited[measure].reason
-    assert "Not measured:" in audited.findings[-1]
+    assert any(finding.startswith("Not measured:") for finding in audited.findings)
     variants = [name for name in audited.measurements if name != BASE]
     assert variants[0].startswith("without heads ")
     assert value(audited.measurements[variants[0]]["fluency change"]) > 0

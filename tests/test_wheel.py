@@ -14,11 +14,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = """
 import levelhead, sys
-from levelhead.auditing import AuditSettings, audit
-settings = AuditSettings.small()
-found = audit("lh:bert-mini", sys.argv[1], settings)
+from levelhead.results.settings import AuditSizes
+
+sizes = AuditSizes(
+    experiments=("scores",), contexts=2, triples=10, occupations=(6, 2), abilities=30, sentences=30,
+    backgrounds=1, starts=0, screen=(2, 2), null=0,
+)
+result = levelhead.audit("lh:bert-mini", sys.argv[1], levelhead.AuditSettings(sizes=sizes))
 print(levelhead.__file__)
-print(found.headline)
+print(result.headline)
 """
 
 

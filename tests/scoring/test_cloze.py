@@ -19,9 +19,10 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.model import Model, load
+from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
-from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms, word_shape
+from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms
 from tests.tiny import tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped

@@ -131,7 +131,7 @@ def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell]) -> None:
     note = (
         "Log-odds: half the gap in log p(one group's words) / p(the other's) between the two groups of "
         f"occupations; without knowledge {bare[_LOG_ODDS]}. Verdict: what the knowledge does to the "
-        "stereotype; no change: the interval includes 0 or p is 0.05 or more."
+        "stereotype; no change: the interval includes 0, or null twins change as much (p 0.05 or more)."
     )
     if _CORRELATION in bare:
         note += f" Rank correlation with the groups' real shares: {bare[_CORRELATION]}."

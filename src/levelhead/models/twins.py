@@ -34,6 +34,7 @@ from levelhead.models.sources import Source
 from levelhead.models.vocabulary import token_kinds
 
 Numbers = NDArray[np.int64]
+_SEEDS_APART = 100_003
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,11 @@ def draw_twin(
     if np.array_equal(order, np.arange(len(kinds))):
         raise CannotDo(f"{model.name} has no two words of one token in its vocabulary, so it has no twin.")
     return Twin(seed, order)
+
+
+def twin_seed(seed: int, number: int) -> int:
+    """The seed of a study's twin of this number; twins of one seed are none of the next seed's."""
+    return seed * _SEEDS_APART + number
 
 
 @contextmanager

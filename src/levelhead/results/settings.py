@@ -98,6 +98,7 @@ class PromptsRunSettings(RunSettings):
     groups: tuple[str, str]
     kinds: tuple[str, ...]
     n_prompts: int
+    null: int = 0  # null twins that verdicts are held against
 
     @property
     def shown_k(self) -> int:

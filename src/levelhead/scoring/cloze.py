@@ -16,20 +16,22 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
-from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.cloze.log_odds import group_log_odds, score_log_odds
+from levelhead.errors import BadOption
+from levelhead.measures.cloze.log_odds import group_log_odds, held_against, score_log_odds
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import ClozeScores, score_cloze
 from levelhead.measures.cloze.top_k import Floats, Ints, TopK
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
 from levelhead.probes.cloze.file import SLOT
 from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation"]
-_PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
 _DIGITS = 5  # of log-odds: what lies beyond is rounding of log-probabilities in float32
 _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
 
@@ -45,11 +47,19 @@ class ClozeAnswers:
     absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they cannot be predicted
     log_odds: Mapping[str, Floats]  # which words, "" for all -> [prompt], see measures.cloze.log_odds
 
-    def scores(self, resampling: Resampling = DEFAULT, per_occupation: bool = True) -> ClozeScores:
-        """Log-odds, and for every k masses, margins, changes, relative probabilities and robustness."""
+    def scores(
+        self,
+        resampling: Resampling = DEFAULT,
+        per_occupation: bool = True,
+        nulls: Mapping[tuple[str, str], NullDistribution] | None = None,
+    ) -> ClozeScores:
+        """Log-odds, and for every k masses, margins, changes, relative probabilities and robustness.
+
+        nulls: changes of log-odds in null twins, by name and kind, which verdicts rest on (change_nulls).
+        """
         scores = score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
         for words, x in self.log_odds.items():
-            odds = score_log_odds(self.table, x, words, resampling, per_occupation)
+            odds = held_against(score_log_odds(self.table, x, words, resampling, per_occupation), nulls or {})
             scores = replace(
                 scores,
                 measurements=(*scores.measurements, *odds.measurements),
@@ -92,6 +102,24 @@ def ask_cloze(
         )
         for ids, logs, own_logs in zip(predicted.ids, predicted.log_probs, group_logs, strict=True)
     ]
+
+
+def change_nulls(
+    model: Model, cloze_set: ClozeSet, twins: int, seed: int = 0
+) -> dict[tuple[str, str], NullDistribution]:
+    """What knowledge does to the log-odds of models without meaning: by name of the change and kind.
+
+    Any two words are moved apart by a sentence that names one of them; only what goes beyond that is meaning.
+    """
+    changes: dict[tuple[str, str], list[float]] = {}
+    for number in range(twins):
+        with twinned(model, draw_twin(model, twin_seed(seed, number))):
+            answers = ask_cloze(model, cloze_set, ks=(1,))[0]
+        for words, x in answers.log_odds.items():
+            for verdict in score_log_odds(answers.table, x, words, per_occupation=False).verdicts:
+                if verdict.change.value is not None:
+                    changes.setdefault((verdict.change.name, verdict.kind), []).append(verdict.change.value)
+    return {key: NullDistribution(np.asarray(each)) for key, each in changes.items() if len(each) > 1}
 
 
 def prompt_table(cloze_set: ClozeSet) -> PromptTable:
@@ -139,35 +167,6 @@ def _after_space(prompt: Prompt, form: Form) -> bool:
 
 
 # ---- vocabulary tokens as words
-
-
-@dataclass(frozen=True)
-class WordShape:
-    """How a tokenizer writes a whole word: what stands around its letters, and what never begins one."""
-
-    before: str
-    after: str
-    continuing: str
-
-    def begins_word(self, token: str) -> bool:
-        """Whether this token can be a word; one that continues a word cannot."""
-        if self.continuing and token.startswith(self.continuing):
-            return False
-        return token.startswith(self.before) and token.endswith(self.after)
-
-
-def word_shape(model: Model, after_space: bool = True) -> WordShape:
-    """How this tokenizer writes words: it writes one and shows its token, so no table of them is needed."""
-    backend = model.tokenizer.backend_tokenizer
-    continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
-    for word in _PROBE_WORDS:
-        written = backend.encode(f"{word} {word}" if after_space else word, add_special_tokens=False).tokens
-        if len(written) == 1 + after_space and word.casefold() in written[-1].casefold():
-            start = written[-1].casefold().index(word.casefold())
-            return WordShape(written[-1][:start], written[-1][start + len(word) :], continuing)
-    raise CannotDo(
-        f"The tokenizer of {model.name} splits even 'a' and 'the', so no token is a word it could fill in."
-    )
 
 
 def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:

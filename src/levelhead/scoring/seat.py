@@ -26,13 +26,12 @@ from levelhead.measures.seat.measurements import seat_measurement, word_seat_mea
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
 from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "seat"  # the name of its measurements
-_SEEDS_APART = 100_003
 _FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
 Doubles = NDArray[np.float64]
 
@@ -138,11 +137,6 @@ def seat_null(model: Model, table: WordTable, twins: int, seed: int = 0) -> Null
                 values.append(seat_of(read_one(model, single.static(), label="SEAT")[0], single))
             advance(1)
     return NullDistribution(np.asarray(values))
-
-
-def twin_seed(seed: int, number: int) -> int:
-    """The seed of a study's twin of this number; twins of one seed are none of the next seed's."""
-    return seed * _SEEDS_APART + number
 
 
 def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:

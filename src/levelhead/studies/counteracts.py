@@ -22,9 +22,10 @@ from pathlib import Path
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadOption
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.cloze.scores import ClozeScores
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.cloze import ClozeSet, load_cloze
@@ -35,7 +36,7 @@ from levelhead.results.records.cloze import AnswerWord, ClozeCell, ClozeForm, Oc
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
-from levelhead.scoring.cloze import ClozeAnswers, ask_cloze
+from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,25 @@ class CounteractsSettings:
     per_background: int | None = None  # None: as the set says
     ks: tuple[int, ...] = (3, 5, 10)
     draws: int = 2000
+    null: int = 9  # null twins that verdicts are held against; 0: verdicts stay untested
     remove_heads: tuple[Head, ...] = ()  # asks every model without these heads too
 
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):
             given = ", ".join(map(str, self.ks)) or "nothing"
             raise BadOption(f"k = {given}. Give different whole numbers from 1, such as 3, 5, 10.")
+        if self.null < 0 or self.null == 1:
+            raise BadOption(f"null={self.null} came; give 0, or at least 2 twins.")
         if self.draws < 100:
             raise BadOption(f"{self.draws} bootstrap draws are too few for a 95 % interval. Use 100 or more.")
 
     def load(self) -> ClozeSet:
         """The prompts."""
         return load_cloze(self.prompts, self.seed, self.per_background, self.verbalizer)
+
+    def load_fewest(self) -> ClozeSet:
+        """The prompts with one background a word, for null twins: fewer prompts scatter more, not less."""
+        return load_cloze(self.prompts, self.seed, 1, self.verbalizer)
 
 
 def counteracts(
@@ -90,10 +98,19 @@ def counteracts(
             missing = [name for name, subject in subjects.items() if subject.cells not in run]
             edits = [edited[name].edits(model) for name in missing]
             answers = ask_cloze(model, cloze_set, edits, settings.ks) if missing else []
+            nulls = _nulls(model, settings) if missing else {}
             for name, answer in zip(missing, answers, strict=True):
-                scores = answer.scores(Resampling(settings.draws, settings.seed))
+                scores = answer.scores(Resampling(settings.draws, settings.seed), nulls=nulls)
                 _keep(run, subjects[name], cloze_set, answer, scores)
         return PromptsRun(run.data())
+
+
+def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str], NullDistribution]:
+    """Changes in null twins; none for a tokenizer without words to deal out, whose verdicts stay untested."""
+    try:
+        return change_nulls(model, settings.load_fewest(), settings.null, settings.seed)
+    except CannotDo:
+        return {}
 
 
 def _all_variants(settings: CounteractsSettings, variants: Mapping[str, Edited]) -> dict[str, Edited]:
@@ -125,6 +142,7 @@ def _opened(
         per_background=cloze_set.per_background,
         ks=settings.ks,
         draws=settings.draws,
+        null=settings.null,
         remove_heads=settings.remove_heads,
         groups=cloze_set.groups,
         kinds=cloze_set.kinds,

@@ -79,7 +79,9 @@ class Extent:
     @property
     def prompts(self) -> CounteractsSettings:
         """CounterActs."""
-        return CounteractsSettings(seed=self.settings.seed, per_background=self.sizes.backgrounds)
+        return CounteractsSettings(
+            seed=self.settings.seed, per_background=self.sizes.backgrounds, null=min(9, self.sizes.null)
+        )
 
     def battery(self) -> Battery:
         """The data of all built-in questions."""

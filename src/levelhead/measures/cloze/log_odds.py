@@ -10,7 +10,7 @@ share its base prompt. Ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from levelhead.measures.cloze.top_k import Floats, Ints
 from levelhead.measures.cloze.verdicts import Verdict, verdict_word
 from levelhead.measures.clustered import clustered_effect
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.permutation import permutation_p_value
 from levelhead.measures.statistics import DEFAULT, Resampling, spearman
 
@@ -116,8 +117,27 @@ def score_log_odds(
             continue
         change = _change(CHANGE + suffix, base, answers, level, resampling)
         measurements.append(change)
-        verdicts.append(_verdict(change))
+        verdicts.append(Verdict(kind, "", NO_TOP_K, "untested", change))
     return LogOddsScores(tuple(measurements), tuple(verdicts))
+
+
+def held_against(scores: LogOddsScores, nulls: Mapping[tuple[str, str], NullDistribution]) -> LogOddsScores:
+    """The same scores with changes, and the verdicts on them, held against the changes in null twins.
+
+    nulls: by name and kind of the change. A change without one stays untested.
+    """
+    changed: dict[int, Measurement] = {}
+    verdicts = []
+    for verdict in scores.verdicts:
+        change, null = verdict.change, nulls.get((verdict.change.name, verdict.kind))
+        if change.value is None or null is None:
+            verdicts.append(verdict)
+            continue
+        held = replace(change, null=null.judged(change.value, "null twins"))
+        changed[id(change)] = held
+        verdicts.append(_verdict(held))
+    measurements = tuple(changed.get(id(each), each) for each in scores.measurements)
+    return LogOddsScores(measurements, tuple(verdicts))
 
 
 def _answers(table: PromptTable, x: Floats, kind: str) -> _Answers:
@@ -173,7 +193,9 @@ def _change(
         rate_change = base rate with knowledge − base rate without it
 
     What knowledge does to all occupations alike, such as making every *she* likelier, is in rate_change, not
-    in the change. Null: signs of Δ flipped, occupation by occupation, the shared shift held fixed.
+    in the change. Sign flips say whether occupations agree, not that it is meaning: knowledge that
+    names a group moves any two words apart. Verdicts therefore rest on the same change in null twins
+    (held_against).
     """
     before = base.of(after.names)
     change = _by_occupation(name, after, after.toward - before.toward, resampling)
@@ -204,9 +226,7 @@ def _by_occupation(name: str, answers: _Answers, toward: Floats, resampling: Res
 
 
 def _verdict(change: Measurement) -> Verdict:
-    """The change in a word; it needs an interval without 0 and p < 0.05."""
-    if change.value is None:
-        return Verdict.unmeasured(change)
+    """The change in a word; it needs an interval without 0 and p < 0.05 against the twins."""
     known = change.details
     low, high = known["reached_low"], known["reached_high"]
     word = verdict_word(

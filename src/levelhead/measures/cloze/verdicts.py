@@ -9,7 +9,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Interval
 
 ALPHA = 0.05  # a change's p must be below it
-VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "not measured"]
+VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "untested", "not measured"]
 
 
 @dataclass(frozen=True)

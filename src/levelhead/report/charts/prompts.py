@@ -24,6 +24,7 @@ _VERDICTS = {  # colors of what knowledge does to the stereotype
     "weakens": "$regular",
     "overturns": "$good",
     "no change": "$muted",
+    "untested": "$faint",
     "not measured": "$faint",
     "without knowledge": "$ink",
 }

@@ -26,10 +26,10 @@ from levelhead.measures.crossed import WordSets
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.words import WordTest
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CrossFit
-from levelhead.scoring.seat import absolute_seats, twin_seed
+from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.scores import head_scores
 

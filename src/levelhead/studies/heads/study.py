@@ -183,13 +183,13 @@ def _seat(model: Model, prepared: Prepared, settings: HeadsSettings) -> Measured
 
 def _with_null(model: Model, prepared: Prepared, settings: HeadsSettings, seat: Measurement) -> Measurement:
     """SEAT with what null twins show, or with the reason why there are none."""
+    if seat.value is None:
+        return seat
     try:
         null = seat_null(model, prepared.table, settings.null, settings.seed)
     except CannotDo as error:
         return replace(seat, settings={**seat.settings, "null": str(error)})
-    if null is None or seat.value is None:
-        return seat
-    return replace(seat, null=null.judged(seat.value, "null twins"))
+    return seat if null is None else replace(seat, null=null.judged(seat.value, "null twins"))
 
 
 def _cross_fit(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> None:
