@@ -205,6 +205,7 @@ def test_the_fingerprint_depends_on_the_dtype() -> None:
 # --- plain folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "auto"),
     [

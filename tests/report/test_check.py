@@ -175,6 +175,7 @@ def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_exits_0_1_2_and_says_which(audit: Path, tmp_path: Path) -> None:
     held = levelhead(
         "check", audit, "--max", "seat=0.8", "--min", "ability=0.7", "--junit", tmp_path / "check.xml"
