@@ -1,9 +1,9 @@
 """`make calibrate`: how often does the audit claim something of models that know nothing, and of others?
 
 Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
-small audit each (SIZES, one word in WORDS of the gender list). Every claim that the headline can make must be
-false in at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from
-those of the tests.
+small audit each (SIZES, with a part of the gender list). Every claim that the headline can make must be false
+in at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from those
+of the tests.
 
 `--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
 so far (benchmarks/plants.py). Of those the audit must speak.
@@ -41,7 +41,7 @@ from levelhead.studies.extent import AuditSettings
 SIZES = AuditSizes(
     experiments=("scores",),
     contexts=2,
-    triples=5,
+    triples=8,
     occupations=(6, 2),
     abilities=30,
     sentences=40,
@@ -49,8 +49,9 @@ SIZES = AuditSizes(
     starts=0,
     screen=(2, 2),
     null=19,
+    prompt_twins=0,  # verdicts on knowledge rest on them, and no claim does
 )
-WORDS = 4  # one pair, and one target of each side, in so many is asked
+PAIRS, TARGETS = 16, 3  # one pair, and one target of each side, in so many is asked
 FIRST_SEED = 7_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
 FILE = "claims.jsonl"
@@ -90,10 +91,10 @@ class Outcome:
 
 
 def words_file(folder: Path) -> str:
-    """One pair, and one target of each side, in WORDS of the shipped gender list, as a file."""
+    """The words of the shipped gender list that are asked, as a file."""
     test = load_words("gender")
-    lists = {"pairs": [list(pair) for pair in test.pairs], "X": list(test.X), "Y": list(test.Y)}
-    chosen = [f"{name} = {json.dumps(words[::WORDS])}" for name, words in lists.items()]
+    lists = {"pairs": test.pairs[::PAIRS], "X": test.X[::TARGETS], "Y": test.Y[::TARGETS]}
+    chosen = [f"{name} = {json.dumps(words)}" for name, words in lists.items()]
     path = folder / "gender.toml"
     path.write_text("\n".join(["name = 'gender'", *chosen, ""]), encoding="utf-8")
     return str(path)
