@@ -35,6 +35,7 @@ SECTIONS = [
     "Cloze scores",
     "Export",
     "Statistics",
+    "False alarms and power",
 ]
 CITED = re.compile(r"\(docs/method\.md, ([^)]+)\)")
 

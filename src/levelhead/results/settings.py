@@ -141,6 +141,8 @@ class AuditSizes(Record):
     starts: int | None = 4  # first layers of token projections; None: all
     screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
     null: int = 19  # twins of the model without meaning
+    triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
+    prompt_twins: int = 9  # of them answer CounterActs' prompts, at most
 
 
 @dataclass(frozen=True)

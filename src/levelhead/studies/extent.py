@@ -80,7 +80,9 @@ class Extent:
     def prompts(self) -> CounteractsSettings:
         """CounterActs."""
         return CounteractsSettings(
-            seed=self.settings.seed, per_background=self.sizes.backgrounds, null=min(9, self.sizes.null)
+            seed=self.settings.seed,
+            per_background=self.sizes.backgrounds,
+            null=min(self.sizes.prompt_twins, self.sizes.null),
         )
 
     def battery(self) -> Battery:
@@ -94,6 +96,7 @@ class Extent:
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_sentences()[:: self.sizes.sentences],
             resampling=Resampling(seed=self.settings.seed),
+            null=min(self.sizes.triple_twins, self.sizes.null),
         )
 
     def screen(self, battery: Battery) -> Battery:
