@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -54,6 +53,10 @@ def heads(
     top: Annotated[
         int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
     ] = 3,
+    text: Annotated[
+        str | None,
+        typer.Option(help="With debias: text for fluency, a .txt or .jsonl file, a folder, hub:NAME."),
+    ] = None,
     null: Annotated[
         int, typer.Option(min=0, help="Twins without meaning to hold numbers against; 0: none.")
     ] = 19,
@@ -72,7 +75,16 @@ def heads(
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
     settings = HeadsSettings(
-        bias, contexts, chosen, per_word, sentences, top=top, trim=trim, null=null, seed=seed
+        bias,
+        contexts,
+        chosen,
+        per_word,
+        sentences,
+        top=top,
+        text=text,
+        trim=trim,
+        null=null,
+        seed=seed,
     )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
@@ -301,16 +313,15 @@ def fluency(
     """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.probes.corpus import corpus_sentences
-    from levelhead.probes.sentences import fluency_sentences
+    from levelhead.probes.sentences import fluency_text
     from levelhead.results.folder import text_hash
     from levelhead.scoring.fluency import ask_fluency
 
-    sentences = None if text is None else list(islice(corpus_sentences(text), limit))
+    sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
     measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
     if json:
-        data = {text or "shipped": text_hash(sentences or fluency_sentences())}
+        data = {text or "shipped": text_hash(sentences or fluency_text())}
         print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
     else:
         print(f"{model.name}: {measured}")

@@ -16,6 +16,7 @@ from levelhead.cli import (
     planted,
     projections,
     report,
+    reproduce,
 )
 from levelhead.cli.app import app, one_line
 from levelhead.errors import LevelheadError
@@ -30,6 +31,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     debias,
     glue,
     audit,
+    reproduce,
     report,
 )  # in the order of the help page
 

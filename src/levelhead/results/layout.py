@@ -56,6 +56,7 @@ from levelhead.results.records.projections import (
     Table6Line,
     Table7Line,
 )
+from levelhead.results.records.reproduction import ReproducedCell, Reproduction
 from levelhead.results.settings import (
     AuditRunSettings,
     GlueRunSettings,
@@ -225,6 +226,11 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
+
+# ---- beside a paper, in the run folders of the studies that follow one
+
+REPRODUCED_CELLS = CsvFile("reproduce.csv", ReproducedCell)
+REPRODUCTION = JsonFile("reproduce.json", Reproduction)
 
 # ---- hashes by which readers know that two runs were asked about the same
 
