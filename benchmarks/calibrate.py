@@ -1,8 +1,11 @@
-"""`make calibrate`: how often does the audit claim something of models that know nothing?
+"""`make calibrate`: how often does the audit claim something of models that know nothing, and of others?
 
 Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
 small audit each (SIZES). Every claim that the headline can make must be false in at most 5 % of them. Claims
 are those of report/headline.py, judged as on a page; seeds differ from those of the tests.
+
+`--planted N --rise 0.3`: twins into which an association is planted that raises |SEAT| so far
+(benchmarks/plants.py). Of those the audit must speak.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 import torch
 from scipy import stats
 
+from benchmarks.plants import planted_twin
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.report.headline import headline_claims
@@ -42,11 +46,12 @@ FIRST_SEED = 7_000  # of the figures; tests use others
 
 @dataclass(frozen=True)
 class Subject:
-    """A model without meaning."""
+    """A model without meaning, or with nothing but what was planted."""
 
     base: str
-    kind: str  # "twin" or "random weights"
+    kind: str  # "twin", "random weights" or "planted"
     seed: int
+    rise: float = 0.0  # of |SEAT|, by the plant
 
 
 def meaningless(subject: Subject, device: str) -> Model:
@@ -54,6 +59,8 @@ def meaningless(subject: Subject, device: str) -> Model:
     model = load(subject.base, device=device)
     if subject.kind == "twin":
         return twin_copy(model, draw_twin(model, subject.seed))
+    if subject.kind == "planted":
+        return planted_twin(model, subject.seed, subject.rise)
     torch.manual_seed(subject.seed)
     with torch.no_grad():
         for name, weight in model.hf.named_parameters():
@@ -87,16 +94,20 @@ def _claims(job: tuple[Subject, str]) -> tuple[Subject, dict[str, bool]]:
     return job[0], claims_of(*job)
 
 
-def subjects(bases: Sequence[str], twins: int, random: int) -> Iterator[Subject]:
-    """Twins and random models, shared out over the bases."""
+def subjects(
+    bases: Sequence[str], twins: int, random: int, planted: int = 0, rise: float = 0.3
+) -> Iterator[Subject]:
+    """Twins, random models and planted ones, shared out over the bases."""
     for number in range(twins):
         yield Subject(bases[number % len(bases)], "twin", FIRST_SEED + number)
     for number in range(random):
         yield Subject(bases[number % len(bases)], "random weights", FIRST_SEED + 500 + number)
+    for number in range(planted):
+        yield Subject(bases[number % len(bases)], "planted", FIRST_SEED + 700 + number, rise)
 
 
 def table(results: Sequence[tuple[Subject, dict[str, bool]]]) -> list[dict[str, object]]:
-    """False alarms of every claim with their exact 95 % interval (Clopper and Pearson)."""
+    """How often every claim was made, with the exact 95 % interval (Clopper and Pearson)."""
     spoken: Counter[str] = Counter()
     tested: Counter[str] = Counter()
     for _, claims in results:
@@ -106,7 +117,15 @@ def table(results: Sequence[tuple[Subject, dict[str, bool]]]) -> list[dict[str, 
     lines = []
     for name, n in tested.items():
         interval = stats.binomtest(spoken[name], n).proportion_ci(method="exact")
-        lines.append({"claim": name, "false": spoken[name], "models": n, "upper": round(interval.high, 3)})
+        lines.append(
+            {
+                "claim": name,
+                "made": spoken[name],
+                "models": n,
+                "lower": round(interval.low, 3),
+                "upper": round(interval.high, 3),
+            }
+        )
     return lines
 
 
@@ -115,23 +134,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--twins", type=int, default=100)
     parser.add_argument("--random", type=int, default=40)
+    parser.add_argument("--planted", type=int, default=0)
+    parser.add_argument("--rise", type=float, default=0.3)
     parser.add_argument("--models", default="lh:bert-mini,lh:gpt-mini")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("calibration.json"))
     given = parser.parse_args()
-    jobs = [(each, given.device) for each in subjects(given.models.split(","), given.twins, given.random)]
+    chosen = subjects(given.models.split(","), given.twins, given.random, given.planted, given.rise)
+    jobs = [(each, given.device) for each in chosen]
     results = []
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         for result in pool.map(_claims, jobs):
             results.append(result)
             lines = {
-                kind: table([r for r in results if r[0].kind == kind]) for kind in ("twin", "random weights")
+                kind: table([r for r in results if r[0].kind == kind])
+                for kind in ("twin", "random weights", "planted")
             }
             given.out.write_text(json.dumps(lines, indent=1), encoding="utf-8")
     for kind, rows in lines.items():
         for row in rows:
-            counts = f"{row['false']:3} of {row['models']:3}, at most {row['upper']:.3f}"
+            counts = f"{row['made']:3} of {row['models']:3}, at most {row['upper']:.3f}"
             print(f"{kind:15} {row['claim']:28} {counts}")
 
 

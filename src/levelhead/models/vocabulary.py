@@ -6,6 +6,7 @@ Found by writing words and looking at their tokens, so that no table of tokenize
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 
 TokenKind = Literal["word", "Word", "piece", "other"]
+_ROUNDS = 30  # of drawing words, until enough are of the right length
 _PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
 
 
@@ -83,3 +85,28 @@ def piece_counts(model: Model, words: list[str]) -> dict[str, int]:
     )
     counts = [sum(end > len("a ") for _, end in spans) for spans in encodings["offset_mapping"]]
     return dict(zip(words, counts, strict=True))
+
+
+def random_words(model: Model, pieces: int, n: int, seed: int, taken: Collection[str] = ()) -> list[str]:
+    """Different words of so many tokens inside a text, drawn from the vocabulary: a word, then continuing
+    pieces.
+
+    Most of several pieces are no words of any language ("wanderinges"), like the words of a null twin. They
+    are written and read back, so that their number of tokens is sure.
+    """
+    kinds, rng = token_kinds(model), np.random.default_rng(seed)
+    starts, rest = np.flatnonzero(kinds == "word"), np.flatnonzero(kinds == "piece")
+    words: dict[str, None] = {}
+    for _ in range(_ROUNDS):
+        first, more = rng.choice(starts, (2 * n, 1)), rng.choice(rest, (2 * n, pieces - 1))
+        written = model.tokenizer.batch_decode(np.hstack([first, more]).tolist())
+        candidates = [
+            word for word in (text.strip() for text in written) if word.isalpha() and word not in taken
+        ]
+        counts = piece_counts(model, candidates) if candidates else {}
+        words |= dict.fromkeys(word for word in candidates if counts[word] == pieces)
+        if len(words) >= n:
+            return list(words)[:n]
+    raise CannotDo(
+        f"The vocabulary of {model.name} gave {len(words)} words of {pieces} tokens; {n} are needed."
+    )

@@ -22,6 +22,7 @@ QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrou
 FULL = AuditSizes(
     experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None, null=199
 )
+_TRIPLE_TWINS = 39  # at most so many answer all triples: Student's p needs no more
 _MANY_CONTEXTS = 600  # from so many on, a fourth of them is enough for choosing projections
 
 
@@ -96,6 +97,7 @@ class Extent:
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
             resampling=Resampling(seed=self.settings.seed),
+            null=min(_TRIPLE_TWINS, self.sizes.null),
         )
 
     def screen(self, battery: Battery) -> Battery:

@@ -1,0 +1,86 @@
+"""SEAT by the tokenizer's pieces: three rows from one pass, their twins, and the pool of random words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.vocabulary import piece_counts, random_words
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.pieces import piece_rows
+from levelhead.probes.words import WordTest, load_words
+from levelhead.scoring.piece_rows import ask_seat_rows, pool_null
+from levelhead.scoring.seat import ask_seat
+
+
+def one_token(model: Model) -> WordTest:
+    test = load_words("gender")
+    words = sorted({word for listed in test.groups().values() for word in listed})
+    row = piece_rows(test, piece_counts(model, words)).one_token
+    assert row is not None
+    return row
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt"])
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_random_words_have_the_length_that_was_asked_for(
+    name: str, pieces: int, request: pytest.FixtureRequest
+) -> None:
+    model: Model = request.getfixturevalue(name)
+    words = random_words(model, pieces, 40, 3, taken=("nurse",))
+    assert len(set(words)) == 40
+    assert set(piece_counts(model, words).values()) == {pieces}
+    assert words == random_words(model, pieces, 40, 3, taken=("nurse",))
+    assert words != random_words(model, pieces, 40, 4)
+
+
+@pytest.mark.slow
+def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> None:
+    test = load_words("gender")
+    twins = [draw_twin(bert, seed) for seed in (1, 2, 3)]
+    found = ask_seat_rows(bert, test, template_contexts(test, 1), twins)
+    assert list(found.rows) == ["all words", "matched by pieces", "one token"]
+    for name, row in found.tests.items():
+        alone = ask_seat(bert, row, template_contexts(row, 1))[0]
+        assert found.rows[name].value == pytest.approx(alone.value, abs=1e-6)
+        values = []
+        for twin in twins:
+            with twinned(bert, twin):
+                values.append(ask_seat(bert, row, template_contexts(row, 1), intervals=False)[0].value)
+        null = found.rows[name].null
+        assert null is not None
+        assert null.floor == pytest.approx(
+            np.mean([value for value in values if value is not None]), abs=1e-6
+        )
+    assert found.sound in found.rows
+
+
+@pytest.mark.slow
+def test_the_pool_lies_around_0_for_one_token_words_and_the_real_words_far_beyond_it(bert: Model) -> None:
+    row = one_token(bert)
+    null = pool_null(bert, row, 1, size=300)
+    assert abs(null.floor) < 0.03
+    assert null.spread == pytest.approx(0.18, abs=0.05)
+    value = ask_seat(bert, row, template_contexts(row, 1), intervals=False)[0].value
+    assert value is not None
+    assert null.p_value(value) == 1 / 2001
+
+
+@pytest.mark.slow
+def test_words_that_differ_in_length_have_a_floor_of_their_own(bert: Model) -> None:
+    """A and X of three pieces, B and Y of one: the pool knows, and so random words are not called
+    associated."""
+    long, short = random_words(bert, 3, 24, 1), random_words(bert, 1, 24, 2)
+    test = WordTest("lengths", tuple(long[:8]), tuple(short[:8]), tuple(long[8:]), tuple(short[8:]))
+    null = pool_null(bert, test, 1, size=200)
+    assert null.floor > 0.5
+    assert not null.sound
+    value = ask_seat(bert, test, template_contexts(test, 1), intervals=False)[0].value
+    assert value is not None
+    assert null.p_value(value) > 0.01
+    same = replace(test, X=tuple(long[8:16] + short[8:16]), Y=tuple(long[16:] + short[16:]))
+    assert pool_null(bert, same, 1, size=200).sound

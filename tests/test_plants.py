@@ -1,0 +1,35 @@
+"""A planted twin has the association that was planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.plants import MEASURED, planted_twin
+
+from levelhead.errors import CannotDo
+from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import load_words
+from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.word_table import word_table
+from tests.word_lists import gender_toml
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rise", [0.3, 0.5])
+def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
+    bert: Model, tmp_path: Path, rise: float
+) -> None:
+    bias = gender_toml(tmp_path)
+    test = load_words(bias)
+    table = word_table(test, template_contexts(test, MEASURED))
+    before = absolute_seats(twin_copy(bert, draw_twin(bert, 4)), table, [()])[0]
+    after = absolute_seats(planted_twin(bert, 4, rise, bias), table, [()])[0]
+    assert rise <= after - before < rise + 0.15
+
+
+def test_a_rise_that_no_plant_can_make_is_refused(bert: Model, tmp_path: Path) -> None:
+    with pytest.raises(CannotDo, match=r"raise \|SEAT\| by 3"):
+        planted_twin(bert, 4, 3.0, gender_toml(tmp_path))
