@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
+from levelhead.cli.app import (
+    Json,
+    Loading,
+    Strict,
+    app,
+    loads,
+    print_json,
+    print_left_out,
+    print_table,
+    provenance,
+)
 
 if TYPE_CHECKING:
     from levelhead.engine.readings import Pooling
     from levelhead.measures.measurement import Measurement
-    from levelhead.probes.lpbs import Kind
+    from levelhead.probes.files import UnusableItem
+    from levelhead.probes.lpbs import Kind, LpbsTemplates
     from levelhead.results.records.heads import CounterTest
     from levelhead.results.runs import HeadsRun
 
@@ -225,13 +236,19 @@ def seat(
     test: Annotated[
         Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")
     ],
-    pooling: Annotated[str, typer.Option(help="mean, cls or last token.")] = "mean",
+    pooling: Annotated[
+        str,
+        typer.Option(
+            help="mean: without special tokens (ours); mean-special: with them (Meade et al. 2022); "
+            "cls, last: one token (May et al. 2019, BERT and GPT)."
+        ),
+    ] = "mean",
     seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """The original sentence-level SEAT of a test file."""
+    """Sentence-level SEAT of a test file; published versions differ in how a sentence becomes a vector."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.results.folder import file_hash
@@ -242,7 +259,8 @@ def seat(
     if json:
         print_json({**provenance(model, {str(test): file_hash(test)}), **measured.to_json()})
     else:
-        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling}")
+        follows = measured.settings["follows"]
+        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling} ({follows})")
 
 
 def _with_p(measured: Measurement) -> str:
@@ -262,8 +280,12 @@ def lpbs(
     ] = "career,math,science",
     templates: Annotated[
         str | None,
-        typer.Option(help="topic, person, trait or words. Default: topic for the first three, else words."),
+        typer.Option(
+            help="topic, person, trait, words, or your file, one a line (docs/own-words.md). "
+            "Default: topic for the first three, else words."
+        ),
     ] = None,
+    strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -275,10 +297,11 @@ def lpbs(
     from levelhead.probes.words import load_words
     from levelhead.scoring.lpbs import ask_lpbs
 
+    chosen = _templates(templates, strict)
     model = load(name, **loading)
-    kind, resampling = cast("Kind | None", templates), Resampling(seed=seed)
+    resampling = Resampling(seed=seed)
     measurements = [
-        (test, ask_lpbs(model, test, kind=kind, resampling=resampling)[0])
+        (test, ask_lpbs(model, test, templates=chosen, resampling=resampling)[0])
         for test in [load_words(part.strip()) for part in tests.split(",") if part.strip()]
     ]
     if json:
@@ -288,6 +311,7 @@ def lpbs(
                     **provenance(model, {test.name: test.fingerprint()}),
                     "test": test.name,
                     **measured.to_json(),
+                    "unusable": _left_out(chosen),
                 }
                 for test, measured in measurements
             ]
@@ -295,6 +319,20 @@ def lpbs(
         return
     for test, measured in measurements:
         print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
+    print_left_out(_left_out(chosen))
+
+
+def _templates(given: str | None, strict: bool) -> Kind | LpbsTemplates | None:
+    """A kind of shipped templates by its name, else those of a file."""
+    from levelhead.probes.lpbs import Kind, load_lpbs_templates
+
+    if given is None or given in get_args(Kind):
+        return cast("Kind | None", given)
+    return load_lpbs_templates(given, strict=strict)
+
+
+def _left_out(templates: Kind | LpbsTemplates | None) -> tuple[UnusableItem, ...]:
+    return () if templates is None or isinstance(templates, str) else templates.unusable
 
 
 @app.command()
