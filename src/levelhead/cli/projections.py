@@ -93,6 +93,8 @@ def nsp(
         return
     _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name})", measurements)
     print_left_out(probe.unusable)
+    for reason, count in probe.problems.items():
+        print(f"Without a twin, or odd: {reason} ({count})")
     if csv is not None:
         print(f"Every triple: {csv}")
 

@@ -196,9 +196,10 @@ def ask_sentence_seat(
     groups = loaded.groups()
     reading = SentenceVectors([Text(text) for name in SETS for text in groups[name]], pooling)
     ends = np.cumsum([len(groups[name]) for name in SETS])[:-1]
+    answers = read_one(model, reading, variants, label="SEAT")
     settings = {"test": loaded.name, "pooling": pooling, "follows": FOLLOWS[pooling], "vectors": VECTORS}
     measurements = []
-    for vectors in read_one(model, reading, variants, label="SEAT"):
+    for vectors in answers:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         measured = seat_measurement(dict(zip(SETS, np.split(unit, ends), strict=True)), resampling)
         measurements.append(replace(measured, settings={**measured.settings, **settings}))

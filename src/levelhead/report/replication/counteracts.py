@@ -69,7 +69,7 @@ def _set_cells(run: PromptsRun, paper: PublishedCounteracts, asked: ClozeSet) ->
     yield prompts.beside_value(float(run.settings.n_prompts), "", split)
     words = Printed("Verbalizer", "words", float(paper.verbalizer_words))
     yield words.beside_value(float(len(asked.verbalizer.words)), "", "the paper does not publish its words")
-    shares = {occupation.name: occupation.share for occupation in asked.occupations}
+    shares = {occupation.name.casefold(): occupation.share for occupation in asked.occupations}
     for occupation in paper.occupations:
         printed = Printed("Table 1", f"{occupation.name}: percent of women", occupation.women)
         yield printed.beside_value(_share(occupation, shares), "not among the words of this set")
