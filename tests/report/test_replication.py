@@ -184,6 +184,8 @@ def test_all_76_models_of_table_7_stand_beside_a_sweep(tmp_path: Path) -> None:
     assert sum(each.measured is not None for each in lines) == 3 * 3  # what the made-up run has
     base = cell(ours, "Table 7", "Base: strength")
     assert (base.published, base.measured, base.agreement) == (0.3069, 0.4, "within")
+    assert "is 0.0690" in cell(ours, "Table 7", "SENT 1: fairness").note  # printed as 0.1231
+    assert sum(bool(each.note) and each.measured is not None for each in lines) == 1
     rho = cell(ours, "Section 5", "Spearman's rho of Strength with fairness")
     assert (rho.published, rho.printed) == (-published_projections().spearman, "0.04")
     assert cell(ours, "Section 5", "Weighting at SENT raises ability").agreement == "as printed"

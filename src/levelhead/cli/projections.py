@@ -136,8 +136,7 @@ def nli(
     if json:
         hashes = {"occupation pairs": inferences.fingerprint, able.name: able.fingerprint}
         data = {"pairs": len(inferences.pairs), "probe": inferences.name, "ability_set": able.name}
-        data["unusable"] = able.unusable
-        print_json({**provenance(loaded, hashes), **data, **measurements})
+        print_json({**provenance(loaded, hashes), **data, "unusable": able.unusable, **measurements})
         return
     asked = f"{len(inferences.pairs):,} occupation pairs ({inferences.name})"
     _print_measures(f"{model} on {asked}; ability on {able.name}", measurements)

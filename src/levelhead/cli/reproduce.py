@@ -71,7 +71,7 @@ def _print(reproduction: Reproduction) -> None:
     if not reproduction.same_model:
         print("These are other weights than the paper's: no number needs to agree.")
     lines = [(each.part, each.paper, each.here) for each in reproduction.differences]
-    print_table("What differs in the set-up", ("", "paper", "here"), lines)
+    print_table("Set-up, in the paper and here", ("", "paper", "here"), lines)
     for table in dict.fromkeys(cell.table for cell in reproduction.cells):
         _print_cells(table, [cell for cell in reproduction.cells if cell.table == table])
     counts = Counter(cell.agreement for cell in reproduction.cells)

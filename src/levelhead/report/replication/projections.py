@@ -18,6 +18,7 @@ _UNFINISHED = "the run is not finished"
 _NOT_PUBLISHED = (
     "a sentence of the paper's data: levelhead nsp --triples FILE --csv FILE gives its probabilities"
 )
+_ROUNDING = 0.002  # of a product of two printed numbers
 _MEASURES = ("strength", "distance", "parity", "accuracy", "fairness", "ability")  # columns of Table 7
 
 _Level = str  # as Table 7 prints it
@@ -135,11 +136,19 @@ def _table6_cells(run: SweepRun, paper: PublishedProjections) -> Iterator[Reprod
 
 
 def _table7_cells(model: DebiasedModel, measured: _Measured) -> Iterator[ReproducedCell]:
+    name = f"{model.level} {model.settings}".rstrip()
     for measure in _MEASURES:
-        printed = Printed(
-            "Table 7", f"{model.level} {model.settings}".rstrip() + f": {measure}", getattr(model, measure)
-        )
-        yield printed.beside(measured.get((model.level, model.settings, measure)), _UNFINISHED)
+        printed = Printed("Table 7", f"{name}: {measure}", getattr(model, measure))
+        own = measured.get((model.level, model.settings, measure))
+        yield printed.beside(own, _UNFINISHED, _erratum(model) if measure == "fairness" else "")
+
+
+def _erratum(model: DebiasedModel) -> str:
+    """What the paper's own parity and accuracy give, where it prints another fairness."""
+    product = model.parity * model.accuracy
+    if abs(product - model.fairness) < _ROUNDING:
+        return ""
+    return f"the paper's own parity x accuracy of {model.level} ({model.settings}) is {product:.4f}"
 
 
 def _section5_cells(run: SweepRun, paper: PublishedProjections) -> Iterator[ReproducedCell]:
