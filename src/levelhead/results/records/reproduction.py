@@ -30,7 +30,7 @@ class ReproducedCell(Record):
     measured: float | None
     low: float | None  # the 95 % interval of ours
     high: float | None
-    agreement: Agreement
+    agreement: str  # an Agreement
     note: str  # why it was not measured, or what else a reader must know
 
 
