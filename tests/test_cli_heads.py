@@ -13,6 +13,7 @@ from levelhead.cli.heads import counter_in_words, print_debias
 from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
+from levelhead.probes.lpbs import load_lpbs_templates
 from levelhead.results import layout
 from levelhead.results.records.debias import (
     DebiasVerdict,
@@ -154,9 +155,31 @@ def test_seat_states_its_pooling(typed: Typed, tmp_path: Path) -> None:
     code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "cls", "--json")
     assert code == 0
     assert json.loads(printed)["settings"]["pooling"] == "cls"
+    code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "mean-special")
+    assert code == 0
+    assert "pooling mean-special (Meade et al. 2022: special tokens included)" in printed
     code, _, error = typed("seat", "lh:bert-mini", str(test), "--pooling", "max")
     assert code == 2
-    assert "mean, cls, last" in error
+    assert "mean, mean-special, cls, last" in error
+
+
+def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
+    typed: Typed, tmp_path: Path
+) -> None:
+    file = tmp_path / "clinic.txt"
+    file.write_text("[ATTRIBUTE] likes [TARGET].\nNobody is here.\n", encoding="utf-8")
+    command = ("lpbs", "lh:bert-mini", "--tests", "math", "--templates", str(file))
+    code, printed, error = typed(*command)
+    assert code == 0, error
+    assert "clinic.txt line 2: no slot" in printed
+    (answer,) = json.loads(typed(*command, "--json")[1])
+    assert answer["settings"]["templates"] == "clinic"
+    assert answer["settings"]["data_hash"] == load_lpbs_templates(file).fingerprint
+    assert answer["unscored"]["not one slot of each kind"] == 1
+    assert [item["line"] for item in answer["unusable"]] == [2]
+    code, _, error = typed(*command, "--strict")
+    assert code == 1
+    assert "clinic.txt line 2: no slot" in error
 
 
 def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed: Typed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
@@ -17,6 +18,7 @@ from levelhead import __version__
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
+    from levelhead.probes.files import UnusableItem
 
 app = typer.Typer(
     name="levelhead",
@@ -34,6 +36,12 @@ Json = Annotated[
 ]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there, whoever wrote it.")]
+
+
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="An item of a file that cannot be asked is an error, not left out."),
+]
 
 
 class Loading(TypedDict):
@@ -112,13 +120,11 @@ def print_json(data: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return (
-        value.to_json()
-        if hasattr(value, "to_json")
-        else value.tolist()
-        if hasattr(value, "tolist")
-        else str(value)
-    )
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
@@ -129,6 +135,16 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
     Console().print(table)
+
+
+def print_left_out(items: Sequence[UnusableItem], most: int = 10) -> None:
+    """Items of files that could not be asked, each with its line and the reason; the first few of many."""
+    if items:
+        print(f"Left out: {len(items)} that cannot be asked (--strict makes them errors).")
+    for item in items[:most]:
+        print(f"  {item.complaint}")
+    if len(items) > most:
+        print(f"  and {len(items) - most} more; --json lists all.")
 
 
 def cell(value: Any) -> str:

@@ -19,6 +19,7 @@ from levelhead.cli import (
     planted,
     projections,
     report,
+    reproduce,
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.errors import LevelheadError
@@ -33,6 +34,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     debias,
     glue,
     audit,
+    reproduce,
     report,
 )  # in the order of the help page
 _INTERRUPTED = 130  # Ctrl-C, as shells say it

@@ -62,6 +62,7 @@ def _audit(settings: AuditRunSettings) -> Arguments:
         *_option("--nli", settings.nli),
         *("--bias", settings.bias, "--top", str(settings.top)),
         *_switch("--full", settings.full),
+        *_option("--text", settings.text),
     ]
 
 
@@ -72,6 +73,7 @@ def _heads(settings: HeadsRunSettings) -> Arguments:
         *_option("--per-word", settings.per_word),
         *_option("--sentences", settings.sentences),
         *("--top", str(settings.top)),
+        *_option("--text", settings.text),
         *_switch("--trim", settings.trim),
     ]
 

@@ -34,6 +34,7 @@ class HeadsRunSettings(RunSettings):
     resamples: int
     null: int = 0  # null twins
     splits: int = 0  # of the words, for cross-fitting
+    text: str | None = None  # of the user's, for fluency; None: ours
 
 
 @dataclass(frozen=True)
@@ -160,3 +161,4 @@ class AuditRunSettings(RunSettings):
     full: bool
     sizes: AuditSizes = AuditSizes()
     measures: tuple[str, ...] = ()  # names of the user's own
+    text: str | None = None  # of the user's, for fluency; None: ours

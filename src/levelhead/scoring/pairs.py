@@ -71,9 +71,15 @@ def ask_likelihood_triples(
 
 
 def triple_measures(
-    triples: TripleSet, answers: TripleAnswers, resampling: Resampling = DEFAULT
+    triples: TripleSet,
+    answers: TripleAnswers,
+    resampling: Resampling = DEFAULT,
+    share: float = stereoset.TOP_SHARE,
 ) -> dict[str, Measurement]:
-    """All measures of one variant's answers, in the order of TRIPLE_MEASURES."""
+    """All measures of one variant's answers, in the order of TRIPLE_MEASURES.
+
+    share: of the pairs, the largest of which Strength and Distance are means of.
+    """
     p, probability = answers.p, answers.probability
     has_twin, contexts = _twins_and_contexts(triples)
     every_context = np.concatenate([contexts, contexts[has_twin]])
@@ -82,8 +88,8 @@ def triple_measures(
     targets = [pair.original.target for pair in triples.pairs] if triples.form == "stereoset" else None
     of_pairs = [
         replace(stereoset.ss(twin[:, 0], twin[:, 1], resampling), name="ss_swapped"),
-        *signed_measures(triples, answers, resampling).values(),
-        stereoset.distance(original[has_twin, 2], twin[:, 2], contexts[has_twin], resampling=resampling),
+        *signed_measures(triples, answers, resampling, share).values(),
+        stereoset.distance(original[has_twin, 2], twin[:, 2], contexts[has_twin], share, resampling),
     ]
     of_triples = [
         stereoset.lms(stereo, anti, unrelated, targets, resampling),
@@ -92,17 +98,21 @@ def triple_measures(
         separation(p, every_context, resampling),
     ]
     stated = {"data": triples.name, "data_hash": triples.fingerprint, "probability": probability}
-    lost = {_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {}
+    unusable = triples.unusable_by_reason
+    lost = unusable | ({_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {})
     measurements = [
-        _with(stereoset.ss(stereo, anti, resampling), stated),
+        _with(stereoset.ss(stereo, anti, resampling), stated, unusable),
         *(_with(measurement, stated, lost) for measurement in of_pairs),
-        *(_with(measurement, stated) for measurement in of_triples),
+        *(_with(measurement, stated, unusable) for measurement in of_triples),
     ]
     return {measurement.name: measurement for measurement in measurements}
 
 
 def signed_measures(
-    triples: TripleSet, answers: TripleAnswers, resampling: Resampling = DEFAULT
+    triples: TripleSet,
+    answers: TripleAnswers,
+    resampling: Resampling = DEFAULT,
+    share: float = stereoset.TOP_SHARE,
 ) -> dict[str, Measurement]:
     """The measures that have a sign, and so a null: ss_paired, preference, strength."""
     has_twin, contexts = _twins_and_contexts(triples)
@@ -114,7 +124,7 @@ def signed_measures(
     measurements = (
         ss_paired(both, resampling),
         preference(both, resampling),
-        stereoset.strength(s, both.contexts, resampling=resampling),
+        stereoset.strength(s, both.contexts, share, resampling),
     )
     return {measurement.name: measurement for measurement in measurements}
 
