@@ -178,7 +178,7 @@ def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
     assert answer["unscored"]["not one slot of each kind"] == 1
     assert [item["line"] for item in answer["unusable"]] == [2]
     code, _, error = typed(*command, "--strict")
-    assert code == 1
+    assert code == 4
     assert "clinic.txt line 2: no slot" in error
 
 

@@ -97,7 +97,7 @@ def test_a_bad_line_of_triples_is_left_out_and_named_or_with_strict_an_error(
     )
     assert printed["strength"]["value"] == whole["strength"]["value"]
     code, out, err = levelhead(*command, "--strict")
-    assert (code, out) == (1, "")
+    assert (code, out) == (4, "")
     assert "mine.jsonl line 3: anti is empty" in err
 
 
@@ -117,7 +117,7 @@ def test_a_stereoset_file_with_one_blank_problem_is_asked_without_it(
     assert "on 2 triples" in out
     assert "dev.json entry 2: BLANK in the context" in out
     code, _, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file), "--strict")
-    assert code == 1
+    assert code == 4
     assert "dev.json entry 2: BLANK" in err
 
 
@@ -134,7 +134,7 @@ def test_nsp_writes_every_triple_and_takes_the_share_of_the_top(
     s = [line.s for line in lines if line.s is not None]
     assert json.loads(out)["strength"]["value"] == pytest.approx(sum(s) / len(s))
     code, _, err = levelhead(*command, "--top", "0")
-    assert code == 1
+    assert code == 2
     assert "share" in err
 
 
@@ -152,7 +152,7 @@ def test_nli_asks_a_probe_of_the_users_own(levelhead: Call, folder: Path, tmp_pa
     assert (printed["pairs"], printed["probe"]) == (4, "bakery")
     assert "occupation pairs (bakery)" in levelhead(*command)[1]
     code, out, err = levelhead(*command, "--words", "girl", "boy")
-    assert (code, out) == (1, "")
+    assert (code, out) == (4, "")
     assert "Write the words into the file" in err
 
 
@@ -167,7 +167,7 @@ def test_an_ability_set_with_a_bad_line_names_it_or_with_strict_is_refused(
     assert code == 0, err
     assert "line 6: label 'maybe'" in out.replace("\n", " ")
     code, _, err = levelhead(*command, "--strict")
-    assert code == 1
+    assert code == 4
     assert "line 6: label 'maybe'" in err
 
 
@@ -246,7 +246,7 @@ def test_a_bad_line_of_the_pairs_of_a_sweep_is_left_out_or_with_strict_an_error(
     assert Sweep().unusable_pairs == ()
     command = ["sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "--pairs", str(pairs), "--strict"]
     code, out, err = levelhead(*command, "-o", str(tmp_path / "strict"))
-    assert (code, out) == (1, "")
+    assert (code, out) == (4, "")
     assert f"own.tsv line {number}: 2 columns, 4 in the other lines" in err
 
 
