@@ -41,7 +41,7 @@ from levelhead.studies.extent import AuditSettings
 SIZES = AuditSizes(
     experiments=("scores",),
     contexts=2,
-    triples=8,
+    triples=12,
     occupations=(6, 2),
     abilities=30,
     sentences=40,
@@ -51,7 +51,7 @@ SIZES = AuditSizes(
     null=19,
     prompt_twins=0,  # verdicts on knowledge rest on them, and no claim does
 )
-PAIRS, TARGETS = 16, 3  # one pair, and one target of each side, in so many is asked
+PAIRS, TARGETS = 32, 5  # one pair, and one target of each side, in so many is asked
 FIRST_SEED = 7_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
 FILE = "claims.jsonl"
