@@ -17,7 +17,12 @@ from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.errors import BadOption
-from levelhead.measures.cloze.log_odds import group_log_odds, held_against, score_log_odds
+from levelhead.measures.cloze.log_odds import (
+    group_log_odds,
+    held_against,
+    log_odds_changes,
+    score_log_odds,
+)
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import ClozeScores, score_cloze
 from levelhead.measures.cloze.top_k import Floats, Ints, TopK
@@ -116,9 +121,8 @@ def change_nulls(
         with twinned(model, draw_twin(model, twin_seed(seed, number))):
             answers = ask_cloze(model, cloze_set, ks=(1,))[0]
         for words, x in answers.log_odds.items():
-            for verdict in score_log_odds(answers.table, x, words, per_occupation=False).verdicts:
-                if verdict.change.value is not None:
-                    changes.setdefault((verdict.change.name, verdict.kind), []).append(verdict.change.value)
+            for change, value in log_odds_changes(answers.table, x, words).items():
+                changes.setdefault(change, []).append(value)
     return {key: NullDistribution(np.asarray(each)) for key, each in changes.items() if len(each) > 1}
 
 

@@ -9,7 +9,13 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from levelhead.errors import BadProbe
-from levelhead.measures.cloze.log_odds import LogOddsScores, group_log_odds, held_against, score_log_odds
+from levelhead.measures.cloze.log_odds import (
+    LogOddsScores,
+    group_log_odds,
+    held_against,
+    log_odds_changes,
+    score_log_odds,
+)
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.top_k import Floats
 from levelhead.measures.measurement import Measurement
@@ -182,6 +188,16 @@ def test_verdicts_follow_what_was_planted(stereotype: float, change: float, word
     scores = held_against(plain, nulls_of(0.0, 0.1))
     assert [verdict.word for verdict in scores.verdicts] == [word]
     assert (scores.verdicts[0].kind, scores.verdicts[0].k) == ("counter", 0)
+
+
+def test_changes_alone_are_those_of_the_measurements() -> None:
+    table = prompts(7, kinds=("base", "counter", "similar"), repeats=2)
+    x = drawn(table, 9, 0.4, -0.3)
+    alone = log_odds_changes(table, x, "core")
+    assert set(alone) == {("log_odds change, core", "counter"), ("log_odds change, core", "similar")}
+    for (name, kind), value in alone.items():
+        assert value == pytest.approx(measured(score_log_odds(table, x, "core"), name, kind).value)
+    assert log_odds_changes(table, np.full(len(x), np.nan)) == {}
 
 
 def nulls_of(floor: float, spread: float) -> dict[tuple[str, str], NullDistribution]:

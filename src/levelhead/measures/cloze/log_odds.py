@@ -121,6 +121,25 @@ def score_log_odds(
     return LogOddsScores(tuple(measurements), tuple(verdicts))
 
 
+def log_odds_changes(table: PromptTable, x: Floats, words: str = "") -> dict[tuple[str, str], float]:
+    """What each kind of knowledge does to the stereotype log-odds, by name of the change and kind.
+
+    The values of score_log_odds without their intervals, for models that serve as a null.
+    """
+    if not np.isfinite(x).all():
+        return {}
+    name, base = CHANGE + (f", {words}" if words else ""), _answers(table, x, BASE)
+    changes = {}
+    for kind in dict.fromkeys(table.kinds.tolist()):
+        after = _answers(table, x, kind)
+        if kind == BASE or not after.both_groups:
+            continue
+        toward = after.toward - base.of(after.names).toward
+        sides = [toward[after.own == code] for code in (1, -1)]
+        changes[name, kind] = float(sides[0].mean() + sides[1].mean()) / 2
+    return changes
+
+
 def held_against(scores: LogOddsScores, nulls: Mapping[tuple[str, str], NullDistribution]) -> LogOddsScores:
     """The same scores with changes, and the verdicts on them, held against the changes in null twins.
 
