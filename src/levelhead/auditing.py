@@ -22,6 +22,7 @@ from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
 from levelhead.engine.progress import steps
 from levelhead.errors import BadRun
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.fitting import default_pairs
 from levelhead.mitigation.mitigate import biased_heads
@@ -72,11 +73,11 @@ def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, 
     """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
     settings, folder = settings or AuditSettings(), Path(folder)
     model = load(name, **loading)
-    twin = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
+    classifier = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
     extent = Extent(settings, model)
     battery = extent.battery()
-    subjects = _subjects(model, twin)
-    with _opened(folder, extent, battery, twin) as run, steps("Audit", 5) as advance:
+    subjects = _subjects(model, classifier)
+    with _opened(folder, extent, battery, classifier) as run, steps("Audit", 5) as advance:
         located = _locate(extent, run)
         advance(1)
         for subject in subjects:
@@ -116,17 +117,17 @@ class _Subject:
     prefix: str = ""  # of its variants' names
 
 
-def _subjects(model: Model, twin: Model | None) -> list[_Subject]:
+def _subjects(model: Model, classifier: Model | None) -> list[_Subject]:
     """The model, and the classifier beside it, which then gets the questions for classifiers."""
-    if twin is None:
+    if classifier is None:
         return [_Subject(model, questions())]
     own = tuple(question for question in questions() if not question.of_classifier)
     others = tuple(question for question in questions() if question.of_classifier)
-    beside = _Subject(twin, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
+    beside = _Subject(classifier, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
     return [_Subject(model, own), beside]
 
 
-def _opened(folder: Path, extent: Extent, battery: Battery, twin: Model | None) -> Open:
+def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | None) -> Open:
     model, settings = extent.model, extent.settings
     stored = AuditRunSettings(
         study=layout.AUDIT.study,
@@ -144,8 +145,8 @@ def _opened(folder: Path, extent: Extent, battery: Battery, twin: Model | None) 
         measures=tuple(question.name for question in own_questions()),
     )
     hashes = {"weights": model.fingerprint, **battery.hashes(), **own_hashes()}
-    if twin is not None:
-        hashes["nli weights"] = twin.fingerprint
+    if classifier is not None:
+        hashes["nli weights"] = classifier.fingerprint
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
 
 
@@ -247,20 +248,21 @@ def _prompts(extent: Extent, plans: Mapping[str, Variant], run: Open) -> None:
     """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     model, label = extent.model, layout.PROMPTS_PART
     if not model.abilities & {"mlm", "causal"}:
-        missing = Measurement.missing("margin", f"{model.name} predicts no words")
+        missing = Measurement.missing(LOG_ODDS, f"{model.name} predicts no words")
         run.result(layout.MEASURED.of(label), lambda: MeasuredVariant(BASE, model.name, missing))
         return
     variants = {name: Edited(partial(_same, edits), name) for name, edits in plans.items()}
     prompts = counteracts([model], extent.prompts, run.folder / label, variants)
     for name in (BASE, *plans):
         key = layout.MEASURED.of(label) if name == BASE else layout.VERIFIED.of(f"{name}/{label}")
-        run.results(key, partial(_margin, prompts, name))
+        run.results(key, partial(_fill_in, prompts, name))
 
 
-def _margin(prompts: PromptsRun, variant: str) -> Iterator[MeasuredVariant]:
-    """The preference for the stereotypical group, over all occupations, without any knowledge."""
-    if (cell := prompts.margin(variant)) is not None:
-        yield MeasuredVariant(variant, cell.model, cell.measurement)
+def _fill_in(prompts: PromptsRun, variant: str) -> Iterator[MeasuredVariant]:
+    """Log-odds, the main number, and the margin among the likeliest tokens: both without any knowledge."""
+    for cell in (prompts.log_odds(variant), prompts.margin(variant)):
+        if cell is not None:
+            yield MeasuredVariant(variant, cell.model, cell.measurement)
 
 
 def _same(edits: Variant, _: Model) -> Variant:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import beyond_floor
-from levelhead.report.headline import counter_sides, headline, notebook_html, valued
+from levelhead.report.claims import beyond_floor, valued
+from levelhead.report.fill_in import beyond_twins
+from levelhead.report.headline import headline, headline_claims, notebook_html
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
@@ -20,12 +22,11 @@ from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.heads import (
     CHANGE_ON_OTHER_WORDS,
     HEAD_AGREEMENT,
-    CounterTest,
-    WordsUsed,
 )
-from levelhead.results.runs import open_audit, open_heads
+from levelhead.results.runs import open_audit, open_heads, open_prompts
 from levelhead.results.settings import AuditRunSettings
-from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
+from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads, write_prompts
+from tests.report.synthetic.heads import contrasts
 
 CLOSED = "without heads 4-5, 1-2"
 SETTINGS = AuditRunSettings(
@@ -172,16 +173,71 @@ def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
     _, findings = headline_beside(tmp_path)
-    assert findings[0] == f"{sum(score.biased for score in scores)} of 20 heads have a score above 0."
-    assert findings[1] == (
+    assert findings[1] == f"{sum(score.biased for score in scores)} of 20 heads have a score above 0."
+    assert findings[2] == (
         "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
     )
-    assert findings[2] == (
-        "When a stereotype is turned around, attention of biased heads to the group word falls by "
-        "0.0400 [0.0300, 0.0500] (N = 140; sentences share templates: not tested). "
-        "Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
-        "whatever is said."
+    assert findings[3] == (
+        "Of that contrast, 0.0250 [0.0150, 0.0350] is what the stereotype does; apart from it, biased heads "
+        "look 0.0600 [0.0500, 0.0700] more than regular ones at A words, whatever is said."
     )
+
+
+@pytest.mark.parametrize(
+    ("p", "words"), [(0.004, "falls more in biased"), (0.2, "is not shown to fall more")]
+)
+def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
+    tmp_path: Path, p: float, words: str
+) -> None:
+    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
+        run.results(layout.COUNTER_CONTRASTS, partial(contrasts, p))
+    _, findings = headline_beside(tmp_path)
+    assert words in findings[0]
+    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    assert claims["attention contrast"].p == p
+
+
+# ---- fill-in prompts
+
+
+def test_odds_that_follow_occupations_are_claimed_and_the_margin_is_described(tmp_path: Path) -> None:
+    dealt = Null("occupations dealt out", 9_999, 0.0, 0.05, 0.0001)
+    level = measured("log_odds", 0.4, 0.1, 58, neutral=0.0, null=dealt)
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level, measured("margin", 0.05, 0.01, 58)]})
+    assert findings[0] == (
+        "Fill-in prompts: the odds of the two groups' words follow the stereotypes of occupations: log-odds "
+        "0.40 [0.30, 0.50] (0 is none, 0.7 twice the odds; 0.00 ± 0.05 with occupations dealt out anew, "
+        "p < 0.001)."
+    )
+    assert findings[1].startswith("Fill-in prompts among the likeliest tokens alone: margin 0.05")
+
+
+def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> None:
+    """The second kind has p = 0.03 against twins: enough alone, too little among four claims."""
+    write_prompts(tmp_path / "part")
+    with Run.open(tmp_path / "audit", layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+        lpbs = measured("lpbs career", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5})
+        run.result(layout.MEASURED.of("lpbs"), lambda: MeasuredVariant(BASE, "tiny", lpbs))
+    (tmp_path / "part").rename(tmp_path / "audit" / layout.PROMPTS_PART)
+    claims = {
+        name: (claim.p, holds) for name, claim, holds in headline_claims(open_audit(tmp_path / "audit"))
+    }
+    assert claims["knowledge, target counter semantic"] == (0.0001, True)
+    assert claims["knowledge, unrelated"] == (0.03, False)
+    findings = headline(open_audit(tmp_path / "audit")).findings
+    assert (
+        "Knowledge, target counter semantic: it overturns the stereotype, log-odds change "
+        "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in models without meaning, p < 0.001)."
+    ) in findings
+    assert any(text.startswith("Knowledge, unrelated: its effect cannot be told") for text in findings)
+
+
+def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> None:
+    cell = open_prompts(write_prompts(tmp_path)).knowledge()[0]
+    assert beyond_twins(cell)
+    null = Null("null twins", 9, -0.9, 0.03, 0.0001)
+    assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
 
 
 def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:
@@ -227,25 +283,6 @@ def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 # ---- pieces
-
-
-def test_a_warning_needs_two_sides_that_contradict_each_other(tmp_path: Path) -> None:
-    known = open_heads(write_heads(tmp_path / "run"))
-    first, second = known.counter_sides
-    open_end = replace(second, measurement=replace(second.measurement, interval=None))
-    without_t = replace(second, measurement=replace(second.measurement, details={}))
-    assert "with B ones -1.5;" in sides_of(tmp_path / "both", [first, second])
-    assert "with B ones not measured;" in sides_of(tmp_path / "no t", [first, without_t])
-    assert sides_of(tmp_path / "same", [first, first]) == ""
-    assert sides_of(tmp_path / "open", [first, open_end]) == ""
-    assert sides_of(tmp_path / "one", [first]) == ""
-
-
-def sides_of(folder: Path, tests: list[CounterTest]) -> str:
-    with Run.open(folder, layout.HEADS, heads_settings()) as run:
-        run.result(layout.WORDS, lambda: WordsUsed("test", ("A", "B", "X", "Y"), {}, 4, 4, (), {}))
-        run.results(layout.COUNTER_SIDES, tests.copy)
-    return counter_sides(open_heads(folder))
 
 
 def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() -> None:

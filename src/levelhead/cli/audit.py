@@ -67,7 +67,7 @@ def audit(
 
 def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
     """Before and after, side by side; a measure of which the untouched model has no number is left out."""
-    from levelhead.report.headline import valued
+    from levelhead.report.claims import valued
     from levelhead.results.records.common import BASE
 
     names = [name for name, measurement in measurements[BASE].items() if measurement.value is not None]

@@ -152,8 +152,9 @@ def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
     for setting in () if sweep is None else sweep.measured:
         if setting.variant == variant:
             yield Reported(setting.measurement, variant, setting.model, contents.address(setting))
-    if prompts is not None and (margin := prompts.margin(variant)) is not None:
-        yield Reported(margin.measurement, variant, margin.model, contents.address(margin))
+    for cell in () if prompts is None else (prompts.log_odds(variant), prompts.margin(variant)):
+        if cell is not None:
+            yield Reported(cell.measurement, variant, cell.model, contents.address(cell))
 
 
 # ---- attention arcs

@@ -8,10 +8,12 @@ from html import escape
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence
+from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence, valued
+from levelhead.report.counter import contrast_claim, contrast_parts
+from levelhead.report.fill_in import knowledge_claims, level_claim, untested_text
 from levelhead.results.records.audit import Headline, NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CounterTest
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT
 from levelhead.results.runs import AuditRun, HeadsRun
 
 Measured = Mapping[str, Mapping[str, Measurement]]  # variant -> measure -> measurement
@@ -25,7 +27,7 @@ _ASSOCIATION, _REMOVAL = "association", "removal"
 _FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
-    "margin": "Fill-in prompts about occupations: margin {} (0 is even; no null is known for it).",
+    "margin": "Fill-in prompts among the likeliest tokens alone: margin {} (0 is even; it has no null).",
 }
 
 
@@ -39,7 +41,8 @@ def headline(run: AuditRun) -> Headline:
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
     findings = [sentence(claim, holds) for name, claim, holds in claims if name not in _FIRST]
     base = measured[BASE]
-    findings += [*_described(base), *_head_findings(run.heads), *_mitigation_findings(run, measured)]
+    findings += [*untested_text(run.prompts), *_described(base), *_head_findings(run.heads)]
+    findings += _mitigation_findings(run, measured)
     skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
@@ -57,7 +60,10 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         _ASSOCIATION: _opening(run, base),
         _REMOVAL: _removal(run, measured),
         "agreement": _agreement(run.heads),
+        "attention contrast": contrast_claim(run.heads),
         **dict(_base_claims(base)),
+        "log-odds": level_claim(base),
+        **knowledge_claims(run.prompts),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
     holds = judged(list(known.values()))
@@ -65,16 +71,6 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
 
 
 # ---- numbers in sentences
-
-
-def valued(measurement: Measurement, digits: int = 2) -> str:
-    """`0.93 [0.85, 1.01]`, or why there is no number."""
-    if measurement.value is None:
-        return f"not measured ({measurement.reason})"
-    if measurement.interval is None:
-        return f"{measurement.value:.{digits}f}"
-    low, high = measurement.interval
-    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
@@ -207,35 +203,7 @@ def _head_findings(heads: HeadsRun | None) -> list[str]:
         findings.append(
             f"Scores against removing heads one by one: Spearman's rho {rho} (1: the same order)."
         )
-    tests = [test for test in heads.counter if test.group == "biased" and test.measurement.value is not None]
-    return findings + [_counter_finding(test, heads) for test in tests]
-
-
-def _counter_finding(test: CounterTest, heads: HeadsRun) -> str:
-    """The change of attention over sentences, which share templates: nothing is claimed of it."""
-    change = valued(test.measurement, 4)
-    sentence = (
-        f"When a stereotype is turned around, attention of biased heads to the group word falls by {change}"
-    )
-    return (
-        f"{sentence} (N = {test.measurement.n}; sentences share templates: not tested).{counter_sides(heads)}"
-    )
-
-
-def counter_sides(heads: HeadsRun) -> str:
-    """A warning where the two sides of the counter-stereotype experiment contradict each other, or
-    nothing."""
-    tests = [test.measurement for test in heads.counter_sides if test.group == "biased"]
-    signs = [(low > 0) - (high < 0) for low, high in (m.interval for m in tests if m.interval is not None)]
-    if len(signs) < 2 or signs[0] * signs[1] >= 0 or heads.words is None:
-        return ""
-    first, second = heads.words.labels[:2]
-    t = [_number(m.details.get("t"), 1) for m in tests if m.interval is not None]
-    more = first if signs[0] > 0 else second
-    return (
-        f" Mind the sides: with {first} originals t is {t[0]}, with {second} ones {t[1]}; "
-        f"these heads look at {more} words more, whatever is said."
-    )
+    return findings + contrast_parts(heads)
 
 
 def _mitigation_findings(run: AuditRun, measured: Measured) -> list[str]:

@@ -85,7 +85,10 @@ def _groups(shift: float) -> dict[str, list[Measurement]]:
             measured("lms", 0.8, 0.03, neutral=1.0),
             measured("strength", 0.4111 + shift / 3, 0.05, neutral=0.0),
         ],
-        "prompts": [measured("margin", 0.05 + shift / 20, 0.01, 58, neutral=0.0)],
+        "prompts": [
+            measured("log_odds", 0.4 + shift / 20, 0.1, 58, neutral=0.0),
+            measured("margin", 0.05 + shift / 20, 0.01, 58, neutral=0.0),
+        ],
     }
 
 
