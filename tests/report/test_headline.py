@@ -42,7 +42,7 @@ SETTINGS = AuditRunSettings(
     top=2,
     full=False,
 )
-WAY = Mitigation(CLOSED, "Heads are removed.", (Head(3, 4), Head(0, 1)), "", None, True)
+WAY = Mitigation(CLOSED, "Heads are removed.", (Head(3, 4), Head(0, 1)), "", True)
 PERPLEXITY = measured("fluency change", 1.0234, 0.01, neutral=1.0)
 
 
@@ -230,7 +230,7 @@ def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> N
         "Knowledge, target counter semantic: it overturns the stereotype, log-odds change "
         "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in models without meaning, p < 0.001)."
     ) in findings
-    assert any(text.startswith("Knowledge, unrelated: its effect cannot be told") for text in findings)
+    assert "Knowledge: the effects of 1 kinds each cannot be told" in " ".join(findings)
 
 
 def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> None:

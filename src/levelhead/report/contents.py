@@ -8,12 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from levelhead.errors import BadRun
-from levelhead.measures.measurement import Measurement
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
 from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun, open_run
-
-CHANGE = " change"  # how the name of a paired change ends
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,12 @@ def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
         if not each.is_change:
             chosen.setdefault(each.name, each)
     return list(chosen.values())
+
+
+def before(contents: Contents) -> list[Reported]:
+    """The untouched model, on the items that changed models were verified on where there are such."""
+    same = {each.name: each for each in measurements(contents, SAME_ITEMS)} if contents.audit else {}
+    return [same.get(each.name, each) for each in measurements(contents)]
 
 
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:

@@ -5,7 +5,7 @@ Claims rest on log-odds (docs/method.md, Log-odds). The margin among the k likel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from levelhead.measures.cloze.log_odds import CHANGE
@@ -17,6 +17,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
 
 SPOKEN = ("strengthens", "weakens", "overturns")  # verdicts that claim something
+_KNOWLEDGE = "knowledge, "  # before the kind, in the names of claims
 _SHARED = "cannot be told from what a sentence does in models without meaning"
 
 
@@ -39,7 +40,7 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
 
 def claim_name(kind: str) -> str:
     """The name of the claim about one kind of knowledge."""
-    return f"knowledge, {kind}"
+    return f"{_KNOWLEDGE}{kind}"
 
 
 def knowledge_claims(prompts: PromptsRun | None) -> dict[str, Claim]:
@@ -73,6 +74,19 @@ def _knowledge(cell: ClozeCell) -> Claim:
         beyond_twins(cell),
         f"Knowledge, {cell.kind}: it {cell.verdict} the stereotype, {value}.",
         f"Knowledge, {cell.kind}: its effect {_SHARED}, {value}.",
+    )
+
+
+def is_knowledge(name: str) -> bool:
+    """Whether the claim of this name is about a kind of knowledge."""
+    return name.startswith(_KNOWLEDGE)
+
+
+def silent_text(names: Sequence[str]) -> list[str]:
+    """One sentence about all kinds of knowledge of which nothing is claimed; names are those of claims."""
+    kinds = [name.removeprefix(_KNOWLEDGE) for name in names]
+    return (
+        [f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}."] if kinds else []
     )
 
 

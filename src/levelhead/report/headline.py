@@ -7,11 +7,11 @@ from html import escape
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence, valued
 from levelhead.report.counter import contrast_claim, contrast_parts
-from levelhead.report.fill_in import knowledge_claims, level_claim, untested_text
-from levelhead.results.records.audit import Headline, NamedValue, ProjectionCandidate
+from levelhead.report.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
+from levelhead.report.ways_out import projection_claims, unclaimed_projections
+from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT
 from levelhead.results.runs import AuditRun, HeadsRun
@@ -39,10 +39,16 @@ def headline(run: AuditRun) -> Headline:
     measured = run.by_variant()
     claims = headline_claims(run)
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
-    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in _FIRST]
+    quiet = [name for name, _, holds in claims if is_knowledge(name) and not holds]  # said in one sentence
+    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in (*_FIRST, *quiet)]
     base = measured[BASE]
-    findings += [*untested_text(run.prompts), *_described(base), *_head_findings(run.heads)]
-    findings += _mitigation_findings(run, measured)
+    findings += [
+        *silent_text(quiet),
+        *untested_text(run.prompts),
+        *_described(base),
+        *_head_findings(run.heads),
+    ]
+    findings += unclaimed_projections(run, measured)
     skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
@@ -64,6 +70,7 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         **dict(_base_claims(base)),
         "log-odds": level_claim(base),
         **knowledge_claims(run.prompts),
+        **projection_claims(run, measured),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
     holds = judged(list(known.values()))
@@ -204,46 +211,6 @@ def _head_findings(heads: HeadsRun | None) -> list[str]:
             f"Scores against removing heads one by one: Spearman's rho {rho} (1: the same order)."
         )
     return findings + contrast_parts(heads)
-
-
-def _mitigation_findings(run: AuditRun, measured: Measured) -> list[str]:
-    return [
-        _candidate_finding(candidates, prefix, whose, measured)
-        for candidates, prefix, whose in (
-            (run.candidates, "", ""),
-            (run.nli_candidates, "nli ", " of the classifier"),
-        )
-        if candidates
-    ]
-
-
-def _candidate_finding(
-    candidates: Sequence[ProjectionCandidate], prefix: str, whose: str, measured: Measured
-) -> str:
-    """The best viable projection against the untouched model, which is the first candidate."""
-    before = candidates[0]
-    tried = f"{len(candidates) - 1} projections{whose}"
-    chosen = next((each for each in candidates if each.chosen), None)
-    if chosen is None:
-        return f"None of {tried} has a better {before.bias.name} without losing too much ability."
-    bias, ability = _step(before.bias, chosen.bias), _step(before.ability, chosen.ability)
-    text = f"Of {tried}, {chosen.variant} does best on the items that it was chosen on: {bias}, {ability}."
-    return text + _flatness(before.bias.name, measured.get(f"{prefix}{chosen.variant}", {}), measured[BASE])
-
-
-def _flatness(name: str, after: Mapping[str, Measurement], before: Mapping[str, Measurement]) -> str:
-    """Whether a smaller difference is only a flatter output: its scale-free companion says."""
-    free = [None if name not in each else each[name].details.get(SCALE_FREE) for each in (before, after)]
-    if free[0] is None or free[1] is None:
-        return ""
-    relative = f"relative to the scale of the outputs {free[0]:.2f} → {free[1]:.2f}"
-    if abs(free[1]) < abs(free[0]):
-        return f" It falls {relative} too."
-    return f" This only flattens the outputs: {relative}."
-
-
-def _step(before: NamedValue, after: NamedValue) -> str:
-    return f"{after.name} {_number(before.value)} → {_number(after.value)}"
 
 
 # ---- notebooks

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +52,25 @@ def ask_nsp(
     Strength and Distance; Next-sentence ability).
     """
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
+    answers = zip(*_nsp_answers(model, triples, variants), strict=True)
+    return [_triple_measures(triples, *of_variant, _HEAD, resampling) for of_variant in answers]
+
+
+def nsp_strengths(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> Doubles:
+    """s of every triple pair that has a twin, [variant, pair], for changes item by item."""
+    p, _ = _nsp_answers(model, triples, variants)
+    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    original, twin = p[:, : len(has_twin)][:, has_twin], p[:, len(has_twin) :]
+    answers = zip(original, twin, strict=True)
+    return np.stack([stereoset.triple_strength(o[:, 0], o[:, 1], t[:, 1], t[:, 0]) for o, t in answers])
+
+
+def _nsp_answers(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> tuple[Doubles, Doubles]:
+    """Probabilities and logits of a next-sentence head, each [variant, triple, kind]; originals first."""
     texts = [Text(context, sentence) for context, sentence in _next_sentences(triples)]
     logits = read_one(model, Pooled(texts), variants, label="Next sentences").astype(np.float64)
     p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, _KINDS)
-    x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
-    answers = zip(p, x, strict=True)
-    return [_triple_measures(triples, *of_variant, _HEAD, resampling) for of_variant in answers]
+    return p, (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
 
 
 def ask_likelihood_triples(
@@ -171,9 +185,19 @@ def ask_nli(
 def ask_ability(
     model: Model, ability_set: AbilitySet, variants: Sequence[Variant] = UNTOUCHED, labels: str | None = None
 ) -> list[Measurement]:
-    """Accuracy on ordinary labeled pairs, in every variant; a measurement's settings say which set it was."""
-    predicted = nli_labels(model, ability_set.pairs, variants, labels)
-    return [ability_measure(ability_set, of_variant) for of_variant in predicted]
+    """Accuracy on ordinary labeled pairs, in every variant; a measurement's settings say which set it was.
+
+    Its details hold what accuracy does not see (fairness.label_details).
+    """
+    logits = _nli_logits(model, ability_set.pairs, variants, labels)
+    gold = [LABELS.index(pair.label) for pair in ability_set.pairs]
+    return [
+        replace(
+            ability_measure(ability_set, np.asarray(of_variant.argmax(axis=1), dtype=np.int64)),
+            details=fairness.label_details(_softmax(of_variant.astype(np.float64)), gold, NEUTRAL),
+        )
+        for of_variant in logits
+    ]
 
 
 def nli_labels(
@@ -183,10 +207,16 @@ def nli_labels(
     labels: str | None = None,
 ) -> Labels:
     """Predicted labels, numbered as in LABELS whatever the classifier's own order: [variant, pair]"""
+    return np.asarray(_nli_logits(model, pairs, variants, labels).argmax(axis=2), dtype=np.int64)
+
+
+def _nli_logits(
+    model: Model, pairs: Sequence[NliPair | LabeledPair], variants: Sequence[Variant], labels: str | None
+) -> NDArray[np.floating[Any]]:
+    """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)
     texts = [Text(pair.premise, pair.hypothesis) for pair in pairs]
-    logits = read_one(model, Pooled(texts), variants, label="Inferences")
-    return np.asarray(logits[:, :, list(order)].argmax(axis=2), dtype=np.int64)
+    return np.asarray(read_one(model, Pooled(texts), variants, label="Inferences")[:, :, list(order)])
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:

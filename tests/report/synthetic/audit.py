@@ -114,7 +114,6 @@ def _mitigations() -> list[Mitigation]:
             what="The 2 heads with the highest scores are removed.",
             heads=CLOSED_HEADS,
             recipe="[[gate]]\nlayer = 4\nhead = 5\nvalue = 0.0\n",
-            viable=None,
             chosen=True,
         ),
         Mitigation(
@@ -122,7 +121,6 @@ def _mitigations() -> list[Mitigation]:
             what="Directions are projected out.",
             heads=(),
             recipe=f'title = "{HOSTILE}"\n',
-            viable=True,
             chosen=True,
         ),
     ]
