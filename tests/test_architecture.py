@@ -39,6 +39,7 @@ ROOMS = Rooms(
         "studies.counteracts",
         "studies.glue",
         "studies.finetuning",
+        "studies.halves",
         "studies.extent",
         "report",
         "auditing",
@@ -47,7 +48,9 @@ ROOMS = Rooms(
     strangers=["studies"],
     acquainted=[
         ("studies.planted", "studies.heads"),
+        ("studies.halves", "studies.heads"),
         ("studies.extent", "studies.heads"),
+        ("studies.extent", "studies.halves"),
         ("studies.extent", "studies.counteracts"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.report.claims import beyond_floor, valued
@@ -18,7 +19,7 @@ from levelhead.report.headline import headline, headline_claims, notebook_html
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import (
     CHANGE_ON_OTHER_WORDS,
     HEAD_AGREEMENT,
@@ -120,53 +121,86 @@ def test_strength_is_held_against_chance(tmp_path: Path) -> None:
     assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
 
 
-def test_the_best_projection_is_said_with_the_items_that_it_was_chosen_on(tmp_path: Path) -> None:
+def strength_change(value: float, p: float = 0.0002) -> Measurement:
+    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, p)
+    return measured("strength change", value, 0.05, 85, neutral=0.0, null=null)
+
+
+def projected(folder: Path, before: list[Measurement], after: list[Measurement]) -> str:
+    """What is said of a projection with these numbers on the items that it was not chosen on."""
     candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings == (
-        "Of 1 projections, sent: soft does best on the items that it was chosen on: "
-        "strength 0.41 → 0.20, lms 0.80 → 0.79.",
+    variants = {BASE: [seat(1.2)], SAME_ITEMS: before, "sent: soft": after}
+    _, findings = headline_of(folder, variants, candidates)
+    (text,) = [text for text in findings if "sent: soft" in text]
+    return text
+
+
+def test_a_projection_is_claimed_with_verified_values_on_items_that_it_was_not_chosen_on(
+    tmp_path: Path,
+) -> None:
+    before = [strength(0.41, 2.1), measured("lms", 0.8)]
+    after = [strength(0.2, 1.0), strength_change(-0.21), measured("lms", 0.79), PERPLEXITY]
+    assert projected(tmp_path, before, after) == (
+        "Of 1 projections, sent: soft lowers Strength on triples that it was not chosen on: paired change "
+        "-0.21 [-0.26, -0.16], to 0.20 [0.19, 0.21], p < 0.001; relative to the scale of the outputs "
+        "2.10 → 1.00; lms 0.80 → 0.79, perplexity ratio 1.00 → 1.02."
     )
 
 
 @pytest.mark.parametrize(
-    ("relative", "words"),
+    ("after", "words"),
     [
-        (2.2, "This only flattens the outputs: relative to the scale of the outputs 2.10 → 2.20."),
-        (1.0, "It falls relative to the scale of the outputs 2.10 → 1.00 too."),
+        ([strength(0.2, 2.2), strength_change(-0.21)], "only flattens the outputs: paired change -0.21"),
+        ([strength(0.2, 1.0), strength_change(-0.21, p=0.2)], "is not shown to lower Strength on triples"),
+        ([strength(0.4, 2.0), strength_change(-0.01)], "is not shown to lower Strength on triples"),
+        ([strength(0.6, 1.0), strength_change(0.21)], "is not shown to lower Strength on triples"),
+        (
+            [strength(0.2, 1.0), strength_change(-0.21), measured("nsp_accuracy", 0.6)],
+            "loses too much ability on triples that it was not chosen on",
+        ),
     ],
 )
-def test_a_projection_that_only_flattens_the_outputs_is_called_that(
-    tmp_path: Path, relative: float, words: str
+def test_a_projection_counts_only_if_its_bias_and_its_scale_free_companion_fall_and_ability_is_kept(
+    tmp_path: Path, after: list[Measurement], words: str
 ) -> None:
-    candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    variants = {BASE: [seat(1.2), strength(0.41, 2.1)], "sent: soft": [strength(0.2, relative)]}
-    _, findings = headline_of(tmp_path, variants, candidates)
-    assert findings[1].endswith(words)
+    before = [strength(0.41, 2.1), measured("nsp_accuracy", 0.8)]
+    assert f"sent: soft {words}" in projected(tmp_path, before, after)
+
+
+def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: Path) -> None:
+    able = measured("ability", 0.7, details={P_RIGHT: 0.6, ALWAYS_NEUTRAL: 1 / 3})
+    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, 0.0002)
+    change = measured("fairness change", 0.3, 0.05, 20, neutral=0.0, null=null)
+    values = NamedValue("fairness", 0.1), NamedValue("ability", 0.7)
+    candidates = [
+        ProjectionCandidate(name, "SENT", "", *values, viable=True, gain=0.1, recipe="", chosen=name != BASE)
+        for name in (BASE, "sent: soft")
+    ]
+    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+        for variant, own in ((SAME_ITEMS, [able]), ("nli sent: soft", [able, change])):
+            records = [MeasuredVariant(variant, "tiny-nli", each) for each in own]
+            run.results(layout.VERIFIED.of(f"{variant}/inference"), records.copy)
+        run.results(layout.NLI_CANDIDATES, candidates.copy)
+    findings = headline(open_audit(tmp_path)).findings
+    assert findings[0] == (
+        "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not chosen "
+        "on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have fairness 1 and "
+        "ability 0.33; ability 0.70 → 0.70, p of the right label 0.60 → 0.60."
+    )
+
+
+def test_a_projection_without_a_change_claims_nothing(tmp_path: Path) -> None:
+    missing = Measurement.missing("strength change", "no triple pair")
+    assert projected(tmp_path / "missing", [], [missing]).endswith("no change is shown: no triple pair.")
+    assert projected(tmp_path / "none", [], [PERPLEXITY]).endswith("no change is shown: it was not verified.")
 
 
 def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
     _, findings = headline_of(
         tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
     )
-    assert findings == ("None of 1 projections has a better strength without losing too much ability.",)
-
-
-@pytest.mark.parametrize(
-    ("ability", "words"),
-    [
-        ((None, None), "lms not measured → not measured"),
-        ((0.8, None), "lms 0.80 → not measured"),
-        ((None, 0.8), "lms not measured → 0.80"),
-    ],
-)
-def test_an_ability_or_a_bias_that_was_not_measured_is_no_number(
-    tmp_path: Path, ability: tuple[float | None, float | None], words: str
-) -> None:
-    before, after = ability
-    candidates = [candidate(BASE, None, before), candidate("sent: soft", 0.2, after, chosen=True)]
-    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings[0].endswith(f"strength not measured → 0.20, {words}.")
+    assert findings == ("None of 1 projections is shown to lower Strength without losing too much ability.",)
 
 
 def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:

@@ -52,9 +52,8 @@ def _mitigations_table(audit: AuditRun) -> Table:
     ]
     note = (
         "Ability is kept when no share of right answers falls by more than 5 points and perplexity does not "
-        "rise by more than 5 %. Heads are written layer-head, both counted from 1; they were chosen by SEAT "
-        "on all words, so that what SEAT shows for them below is flattered: the findings have their change on "
-        "other words."
+        "rise by more than 5 %. Heads are written layer-head, both counted from 1. They were chosen by SEAT "
+        "on all words, so their SEAT below is flattered; the findings have their change on other words."
     )
     columns = ("Variant", "What was changed", "Heads", "Ability kept", "Chosen")
     chosen = frozenset(i for i, each in enumerate(audit.mitigations) if each.chosen)
