@@ -184,9 +184,9 @@ def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: P
         run.results(layout.NLI_CANDIDATES, candidates.copy)
     findings = headline(open_audit(tmp_path)).findings
     assert findings[0] == (
-        "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not chosen "
-        "on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have fairness 1 and "
-        "ability 0.33; ability 0.70 → 0.70, p of the right label 0.60 → 0.60."
+        "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not "
+        "chosen on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have "
+        "fairness 1 and ability 0.33; ability 0.70 → 0.70, p of the right label 0.60 → 0.60."
     )
 
 

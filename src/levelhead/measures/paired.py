@@ -1,4 +1,4 @@
-"""What an edit changes, item by item (docs/method.md, Paired changes).
+"""What an edit changes, item by item (docs/method.md, Statistics).
 
     change = T(after) − T(before)      T of the same items
     interval: BCa bootstrap; the same clusters are drawn for both

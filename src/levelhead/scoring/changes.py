@@ -1,4 +1,4 @@
-"""What edits change in a model's main bias, item by item (docs/method.md, Paired changes).
+"""What edits change in a model's main bias, item by item (docs/method.md, Statistics).
 
 a classifier            fairness of inferences, by occupation
 a next-sentence model   Strength, by context
