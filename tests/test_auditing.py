@@ -26,7 +26,8 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.results.records.common import BASE
+from levelhead.results.records.audit import NamedValue, ProjectionCandidate
+from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.cloze import ask_cloze
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
@@ -76,11 +77,13 @@ def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
     prompts = CounteractsSettings(per_background=1)
     cells = ask_cloze(bert, prompts.load(), [()], (5,))[0].scores().measurements
     margins = [m for m in cells if m.name == "margin" and _place(m) == (5, BASE, "", "")]
+    odds = [m for m in cells if m.name == "log_odds" and _place(m) == (0, BASE, "", "")]
     direct = {
         "seat": ask_seat(bert, words, template_contexts(words, 2))[0],
         "lpbs career": ask_lpbs(bert, load_words("career"))[0],
         "lpbs science": ask_lpbs(bert, load_words("science"))[0],
         "fluency": ask_fluency(bert, fluency_sentences()[::30])[0],
+        "log_odds": odds[0],
         "margin": margins[0],
         "ability": ask_ability(nli, ability_pairs(limit=60))[0],
         **{name: triples[name] for name in ("ss", "ss_swapped", "lms", "icat", "strength", "distance")},
@@ -97,7 +100,7 @@ def _place(measurement: lh.Measurement) -> tuple[int, str, str, str]:
     return where["k"], where["kind"], where.get("group", ""), where.get("occupation", "")
 
 
-CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: hard, 2-d; sent: soft"
+CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: soft, 2-d; sent: hard"
 FROZEN = {
     BASE: {
         "seat": 0.606654,
@@ -112,23 +115,27 @@ FROZEN = {
         "accuracy": 0.170732,
         "fairness": 0.004164,
         "ability": 0.766667,
+        "log_odds": 0.115613,
         "margin": 0.008808,
     },
+    SAME_ITEMS: {"seat": 0.356108, "strength": 0.058075, "nsp_accuracy": 0.888889, "fluency": 15.408059},
     CLOSED: {
-        "seat": 0.439188,
+        "seat": 0.238465,
         "lpbs math": 1.113877,
-        "strength": 0.034581,
-        "fluency change": 1.010790,
+        "strength": 0.042740,
+        "fluency": 15.691783,
+        "fluency change": 1.018414,
+        "log_odds": 0.060981,
         "margin": 0.005425,
     },
     PROJECTED: {
-        "seat": 0.471951,
+        "seat": 0.251630,
         "lpbs career": 0.847178,
-        "strength": 0.024056,
-        "distance": 0.158054,
-        "fluency change": 1.000305,
+        "strength": 0.032450,
+        "strength change": -0.025625,
+        "nsp_accuracy": 0.666667,
+        "fluency change": 1.000850,
     },
-    "nli tokens from layer 1: soft, 2-d": {"accuracy": 0.012195, "parity": 0.560976, "ability": 0.733333},
 }
 
 
@@ -145,20 +152,19 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
     demo: lh.Audit, bert: lh.Model, tmp_path: Path
 ) -> None:
     run = lh.open_audit(demo.folder)
-    models = {"": bert, "nli ": lh.load("lh:nli-mini", device="cpu")}
+    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    report = whole.halves(whole.battery()).report
     for way in run.mitigations:
-        model = models["nli " if way.variant.startswith("nli ") else ""]
         (tmp_path / "r.toml").write_text(way.recipe, encoding="utf-8")
-        edits = edits_of(model, read_recipe(tmp_path / "r.toml"))
-        if model is bert:
-            direct = ask_nsp(bert, load_triples().every(10), [edits])[0]["strength"]
-            cost = ask_fluency_change(bert, fluency_sentences()[::30], [edits])[0]
-            measured = demo.measurements[way.variant]
-            assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
-            assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
-        else:
-            direct = ask_nli(model, nli_probe(limit=(41, 3)), [edits])[0]["fairness"]
-            assert value(demo.measurements[way.variant]["fairness"]) == pytest.approx(value(direct))
+        edits = edits_of(bert, read_recipe(tmp_path / "r.toml"))
+        direct = ask_nsp(bert, report.triples, [edits])[0]["strength"]
+        cost = ask_fluency_change(bert, report.sentences, [edits])[0]
+        measured = demo.measurements[way.variant]
+        assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
+        assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
+    projected = demo.measurements[PROJECTED]
+    before, after = demo.measurements[SAME_ITEMS]["strength"], projected["strength"]
+    assert value(projected["strength change"]) == pytest.approx(value(after) - value(before), abs=1e-5)
     assert run.heads is not None
     assert run.mitigations[0].heads == tuple(run.heads.biased_heads(3))
 
@@ -167,13 +173,41 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
 def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: lh.Audit) -> None:
     run = lh.open_audit(demo.folder)
     for trials in (run.candidates, run.nli_candidates):
-        base, able = trials[0], [t for t in trials[1:] if viable(t.ability.value, trials[0].ability.value)]
+        base = trials[0]
+        able = [t for t in trials[1:] if keeps(t.ability, base.ability) and keeps(t.sureness, base.sureness)]
         assert [t.viable for t in trials[1:]] == [t in able for t in trials[1:]]
-        better = [t for t in able if t.gain > base.gain]
+        better = [t for t in able if t.gain > base.gain and not flatter(t, base)]
         assert [t for t in trials if t.chosen] == sorted(better, key=lambda t: -t.gain)[:1]
     names = [way.variant for way in run.mitigations if not way.heads]
     chosen = [t.variant for t in run.candidates if t.chosen]
     assert names == chosen + [f"nli {t.variant}" for t in run.nli_candidates if t.chosen]
+
+
+def keeps(after: NamedValue | None, before: NamedValue | None) -> bool:
+    assert after is not None
+    assert before is not None
+    return viable(after.value, before.value) is True
+
+
+def flatter(trial: ProjectionCandidate, base: ProjectionCandidate) -> bool:
+    """Whether Strength does not fall relative to the scale of the outputs."""
+    own, before = trial.scale_free, base.scale_free
+    if own is None or before is None or own.value is None or before.value is None:
+        return False
+    return abs(own.value) >= abs(before.value)
+
+
+@pytest.mark.slow
+def test_nothing_is_chosen_and_reported_on_the_same_items(demo: lh.Audit, bert: lh.Model) -> None:
+    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    parts = whole.halves(whole.battery())
+    strength = demo.measurements[PROJECTED]["strength"]
+    assert strength.settings["data_hash"] == parts.report.triples.fingerprint
+    assert not {p.original.context for p in parts.choose.triples.pairs} & {
+        p.original.context for p in parts.report.triples.pairs
+    }
+    chosen = next(trial for trial in lh.open_audit(demo.folder).candidates if trial.chosen)
+    assert chosen.bias.value != strength.value
 
 
 @pytest.mark.slow
@@ -216,7 +250,7 @@ def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure
         assert audited[measure].value is None
         assert audited[measure].reason
     assert any(finding.startswith("Not measured:") for finding in audited.findings)
-    variants = [name for name in audited.measurements if name != BASE]
+    variants = [name for name in audited.measurements if name not in (BASE, SAME_ITEMS)]
     assert variants[0].startswith("without heads ")
     assert value(audited.measurements[variants[0]]["fluency change"]) > 0
 

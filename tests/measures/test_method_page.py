@@ -29,6 +29,7 @@ SECTIONS = [
     "Gender subspace",
     "Projection",
     "Sweep",
+    "Choosing a projection",
     "Cloze prompts",
     "Verbalizer",
     "Log-odds",

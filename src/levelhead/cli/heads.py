@@ -80,7 +80,6 @@ def heads(
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.models.model import load
     from levelhead.report.figures.heads import write_figures
-    from levelhead.report.headline import counter_sides
     from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
@@ -99,14 +98,14 @@ def heads(
     )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
-    figures, warning = write_figures(out), counter_sides(run).strip()
+    figures = write_figures(out)
     if json:
-        print_json(_json(run, warning) | {"figures": [str(path) for path in figures]})
+        print_json(_json(run) | {"figures": [str(path) for path in figures]})
     else:
-        _print_heads(run, warning)
+        _print_heads(run)
 
 
-def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
+def _json(run: HeadsRun) -> dict[str, Any]:
     """What a program wants to know of a run; experiments that were not asked for are left out."""
     everything = {
         "run": str(run.folder),
@@ -118,8 +117,9 @@ def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
         "most_biased": run.ranked[:_SHOWN],
         "most_anti_biased": run.ranked[: -_SHOWN - 1 : -1],
         "agreement": run.agreement,
+        "contrasts": run.contrasts,
         "counter": run.counter,
-        "counter_sides": warning,
+        "counter_sides": run.counter_sides,
         "strategies": run.strategies,
         "random_strategies": run.random_strategies,
         "verdict": run.verdict,
@@ -131,7 +131,7 @@ def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
     return {name: value for name, value in everything.items() if value not in (None, ())}
 
 
-def _print_heads(run: HeadsRun, warning: str) -> None:
+def _print_heads(run: HeadsRun) -> None:
     words, seat = run.words, run.seat
     if words is not None:
         print(f"{run.model}, {words.test}: {words.words} words in {words.contexts} contexts")
@@ -148,10 +148,7 @@ def _print_heads(run: HeadsRun, warning: str) -> None:
     print_table("Most biased and most anti-biased heads", ("head", "b", "stderr", "q"), lines, note)
     if run.agreement is not None:
         print(f"Ablation: {_agreement(run.agreement)}")
-    for test in run.counter:
-        print(f"Counter-stereotypes, {test.group} heads: {counter_in_words(test)}")
-    if warning:
-        print(f"  {warning}")
+    _print_counter(run)
     print_debias(run)
     print(f"Results and figures: {run.folder}")
 
@@ -212,21 +209,29 @@ def _agreement(rho: Measurement) -> str:
     return f"Spearman's rho {_valued(rho)} between b and the drop of |SEAT| on removal; {verdict}"
 
 
+def _print_counter(run: HeadsRun) -> None:
+    """The contrast of biased and regular heads, which may claim something; its parts and the paper's t-tests
+    are numbers."""
+    from levelhead.report.claims import judged, sentence
+    from levelhead.report.counter import contrast_claim, contrast_parts
+
+    if (claim := contrast_claim(run)) is not None:
+        print(f"Counter-stereotypes: {sentence(claim, *judged([claim]))}")
+    for part in contrast_parts(run):
+        print(f"  {part}")
+    for test in run.counter:
+        print(f"  The paper's t-test, {test.group} heads: {counter_in_words(test)}")
+
+
 def counter_in_words(test: CounterTest) -> str:
-    """A t-test of the counter-stereotype experiment as a sentence that claims no more than it shows."""
+    """A t-test of the counter-stereotype experiment as numbers: its p counts sentences as independent."""
     measured = test.measurement
     if measured.value is None:
         return f"not measured ({measured.reason})"
     t, p = measured.details["t"], measured.details["p_value"]
     if t is None or p is None:
         return f"attention does not differ at all (N = {measured.n})"
-    falls = p < 0.05
-    claim = "attention falls when the stereotype is turned" if falls else "no sign that attention falls"
-    if test.group == "biased" and not falls:
-        claim += "; the paper's claim does not hold here"
-    if test.group == "regular" and falls:
-        claim += ", although these heads have b <= 0"
-    return f"{claim} (t {t:.2f}, one-tailed p {p:.3g}, N = {measured.n})"
+    return f"t {t:.2f}, one-tailed p {p:.3g}, N = {measured.n}, if sentences were independent"
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
 from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
@@ -343,6 +344,11 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
     def log_odds(self, variant: str = BASE) -> ClozeCell | None:
         """The first model's stereotype log-odds without knowledge."""
         return self._bare(LOG_ODDS, NO_TOP_K, variant)
+
+    def knowledge(self, variant: str = BASE) -> tuple[ClozeCell, ...]:
+        """What each kind of knowledge does to the first model's log-odds."""
+        cells = self.cells_of(self.settings.models[0], variant)
+        return tuple(cell for cell in cells if (cell.name, cell.group) == (LOG_ODDS_CHANGE, ""))
 
     def _bare(self, name: str, k: int, variant: str) -> ClozeCell | None:
         """One measure of the first model without knowledge over all occupations."""

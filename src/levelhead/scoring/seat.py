@@ -114,12 +114,10 @@ def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
 
 def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling) -> Measurement:
     """SEAT with the permutation p of its targets, and the interval that redraws words and contexts."""
-    number = {word: i for i, word in enumerate(table.words)}
-    pairs = [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
     plain = word_seat_measurement(vectors, table.word, table.sets, resampling)
     if plain.value is None:
         return plain
-    words = WordSets(table.sets, pairs)
+    words = word_sets(table, test)
     order = table.crossed_order()
     if order is None:
         wide = nested_seat(vectors, table.word, words, resampling)
@@ -127,6 +125,14 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
         wide = crossed_seat(vectors[order], words, resampling)
     settings = {**plain.settings, **wide.settings, "these words": plain.interval}
     return replace(plain, interval=wide.interval, settings=settings)
+
+
+def word_sets(table: WordTable, test: WordTest) -> WordSets:
+    """The sets of a table, with the attribute words that are counterparts."""
+    number = {word: i for i, word in enumerate(table.words)}
+    return WordSets(
+        table.sets, [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
+    )
 
 
 def seat_null(model: Model, table: WordTable, twins: int, seed: int = 0) -> NullDistribution | None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from levelhead.edits.head import Head
+from levelhead.measures.attention import ContrastPart
+from levelhead.measures.measurement import Null
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -23,6 +25,7 @@ from levelhead.results.records.debias import (
 )
 from levelhead.results.records.heads import (
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     HeadGroup,
@@ -73,6 +76,7 @@ def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
         rho = measured("spearman", 0.93, 0.04, 20, neutral=0.0, details={"p_value": 1.2e-28})
         run.result(layout.AGREEMENT, lambda: rho)
         run.results(layout.COUNTER_SIDES, _sides)
+        run.results(layout.COUNTER_CONTRASTS, contrasts)
         tests = [CounterHead(each.head, 0.04, 2.5, 0.007, 0.02, 140) for each in scores]
         run.results(layout.COUNTER_HEADS, lambda: tests)
         run.results(layout.COUNTER_EXAMPLE, _example)
@@ -118,6 +122,30 @@ def _sides() -> list[CounterTest]:
     return [
         CounterTest("biased", "A", measured(name, 0.09, 0.01, 70, details=DETAILS)),
         CounterTest("biased", "B", measured(name, -0.03, 0.01, 70, details={**DETAILS, "t": -1.5})),
+    ]
+
+
+def contrasts(p: float = 0.004) -> list[CounterContrast]:
+    """Biased less regular heads: the main number and its two parts; p is that of the main number."""
+    parts: dict[ContrastPart, tuple[float, float]] = {
+        "whole": (0.03, p),
+        "stereotype": (0.025, 0.006),
+        "group words": (0.06, 0.0002),
+    }
+    return [
+        CounterContrast(
+            "biased - regular",
+            part,
+            measured(
+                f"attention contrast, {part}",
+                value,
+                0.01,
+                140,
+                neutral=0.0,
+                null=Null("by cluster", 9_999, 0.0, 0.005, p_value),
+            ),
+        )
+        for part, (value, p_value) in parts.items()
     ]
 
 

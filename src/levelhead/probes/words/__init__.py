@@ -18,6 +18,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ class WordTest:
         """The same test with X and Y of one size: the longer of the two loses its last words."""
         size = min(len(self.X), len(self.Y))
         return replace(self, X=self.X[:size], Y=self.Y[:size])
+
+    def part(self, words: Collection[str]) -> WordTest:
+        """The test of these words alone."""
+        a, b, x, y = (tuple(word for word in own if word in words) for own in self.groups().values())
+        pairs = tuple(pair for pair in self.pairs if pair[0] in words and pair[1] in words)
+        return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs)
 
     def fingerprint(self) -> str:
         """A hash of the words, their order and the pairs; names and labels do not count."""

@@ -9,9 +9,10 @@ from levelhead.report.blocks import Block, Drawn, HeadCell, HeadMap, Section, Sh
 from levelhead.report.charts import heads as charts
 from levelhead.report.contents import Contents, arcs
 from levelhead.report.infos import info_of
+from levelhead.report.sections.counter import counter_blocks
 from levelhead.report.tables import Cell, Table, measured, number, probability, shown, words
 from levelhead.results.records.debias import RandomMeasured, StrategyMeasured, Tradeoff
-from levelhead.results.records.heads import ArcPair, CounterTest, HeadScore
+from levelhead.results.records.heads import ArcPair, HeadScore
 from levelhead.results.runs import HeadsRun
 
 _TITLED = ("seat", "fluency")  # measures whose columns have room for a title
@@ -27,10 +28,7 @@ def heads_section(contents: Contents) -> Section | None:
         blocks.append(Drawn([charts.ablation(run.scores, run.removals)]))
     if run.agreement is not None:
         blocks.append(Shown(_agreement_table(run.agreement, contents.address(run.agreement))))
-    if known := [test for test in run.counter if test.measurement.value is not None]:
-        blocks.append(Drawn([charts.counter(known)]))
-    if run.counter:
-        blocks.append(Shown(_counter_table(contents, run)))
+    blocks += counter_blocks(contents, run)
     blocks.append(Shown(_scores_table(contents, run)))
     blocks += _debias_blocks(contents, run)
     if run.tradeoffs:
@@ -88,38 +86,6 @@ def _agreement_table(rho: Measurement, at: str) -> Table:
     line = [name, measured(rho, at), number(rho.n, at), probability(rho.details.get("p_value"), at)]
     columns = ("Measure", "Value", "Heads", "p")
     return Table("agreement", "Do the scores tell the truth?", columns, [line], note)
-
-
-# ---- counter-stereotypes
-
-
-def _counter_table(contents: Contents, run: HeadsRun) -> Table:
-    """Both groups of heads, on all sentences and on the originals of either side alone."""
-    labels = ("A", "B") if run.words is None else run.words.labels
-    sides = {"": "", "A": f", {labels[0]} originals", "B": f", {labels[1]} originals"}
-    tests = (*run.counter, *run.counter_sides)
-    lines = [_counter_line(test, sides[test.side], contents.address(test)) for test in tests]
-    lost = {reason: n for test in run.counter for reason, n in test.measurement.unscored.items()}
-    note = (
-        "Attention from the target word to the attribute word, in stereotypes and in the same sentences "
-        "turned around. p: one-tailed, that attention falls. Lost sentences: "
-        f"{'; '.join(f'{n:,} {reason}' for reason, n in lost.items()) or 'none'}."
-    )
-    columns = ("Heads", "Original", "Counter", "Change", "t", "p", "Sentences")
-    return Table("counter-stereotypes", "Counter-stereotypes", columns, lines, note)
-
-
-def _counter_line(test: CounterTest, side: str, at: str) -> list[Cell]:
-    measurement, details = test.measurement, test.measurement.details
-    return [
-        words(f"{test.group} heads{side}"),
-        number(details.get("mean_original"), at, 4),
-        number(details.get("mean_counter"), at, 4),
-        measured(measurement, at, 4),
-        number(details.get("t"), at, 2),
-        probability(details.get("p_value"), at),
-        number(measurement.n, at),
-    ]
 
 
 # ---- targeted debiasing

@@ -10,7 +10,7 @@ from levelhead.report.contents import Contents, Reported, measurements
 from levelhead.report.infos import claimed, info_of, p_of, verdict_of
 from levelhead.report.tables import Cell, Table, interval, measured, number, probability, shown, words
 
-_CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "margin", "distance")
+_CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "log_odds", "distance")
 _MOST_CARDS = 6
 
 
