@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.cli.heads import counter_in_words, print_debias
+from levelhead.cli.heads_printed import counter_in_words, print_debias
 from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement

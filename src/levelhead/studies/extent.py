@@ -20,9 +20,15 @@ LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and
 QUICK = AuditSizes()
 QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1, null=5)
 FULL = AuditSizes(
-    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None, null=199
+    experiments=EXPERIMENTS,
+    score_contexts=8,
+    occupations=None,
+    sentences=1,
+    starts=None,
+    screen=None,
+    null=199,
 )
-_MANY_CONTEXTS = 600  # from so many on, a fourth of them is enough for choosing projections
+_MANY_CONTEXTS = 600  # enough for choosing projections: of more, one of several is taken
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class Extent:
             self.settings.bias,
             experiments=self.sizes.experiments,
             per_word=self.sizes.contexts,
+            score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
             null=self.sizes.null,
             seed=self.settings.seed,
@@ -100,7 +107,7 @@ class Extent:
         """What projections are chosen on: less than what the chosen one is verified on."""
         if self.sizes.screen is None:
             return battery
-        contexts = battery.contexts[:: 1 if len(battery.contexts) < _MANY_CONTEXTS else 4]
+        contexts = battery.contexts[:: max(1, len(battery.contexts) // _MANY_CONTEXTS)]
         probe = nli_probe(limit=self.sizes.screen)
         return replace(battery, contexts=contexts, probe=probe, sentences=battery.sentences[::3])
 
