@@ -43,7 +43,8 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
     test = load_words("gender")
     twins = [draw_twin(bert, seed) for seed in (1, 2, 3)]
     found = ask_seat_rows(bert, test, template_contexts(test, 1), twins)
-    assert list(found.rows) == ["all words", "matched by pieces", "one token"]
+    assert list(found.rows) == ["all words", "matched by pieces", "one token", *found.parts]
+    assert found.parts == ("occupations", "traits", "things")
     for name, row in found.tests.items():
         alone = ask_seat(bert, row, template_contexts(row, 1))[0]
         assert found.rows[name].value == pytest.approx(alone.value, abs=1e-6)
@@ -56,7 +57,7 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
         assert null.floor == pytest.approx(
             np.mean([value for value in values if value is not None]), abs=1e-6
         )
-    assert found.sound in found.rows
+    assert found.sound in ("all words", "matched by pieces", "one token")
 
 
 @pytest.mark.slow

@@ -72,6 +72,9 @@ def _print_seat_rows(run: HeadsRun) -> None:
 
 def print_debias(run: HeadsRun) -> None:
     """What removing heads bought and cost (Table 1), more and more of them (Table 3), and learned gates."""
+    judged = next((each.measurement.settings.get("judged on") for each in run.strategies), None)
+    if judged is not None:
+        print(f"seat below: |SEAT| on {judged}")
     tried = [(each.strategy, each.measurement) for each in run.strategies]
     tried += [(each.strategy, each.measurement) for each in run.random_strategies]
     _print_strategies("What removing heads buys and costs", tried)

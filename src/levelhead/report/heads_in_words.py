@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from levelhead.edits.head import Head
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD, SeatRow
 from levelhead.results.runs import HeadsRun
 
@@ -20,6 +23,16 @@ def clear_heads_text(run: HeadsRun) -> str:
         return "No head is clear: no score can be told from those of a model without meaning."
     names = ", ".join(map(str, run.clear_heads))
     return f"Clear beyond what models without meaning show ({len(run.clear_heads)}): {names}."
+
+
+def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
+    """What heads that are removed for their scores are, and how many of them are clear."""
+    many = f"The {len(heads)} heads with the highest bias scores are removed"
+    if all(score.p is None for score in run.scores):
+        return f"{many}; whether they are clear was not tested."
+    clear = sum(head in run.clear_heads for head in heads)
+    verb = "is" if clear < 2 else "are"
+    return f"{many}; {clear or 'none'} of them {verb} clear beyond models without meaning."
 
 
 def sound_row_text(run: HeadsRun) -> str:

@@ -65,14 +65,17 @@ def ask_seat_rows(
     parts = known.by_part()
     tests = {**by_pieces, ALL_WORDS: test, **parts}
     tables = {name: _part(table, row) for name, row in tests.items()}
-    nulls = _nulls(model, table.first_contexts(), tables, twins)
     vectors = read_one(model, table.each(), label="SEAT")[0]
     rows = {
-        name: _row(
-            vectors[_kept(table, tables[name])], tables[name], tests[name], nulls.get(name), resampling
-        )
-        for name in tests
+        name: seat_of_contexts(vectors[_kept(table, tables[name])], tables[name], row, resampling)
+        for name, row in tests.items()
     }
+    measured_tables = {name: tables[name] for name, measured in rows.items() if measured.value is not None}
+    nulls = _nulls(model, table.first_contexts(), measured_tables, twins)
+    for name, null in nulls.items():
+        value = rows[name].value
+        if value is not None:
+            rows[name] = replace(rows[name], null=null.judged(value, "null twins"))
     candidates = {name: nulls[name] for name in by_pieces if name in nulls}
     sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
     return SeatRows(rows, tests, tuple(parts), sound, why)
@@ -90,19 +93,10 @@ def _kept(table: WordTable, part: WordTable) -> list[int]:
     return [i for i, word in enumerate(table.word) if table.words[word] in words]
 
 
-def _row(
-    vectors: Doubles, table: WordTable, test: WordTest, null: NullDistribution | None, resampling: Resampling
-) -> Measurement:
-    measured = seat_of_contexts(vectors, table, test, resampling)
-    if measured.value is None or null is None:
-        return measured
-    return replace(measured, null=null.judged(measured.value, "null twins"))
-
-
 def _nulls(
     model: Model, single: WordTable, tables: Mapping[str, WordTable], twins: Iterable[Twin]
 ) -> dict[str, NullDistribution]:
-    """SEAT of every row in every twin, from one pass of the twin; none for a row that has no SEAT there."""
+    """SEAT of every row in every twin, from one pass of the twin; nothing without twins."""
     number = {word: i for i, word in enumerate(single.words)}
     places = {name: [number[word] for word in table.words] for name, table in tables.items()}
     values: dict[str, list[float]] = {name: [] for name in tables}
@@ -110,10 +104,8 @@ def _nulls(
         with twinned(model, twin):
             vectors = read_one(model, single.static(), label="SEAT in null twins")[0]
         for name, table in tables.items():
-            with np.errstate(all="ignore"):
-                values[name].append(seat_of(vectors[places[name]], table))
-    usable = {name: own for name, own in values.items() if len(own) > 1 and np.isfinite(own).all()}
-    return {name: NullDistribution(np.array(own)) for name, own in usable.items()}
+            values[name].append(seat_of(vectors[places[name]], table))
+    return {name: NullDistribution(np.array(own)) for name, own in values.items() if own}
 
 
 def pool_null(

@@ -13,8 +13,8 @@ from levelhead.probes.triples import load_triples
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.studies.counteracts import CounteractsSettings
+from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
-from levelhead.studies.heads.study import prepare
 
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()

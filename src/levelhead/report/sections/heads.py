@@ -169,7 +169,7 @@ def _debias_blocks(contents: Contents, run: HeadsRun) -> list[Block]:
             "strategies",
             "What removing heads buys and costs",
             *_strategy_lines(contents, strategies),
-            note="Random strategies: mean over seeds, with the interval of that mean.",
+            note=f"{_judged_on(strategies)}Random strategies: mean over seeds with its interval.",
         )
         blocks.append(Shown(table))
     if run.top_sweep:
@@ -177,11 +177,19 @@ def _debias_blocks(contents: Contents, run: HeadsRun) -> list[Block]:
             "more-heads",
             "Removing more and more of the most biased heads",
             *_strategy_lines(contents, run.top_sweep),
-            note="The last row removes every head with a score above 0.",
+            note=f"{_judged_on(run.top_sweep)}The last row removes every head with a score above 0.",
             folded=True,
         )
         blocks.append(Shown(table))
     return blocks
+
+
+def _judged_on(strategies: Iterable[StrategyMeasured | RandomMeasured]) -> str:
+    """On which words |SEAT| of a strategy was measured."""
+    for each in strategies:
+        if each.measurement.name == "seat" and "judged on" in each.measurement.settings:
+            return f"SEAT: its size, |SEAT|, on {each.measurement.settings['judged on']}. "
+    return ""
 
 
 def _strategy_lines(

@@ -107,7 +107,7 @@ def highest(scores: Doubles, top: int) -> list[Head]:
     return [Head(int(i) // scores.shape[1], int(i) % scores.shape[1]) for i in order]
 
 
-def tested(fits: Sequence[CrossFit]) -> tuple[Doubles, HeadTest | None]:
+def held_on_other_words(fits: Sequence[CrossFit]) -> tuple[Doubles, HeadTest | None]:
     """What of the scores holds on other words, [layer, head]; and its test, where there are twins."""
     own, *twins = [np.array([fit.halves for fit in of_one]) for of_one in _by_twin(fits)]
     return held_scores(own), head_test(own, np.array(twins)) if len(twins) > 1 else None
@@ -117,7 +117,7 @@ def summaries(fits: Sequence[CrossFit]) -> list[Measurement]:
     """Agreement of heads between halves, what removal does on the other half, and the largest score that
     holds, each against the twins'."""
     flattered = [fit.chosen for fit in fits if fit.twin is None]
-    held, test = tested(fits)
+    held, test = held_on_other_words(fits)
     largest = (
         Measurement(LARGEST_HELD, float(np.abs(held).max()), n=held.size) if test is None else test.largest
     )

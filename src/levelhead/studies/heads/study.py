@@ -10,8 +10,8 @@ See docs/method.md: Head scores, Ablation, Counter-stereotypes, Targeted debiasi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,20 +21,15 @@ from numpy.typing import NDArray
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
 from levelhead.engine.progress import steps
-from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import (
-    TEMPLATES,
-    Context,
     contexts_fingerprint,
-    corpus_contexts,
-    template_contexts,
 )
 from levelhead.probes.sentences import fluency_sentences
-from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -45,59 +40,23 @@ from levelhead.results.records.heads import (
     Removal,
     ScoreLine,
     SeatRow,
-    WordList,
-    WordsUsed,
 )
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
 from levelhead.scoring.seat import absolute_seats, turns
-from levelhead.scoring.word_table import WordTable, fitting, unknown_words, word_table
+from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.counter import CounterSentences, counter_experiment, find_sentences
-from levelhead.studies.heads.crossfit import Splits, cross_fit, summaries, tested
+from levelhead.studies.heads.crossfit import Splits, cross_fit, halves, held_on_other_words, summaries
 from levelhead.studies.heads.debias import debias
+from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.scores import head_scores, score_records
-from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.strategies import WordScores
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Words and contexts of a run."""
-
-    test: WordTest
-    table: WordTable
-    scored: WordTable  # the contexts of it that gradients, removals and debiasing take
-    skipped: Mapping[str, int]  # reason -> sentences or contexts that are not used
-
-    def used(self) -> WordsUsed:
-        """What a reader must know about them."""
-        return WordsUsed(
-            test=self.test.name,
-            labels=self.test.labels,
-            sizes={group: len(words) for group, words in self.test.groups().items()},
-            words=len(self.table.words),
-            contexts=len(self.table.contexts),
-            missing=self.table.missing,
-            skipped=dict(self.skipped),
-        )
-
-    def word_list(self) -> WordList:
-        """The words themselves, as words.json keeps them."""
-        return WordList(
-            name=self.test.name,
-            labels=dict(zip("ABXY", self.test.labels, strict=True)),
-            A=self.test.A,
-            B=self.test.B,
-            X=self.test.X,
-            Y=self.test.Y,
-            pairs=self.test.pairs,
-            missing=self.table.missing,
-            parts=dict(self.test.parts),
-        )
 
 
 def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> HeadsRun:
@@ -129,7 +88,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         if counter is not None:
             _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
-            debias(Bench(model, prepared.test, prepared.scored.contexts, settings.debias), scores, run)
+            _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
         return HeadsRun(run.data())
 
 
@@ -151,35 +110,6 @@ def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> 
         score_contexts_per_word=settings.score_contexts_per_word(prepared.test),
         **asdict(settings),
     )
-
-
-# ---- words and contexts
-
-
-def prepare(model: Model, settings: HeadsSettings) -> Prepared:
-    """The words with their contexts; contexts that the model cannot be asked are left out, and counted."""
-    test = load_words(settings.bias, settings.trim)
-    n = settings.contexts_per_word
-    skipped: dict[str, int] = {}
-    if settings.contexts == FROM_TEMPLATES:
-        if n > len(TEMPLATES):
-            raise BadOption(
-                f"{n} contexts a word came; there are {len(TEMPLATES)} templates. Give a corpus for more."
-            )
-        contexts: Sequence[Context] = template_contexts(test, n)
-    else:
-        index = corpus_contexts(test, settings.contexts, n, settings.seed)
-        contexts, skipped = index.contexts, dict(index.skipped)
-    fits = fitting(model, [context.text for context in contexts])
-    if lost := len(fits) - sum(fits):
-        skipped["context longer than the model's positions"] = lost
-    kept = [context for context, ok in zip(contexts, fits, strict=True) if ok]
-    unknown = unknown_words(model, (context.word for context in kept))
-    if lost := sum(context.word in unknown for context in kept):
-        skipped["context of a word that the tokenizer does not know"] = lost
-        kept = [context for context in kept if context.word not in unknown]
-    table = word_table(test, kept)
-    return Prepared(test, table, table.first_contexts(settings.score_contexts_per_word(test)), skipped)
 
 
 # ---- experiments
@@ -258,7 +188,7 @@ def _scores(model: Model, prepared: Prepared, fits: Sequence[CrossFit], run: Ope
     """Head scores, stored and as a table: b[layer, head]"""
 
     def scored() -> list[HeadScore]:
-        held, test = tested(fits) if fits else (None, None)
+        held, test = held_on_other_words(fits) if fits else (None, None)
         return score_records(
             head_scores(model, prepared.scored), held, None if test is None else test.p_value
         )
@@ -296,6 +226,22 @@ def agreement(scores: Doubles, change: Doubles) -> Measurement:
     1 if the gradient ranks heads as removal does.
     """
     return spearman(scores.ravel(), -change.ravel())
+
+
+def _half_scores(fits: Sequence[CrossFit]) -> tuple[Doubles, Doubles] | None:
+    """Scores on either half of the words in the model's first split."""
+    if not fits:
+        return None
+    first, second = fits[0].halves
+    return np.array(first), np.array(second)
+
+
+def _debias(model: Model, prepared: Prepared, settings: HeadsSettings, scores: WordScores, run: Open) -> None:
+    """The debias experiment, judged on other words where the list can be halved."""
+    parts = None
+    if scores.halves is not None:
+        parts = halves(prepared.scored, prepared.test, settings.seed)
+    debias(Bench(model, prepared.test, prepared.scored.contexts, settings.debias, parts), scores, run)
 
 
 def _counter(
