@@ -43,6 +43,10 @@ def heads(
         int | None,
         typer.Option(help="Contexts a word. Default: all 16 templates, 20 sentences of a corpus."),
     ] = None,
+    score_contexts: Annotated[
+        int | None,
+        typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),
+    ] = None,
     sentences: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +75,16 @@ def heads(
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
     settings = HeadsSettings(
-        bias, contexts, chosen, per_word, sentences, top=top, trim=trim, null=null, seed=seed
+        bias,
+        contexts,
+        chosen,
+        per_word,
+        sentences,
+        top=top,
+        trim=trim,
+        null=null,
+        seed=seed,
+        score_contexts=score_contexts,
     )
     model = load(name, **loading)
     run = find_heads(model, settings, out)

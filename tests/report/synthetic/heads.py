@@ -61,6 +61,8 @@ def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
         top=2,
         trim=False,
         resamples=200,
+        null=19,
+        splits=2,
     )
 
 

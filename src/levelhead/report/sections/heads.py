@@ -60,10 +60,9 @@ def _holds_table(contents: Contents, run: HeadsRun) -> Table:
             [words(CROSS_FITTED_TITLES[each.name]), value, number(floor, at, 3), number(spread, at, 3)]
         )
         lines[-1].append(probability(p, at))
-    first = next((each.settings for each in run.cross_fit if each.value is not None), {})
     note = (
-        f"{first.get('splits', 0)} splits of the words into halves, on the first context of each word; "
-        f"{first.get('twins', 0)} models without meaning on the same splits. {clear_heads_text(run)}"
+        f"{run.settings.splits} splits of the words into halves, on the first context of each word; "
+        f"{run.settings.null} models without meaning on the same splits. {clear_heads_text(run)}"
     )
     columns = ("On other words", "Value", "Without meaning", "Its spread", "p")
     return Table("other-words", "Do these heads hold on other words?", columns, lines, note)
