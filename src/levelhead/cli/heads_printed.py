@@ -24,10 +24,9 @@ def print_heads(run: HeadsRun, warning: str) -> None:
             print(f"{len(words.missing)} words have no context and do not count: {shown}")
     _print_cross_fit(run)
     if seat is not None:
-        p = seat.measurement.details["p_value"]
-        print(f"SEAT {_valued(seat.measurement)}, p {p:.2g} (0: no association, ±2 the most)")
+        print(f"SEAT of all words {_valued(seat.measurement)} (0: no association, ±2 the most)")
     _print_seat_rows(run)
-    print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads add to it (b > 0)")
+    print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads have b > 0 on these words")
     ends = dict.fromkeys((*run.ranked[:_SHOWN], *run.ranked[-_SHOWN:]))
     lines = [
         (score.head, score.score, score.stderr, score.held, score.p, "clear" if score.clear else "")
