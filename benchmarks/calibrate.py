@@ -1,11 +1,14 @@
 """`make calibrate`: how often does the audit claim something of models that know nothing, and of others?
 
 Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
-small audit each (SIZES). Every claim that the headline can make must be false in at most 5 % of them. Claims
-are those of report/headline.py, judged as on a page; seeds differ from those of the tests.
+small audit each (SIZES, with a part of the gender list). Every claim that the headline can make must be false
+in at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from those
+of the tests.
 
-`--planted N --rise 0.3`: twins into which an association is planted that raises |SEAT| so far
-(benchmarks/plants.py). Of those the audit must speak.
+`--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
+so far (benchmarks/plants.py). Of those the audit must speak.
+
+Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -24,8 +28,11 @@ import torch
 from scipy import stats
 
 from benchmarks.plants import planted_twin
+from levelhead.auditing import audit
+from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.probes.words import load_words
 from levelhead.report.headline import headline_claims
 from levelhead.results.runs import open_audit
 from levelhead.results.settings import AuditSizes
@@ -33,6 +40,8 @@ from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
     experiments=("scores",),
+    contexts=2,
+    triples=8,
     occupations=(6, 2),
     abilities=30,
     sentences=40,
@@ -40,8 +49,12 @@ SIZES = AuditSizes(
     starts=0,
     screen=(2, 2),
     null=19,
+    prompt_twins=0,  # verdicts on knowledge rest on them, and no claim does
 )
+PAIRS, TARGETS = 16, 3  # one pair, and one target of each side, in so many is asked
 FIRST_SEED = 7_000  # of the figures; tests use others
+ASSOCIATION, ANY = "association", "any claim of the page"
+FILE = "claims.jsonl"
 
 
 @dataclass(frozen=True)
@@ -54,13 +67,46 @@ class Subject:
     rise: float = 0.0  # of |SEAT|, by the plant
 
 
-def meaningless(subject: Subject, device: str) -> Model:
+@dataclass(frozen=True)
+class Outcome:
+    """Which claims the audit of a subject made, or why there was no audit."""
+
+    subject: Subject
+    claims: Mapping[str, bool]
+    seconds: float  # of the process's CPU
+    reason: str = ""
+
+    def line(self) -> str:
+        """The outcome as a line of JSON."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def of_line(cls, line: str) -> Outcome:
+        """The outcome that `line` wrote."""
+        data = json.loads(line)
+        return cls(Subject(**data["subject"]), data["claims"], data["seconds"], data["reason"])
+
+
+# ---- one model
+
+
+def words_file(folder: Path) -> str:
+    """The words of the shipped gender list that are asked, as a file."""
+    test = load_words("gender")
+    lists = {"pairs": test.pairs[::PAIRS], "X": test.X[::TARGETS], "Y": test.Y[::TARGETS]}
+    chosen = [f"{name} = {json.dumps(words)}" for name, words in lists.items()]
+    path = folder / "gender.toml"
+    path.write_text("\n".join(["name = 'gender'", *chosen, ""]), encoding="utf-8")
+    return str(path)
+
+
+def subject_model(subject: Subject, words: str, device: str) -> Model:
     """The subject as a model of its own."""
     model = load(subject.base, device=device)
     if subject.kind == "twin":
         return twin_copy(model, draw_twin(model, subject.seed))
     if subject.kind == "planted":
-        return planted_twin(model, subject.seed, subject.rise)
+        return planted_twin(model, subject.seed, subject.rise, words)
     torch.manual_seed(subject.seed)
     with torch.no_grad():
         for name, weight in model.hf.named_parameters():
@@ -71,91 +117,129 @@ def meaningless(subject: Subject, device: str) -> Model:
     return model
 
 
-def claims_of(subject: Subject, device: str) -> dict[str, bool]:
-    """Which claims a small audit of the subject makes, by their name."""
-    from levelhead.auditing import audit
-
+def outcome_of(subject: Subject, device: str, sizes: AuditSizes = SIZES) -> Outcome:
+    """A small audit of the subject, and which claims it makes."""
     torch.set_num_threads(1)
+    start = time.process_time()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        model = meaningless(subject, device)
+        words = words_file(folder)
+        try:
+            model = subject_model(subject, words, device)
+        except CannotDo as error:
+            return Outcome(subject, {}, time.process_time() - start, str(error))
         model.hf.save_pretrained(folder / "model")
         model.tokenizer.save_pretrained(folder / "model")
-        audit(
-            str(folder / "model"),
-            folder / "run",
-            AuditSettings(sizes=SIZES, seed=subject.seed),
-            device=device,
-        )
-        return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
+        settings = AuditSettings(bias=words, sizes=sizes, seed=subject.seed)
+        audit(str(folder / "model"), folder / "run", settings, device=device)
+        claims = {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
+    return Outcome(subject, claims, time.process_time() - start)
 
 
-def _claims(job: tuple[Subject, str]) -> tuple[Subject, dict[str, bool]]:
-    return job[0], claims_of(*job)
+# ---- all models
 
 
 def subjects(
-    bases: Sequence[str], twins: int, random: int, planted: int = 0, rise: float = 0.3
+    bases: Sequence[str], twins: int, random: int, planted: int = 0, rises: Sequence[float] = ()
 ) -> Iterator[Subject]:
-    """Twins, random models and planted ones, shared out over the bases."""
+    """Twins, random models and, for each rise, planted ones, shared out over the bases."""
     for number in range(twins):
         yield Subject(bases[number % len(bases)], "twin", FIRST_SEED + number)
     for number in range(random):
         yield Subject(bases[number % len(bases)], "random weights", FIRST_SEED + 500 + number)
-    for number in range(planted):
-        yield Subject(bases[number % len(bases)], "planted", FIRST_SEED + 700 + number, rise)
+    for rise in rises:
+        for number in range(planted):
+            yield Subject(bases[number % len(bases)], "planted", FIRST_SEED + 700 + number, rise)
 
 
-def table(results: Sequence[tuple[Subject, dict[str, bool]]]) -> list[dict[str, object]]:
-    """How often every claim was made, with the exact 95 % interval (Clopper and Pearson)."""
-    spoken: Counter[str] = Counter()
-    tested: Counter[str] = Counter()
-    for _, claims in results:
-        for name, holds in {**claims, "any claim of the page": any(claims.values())}.items():
-            tested[name] += 1
-            spoken[name] += holds
-    lines = []
-    for name, n in tested.items():
-        interval = stats.binomtest(spoken[name], n).proportion_ci(method="exact")
-        lines.append(
-            {
-                "claim": name,
-                "made": spoken[name],
-                "models": n,
-                "lower": round(interval.low, 3),
-                "upper": round(interval.high, 3),
-            }
+def finished(file: Path) -> dict[Subject, Outcome]:
+    """What an earlier run of the same folder has done; a last line that was cut off does not count."""
+    if not file.exists():
+        return {}
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    outcomes = [Outcome.of_line(line) for line in lines if line.endswith("\n")]
+    return {outcome.subject: outcome for outcome in outcomes}
+
+
+def outcomes_of(chosen: Iterable[Subject], file: Path, processes: int, device: str) -> dict[Subject, Outcome]:
+    """The outcome of every subject; those of the file are not asked again, others are added to it."""
+    done = finished(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(outcome.line() for outcome in done.values()), encoding="utf-8")
+    wanted = list(chosen)
+    left = [subject for subject in wanted if subject not in done]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(outcome_of, subject, device) for subject in left]):
+            outcome = future.result()
+            done[outcome.subject] = outcome
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(outcome.line())
+    return {subject: done[subject] for subject in wanted}
+
+
+# ---- what is printed
+
+
+@dataclass(frozen=True)
+class Share:
+    """How often a claim was made, with the exact 95 % interval (Clopper and Pearson)."""
+
+    claim: str
+    made: int
+    models: int
+
+    def __str__(self) -> str:
+        interval = stats.binomtest(self.made, self.models).proportion_ci(method="exact")
+        percent = (
+            f"{100 * self.made / self.models:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
         )
-    return lines
+        return f"{self.claim:28} {self.made:3} of {self.models:3}   {percent}"
+
+
+def shares(outcomes: Sequence[Outcome]) -> list[Share]:
+    """Every claim that was tested in any of the models, and whether any was made at all."""
+    made: Counter[str] = Counter()
+    tested: Counter[str] = Counter()
+    for outcome in outcomes:
+        if outcome.claims:
+            for name, holds in {**outcome.claims, ANY: any(outcome.claims.values())}.items():
+                tested[name] += 1
+                made[name] += holds
+    return [Share(name, made[name], models) for name, models in tested.items()]
+
+
+def printed(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """False alarms of each kind of model, then how often plants are spoken of, rise by rise."""
+    for kind in ("twin", "random weights"):
+        for share in shares([outcome for outcome in outcomes if outcome.subject.kind == kind]):
+            yield f"{kind:15} {share}"
+    planted = [outcome for outcome in outcomes if outcome.subject.kind == "planted"]
+    for rise in sorted({outcome.subject.rise for outcome in planted}):
+        for share in shares([outcome for outcome in planted if outcome.subject.rise == rise]):
+            if share.claim == ASSOCIATION:
+                yield f"planted {rise:<7g} {share}"
+    if without := [outcome for outcome in outcomes if outcome.reason]:
+        yield f"{len(without)} models could not be planted."
+    seconds = [outcome.seconds for outcome in outcomes]
+    yield f"{len(seconds)} models, {sum(seconds) / max(1, len(seconds)):.0f} s of CPU each"
 
 
 def main() -> None:
-    """Print the table and write it as JSON."""
+    """Print the table; the folder keeps every model's claims."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--twins", type=int, default=100)
     parser.add_argument("--random", type=int, default=40)
-    parser.add_argument("--planted", type=int, default=0)
-    parser.add_argument("--rise", type=float, default=0.3)
-    parser.add_argument("--models", default="lh:bert-mini,lh:gpt-mini")
+    parser.add_argument("--planted", type=int, default=0, help="models for each rise")
+    parser.add_argument("--rise", default="0.3", help="of |SEAT|; several with commas between")
+    parser.add_argument("--models", default="lh:bert-mini,lh:gpt-mini,lh:nli-mini")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, default=Path("calibration.json"))
+    parser.add_argument("--out", type=Path, default=Path("runs/calibration"))
     given = parser.parse_args()
-    chosen = subjects(given.models.split(","), given.twins, given.random, given.planted, given.rise)
-    jobs = [(each, given.device) for each in chosen]
-    results = []
-    with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(_claims, jobs):
-            results.append(result)
-            lines = {
-                kind: table([r for r in results if r[0].kind == kind])
-                for kind in ("twin", "random weights", "planted")
-            }
-            given.out.write_text(json.dumps(lines, indent=1), encoding="utf-8")
-    for kind, rows in lines.items():
-        for row in rows:
-            counts = f"{row['made']:3} of {row['models']:3}, at most {row['upper']:.3f}"
-            print(f"{kind:15} {row['claim']:28} {counts}")
+    rises = [float(rise) for rise in given.rise.split(",")]
+    chosen = subjects(given.models.split(","), given.twins, given.random, given.planted, rises)
+    outcomes = outcomes_of(chosen, given.out / FILE, given.processes, given.device)
+    print(*printed(list(outcomes.values())), sep="\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ No test fails because a machine is slow: hypothesis would by default, at 200 ms 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,15 @@ from levelhead.models.model import Model, load
 
 settings.register_profile("levelhead", deadline=None)
 settings.load_profile("levelhead")
+_HERE = Path(__file__).parent
+_WHOLE_RUNS = ("studies", "mitigation", "test_cli", "test_auditing", "test_docs")  # folders and files
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Whole studies, exports, command lines and pages of the docs are slow: not in `make test-fast`."""
+    for item in items:
+        if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

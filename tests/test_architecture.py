@@ -42,6 +42,7 @@ ROOMS = Rooms(
         "studies.extent",
         "report",
         "auditing",
+        "reproducing",
         "cli",
     ),
     strangers=["studies"],

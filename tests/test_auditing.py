@@ -355,7 +355,7 @@ def test_a_file_of_measures_that_does_not_run_is_one_line(
 ) -> None:
     (tmp_path / "own.py").write_text("import levelhead as lh\nlh.register_measure()\n", encoding="utf-8")
     command = ["audit", "lh:bert-mini", "-o", str(tmp_path / "run")]
-    assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 1
+    assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"levelhead: {tmp_path / 'own.py'} does not run: TypeError")
     assert error.count("\n") == 1

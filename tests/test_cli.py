@@ -131,7 +131,7 @@ def _nan(folder: Path) -> None:
         (_nan, "layer.1.output.dense"),
     ],
 )
-def test_damaged_folders_give_one_line_and_exit_1(
+def test_damaged_folders_give_one_line_and_exit_4(
     damage: object,
     says: str,
     folder: Path,
@@ -142,7 +142,7 @@ def test_damaged_folders_give_one_line_and_exit_1(
     copy = damaged(folder, tmp_path)
     damage(copy)  # type: ignore[operator]
     out = tmp_path / "run"
-    assert call(monkeypatch, "heads", str(copy), "-o", str(out)) == 1
+    assert call(monkeypatch, "heads", str(copy), "-o", str(out)) == 4
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines
     assert says in lines[0]
@@ -150,23 +150,32 @@ def test_damaged_folders_give_one_line_and_exit_1(
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("code", "args", "says"),
     [
-        (["models", "lh:bert-mimi"], "lh:bert-mini"),  # suggests the nearest
-        (["models", "./no/such/folder"], "no/such/folder"),
-        (["models", "missing.gguf"], "missing.gguf"),
-        (["heads", "lh:bert-mini", "--bias", "gneder", "-o", "RUN"], "gender"),
-        (["heads", "lh:bert-mini", "--experiments", "scores,abblation", "-o", "RUN"], "abblation"),
-        (["nsp", "lh:gpt-mini"], "It can do: causal, embeddings"),
-        (["sweep", "lh:bert-mini", "--nli", "lh:nli-mini", "--pairs", "none.tsv", "-o", "RUN"], "none.tsv"),
-        (["debias", "lh:bert-mini", "--heads", "3", "-o", "OUT"], "write LAYER-HEAD"),
-        (["debias", "lh:bert-mini", "--from-heads", "nowhere", "-o", "OUT"], "nowhere is not a run folder"),
-        (["debias", "lh:bert-mini", "--recipe", "none.toml", "-o", "OUT"], "none.toml cannot be read"),
-        (["audit", "lh:bert-mini", "--measure", "none.py", "-o", "RUN"], "none.py is no Python file"),
-        (["fluency", "lh:bert-mini", "--text", "nowhere.txt"], "nowhere.txt"),
+        (4, ["models", "lh:bert-mimi"], "lh:bert-mini"),  # suggests the nearest
+        (4, ["models", "./no/such/folder"], "no/such/folder"),
+        (4, ["models", "missing.gguf"], "missing.gguf"),
+        (4, ["heads", "lh:bert-mini", "--bias", "gneder", "-o", "RUN"], "gender"),
+        (2, ["heads", "lh:bert-mini", "--experiments", "scores,abblation", "-o", "RUN"], "abblation"),
+        (3, ["nsp", "lh:gpt-mini"], "It can do: causal, embeddings"),
+        (
+            4,
+            ["sweep", "lh:bert-mini", "--nli", "lh:nli-mini", "--pairs", "none.tsv", "-o", "RUN"],
+            "none.tsv",
+        ),
+        (2, ["debias", "lh:bert-mini", "--heads", "3", "-o", "OUT"], "write LAYER-HEAD"),
+        (
+            4,
+            ["debias", "lh:bert-mini", "--from-heads", "nowhere", "-o", "OUT"],
+            "nowhere is not a run folder",
+        ),
+        (2, ["debias", "lh:bert-mini", "--recipe", "none.toml", "-o", "OUT"], "none.toml cannot be read"),
+        (2, ["audit", "lh:bert-mini", "--measure", "none.py", "-o", "RUN"], "none.py is no Python file"),
+        (4, ["fluency", "lh:bert-mini", "--text", "nowhere.txt"], "nowhere.txt"),
     ],
 )
-def test_mistakes_give_one_line_and_exit_1(
+def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
+    code: int,
     args: list[str],
     says: str,
     tmp_path: Path,
@@ -174,12 +183,42 @@ def test_mistakes_give_one_line_and_exit_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, *args) == 1
+    assert call(monkeypatch, *args) == code
     printed = capsys.readouterr()
     assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
     assert says in printed.err
     assert printed.out == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_is_one_line_that_says_how_to_go_on_and_exit_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("levelhead.models.model.load", interrupted)
+    assert call(monkeypatch, "models", "lh:bert-mini") == 130
+    assert capsys.readouterr().err.strip() == "levelhead: stopped; run the same command again to go on."
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_with_its_log_and_a_traceback_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("\x1b[31mdivided\nby nothing")
+
+    monkeypatch.setattr("levelhead.models.model.load", broken)
+    assert call(monkeypatch, "models", "lh:bert-mini") == 4
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"levelhead: an unexpected ZeroDivisionError \([^\n\x1b]+\n", line)
+    log = re.search(r"with (\S+\.log)", line)
+    assert log is not None
+    assert "Traceback" in Path(log[1]).read_text(encoding="utf-8")
+    Path(log[1]).unlink()
+    monkeypatch.setattr("sys.argv", ["levelhead", "models", "lh:bert-mini", "--debug"])
+    with pytest.raises(ZeroDivisionError):
+        main()
 
 
 def test_a_negative_seed_is_refused_without_a_traceback(
@@ -200,7 +239,7 @@ def test_a_report_that_cannot_be_written_is_one_line(
     (tmp_path / "taken").write_text("a file")
     monkeypatch.chdir(tmp_path)
     for place in ("taken/report.html", "."):
-        assert call(monkeypatch, "report", str(run), "-o", place) == 1
+        assert call(monkeypatch, "report", str(run), "-o", place) == 4
         assert re.fullmatch(rf"levelhead: Cannot write {place}: [^\n]+\n", capsys.readouterr().err)
     assert {path.name for path in tmp_path.iterdir()} == {"run", "taken"}
 

@@ -17,7 +17,7 @@ VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
 
 def prompts(*arguments: str, ok: bool = True) -> str:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == (0 if ok else 1), done.stderr
+    assert (done.returncode == 0) is ok, done.stderr
     if not ok:
         assert len(done.stderr.strip().splitlines()) == 1
         assert "Traceback" not in done.stderr
@@ -41,7 +41,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     own = tmp_path / "own.toml"
     own.write_text(SETS)
     command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
-    command += ["--k", "3", "--k", "5", "--remove-heads", "3-5,2-1"]
+    command += ["--k", "3", "--k", "5", "--remove-heads", "3-5,2-1", "--null", "2"]
     text = prompts(*command)
     for part in (
         "log-odds",
@@ -63,7 +63,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     run = open_prompts(tmp_path / "run")
     cells = [ClozeCell.from_json(cell) for each in data["models"] for cell in each["cells"]]
     assert cells == list(run.cells)
-    assert {cell.verdict for cell in cells if cell.name == "margin change"} <= VERDICTS
+    assert {cell.verdict for cell in cells if cell.name == "margin change"} <= VERDICTS | {"untested"}
     assert {cell.k for cell in cells} == {0, 3, 5}
     of_log_odds = [cell for cell in cells if cell.name == "log_odds change"]
     assert all(cell.expected and cell.verdict in VERDICTS for cell in of_log_odds)
@@ -74,7 +74,7 @@ def test_a_recipe_is_one_more_variant(tmp_path: Path) -> None:
     own, recipe = tmp_path / "own.toml", tmp_path / "quiet.toml"
     own.write_text(SETS)
     recipe.write_text("[[gate]]\nlayer = 3\nhead = 5\nvalue = 0.0\n")
-    command = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3"]
+    command = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3", "--null", "0"]
     data = json.loads(prompts(*command, "--recipe", str(recipe), "--json"))
     assert [each["variant"] for each in data["models"]] == ["base", "with quiet.toml"]
     measurements = [[cell["measurement"] for cell in each["cells"]] for each in data["models"]]

@@ -13,6 +13,7 @@ from levelhead.cli.heads_printed import counter_in_words, print_debias, print_he
 from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
+from levelhead.probes.lpbs import load_lpbs_templates
 from levelhead.results import layout
 from levelhead.results.records.debias import (
     DebiasVerdict,
@@ -156,10 +157,10 @@ def test_a_table_in_which_nothing_was_measured_is_one_line(
     assert capsys.readouterr().out == "Not measured: seat, fluency, fluency change (no head)\n"
 
 
-def test_a_wrong_experiment_or_list_is_one_line_and_exit_1(typed: Typed, tmp_path: Path) -> None:
+def test_a_wrong_experiment_or_list_is_one_line(typed: Typed, tmp_path: Path) -> None:
     for option, value in (("--experiments", "score"), ("--bias", "gendre")):
         code, printed, error = typed("heads", "lh:bert-mini", option, value, "-o", str(tmp_path / "run"))
-        assert (code, printed) == (1, "")
+        assert (code in (2, 4), printed) == (True, "")
         assert error.startswith("levelhead: ")
         assert error.count("\n") == 1
 
@@ -171,9 +172,31 @@ def test_seat_states_its_pooling(typed: Typed, tmp_path: Path) -> None:
     code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "cls", "--json")
     assert code == 0
     assert json.loads(printed)["settings"]["pooling"] == "cls"
+    code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "mean-special")
+    assert code == 0
+    assert "pooling mean-special (Meade et al. 2022: special tokens included)" in printed
     code, _, error = typed("seat", "lh:bert-mini", str(test), "--pooling", "max")
+    assert code == 2
+    assert "mean, mean-special, cls, last" in error
+
+
+def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
+    typed: Typed, tmp_path: Path
+) -> None:
+    file = tmp_path / "clinic.txt"
+    file.write_text("[ATTRIBUTE] likes [TARGET].\nNobody is here.\n", encoding="utf-8")
+    command = ("lpbs", "lh:bert-mini", "--tests", "math", "--templates", str(file))
+    code, printed, error = typed(*command)
+    assert code == 0, error
+    assert "clinic.txt line 2: no slot" in printed
+    (answer,) = json.loads(typed(*command, "--json")[1])
+    assert answer["settings"]["templates"] == "clinic"
+    assert answer["settings"]["data_hash"] == load_lpbs_templates(file).fingerprint
+    assert answer["unscored"]["not one slot of each kind"] == 1
+    assert [item["line"] for item in answer["unusable"]] == [2]
+    code, _, error = typed(*command, "--strict")
     assert code == 1
-    assert "mean, cls, last" in error
+    assert "clinic.txt line 2: no slot" in error
 
 
 def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed: Typed) -> None:

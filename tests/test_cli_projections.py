@@ -15,6 +15,7 @@ from levelhead.results import layout
 from levelhead.results.records.projections import SweepSummary
 from levelhead.results.runs import open_sweep
 from levelhead.scoring.pairs import ask_nsp
+from levelhead.studies.projections.plan import Sweep
 from tests.studies.projection_cases import ABLE, own_pairs, small_triples
 from tests.tiny import tiny
 
@@ -74,11 +75,107 @@ def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Call, fol
     assert printed["data"] == {"mine.jsonl": triples.fingerprint}
 
 
+BAD_LINE = '{"context": "The aunt sat.", "stereotype": "She sewed.", "anti": "", "unrelated": "Ice melts."}\n'
+
+
+def test_a_bad_line_of_triples_is_left_out_and_named_or_with_strict_an_error(
+    levelhead: Call, folder: Path, tmp_path: Path
+) -> None:
+    lines = (folder / "mine.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join([*lines[:2], BAD_LINE, *lines[2:]]), encoding="utf-8")
+    command = ("nsp", str(folder / "nsp"), "--triples", str(file))
+    code, out, err = levelhead(*command)
+    assert code == 0, err
+    assert "Left out: 1 that cannot be asked" in out
+    assert "mine.jsonl line 3: anti is empty" in out
+    printed = json.loads(levelhead(*command, "--json")[1])
+    assert [(item["line"], item["reason"]) for item in printed["unusable"]] == [(3, "a text is empty")]
+    assert printed["ss"]["unscored"] == {"a text is empty": 1}
+    whole = json.loads(
+        levelhead("nsp", str(folder / "nsp"), "--triples", str(folder / "mine.jsonl"), "--json")[1]
+    )
+    assert printed["strength"]["value"] == whole["strength"]["value"]
+    code, out, err = levelhead(*command, "--strict")
+    assert (code, out) == (1, "")
+    assert "mine.jsonl line 3: anti is empty" in err
+
+
+def test_a_stereoset_file_with_one_blank_problem_is_asked_without_it(
+    levelhead: Call, folder: Path, tmp_path: Path
+) -> None:
+    def entry(context: str) -> dict[str, object]:
+        labels = {"She sewed.": "stereotype", "She boxed.": "anti-stereotype", "It rained.": "unrelated"}
+        sentences = [{"sentence": text, "gold_label": label} for text, label in labels.items()]
+        return {"bias_type": "gender", "target": "mother", "context": context, "sentences": sentences}
+
+    entries = [entry("The mother sat."), entry("The mother is BLANK."), entry("My mother works.")]
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps({"data": {"intersentence": entries}}), encoding="utf-8")
+    code, out, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file))
+    assert code == 0, err
+    assert "on 2 triples" in out
+    assert "dev.json entry 2: BLANK in the context" in out
+    code, _, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file), "--strict")
+    assert code == 1
+    assert "dev.json entry 2: BLANK" in err
+
+
+def test_nsp_writes_every_triple_and_takes_the_share_of_the_top(
+    levelhead: Call, folder: Path, tmp_path: Path
+) -> None:
+    command = ["nsp", str(folder / "nsp"), "--triples", str(folder / "mine.jsonl"), "--json"]
+    code, out, err = levelhead(*command, "--top", "1", "--csv", str(tmp_path / "triples.csv"))
+    assert code == 0, err
+    lines = layout.TRIPLES_TABLE.read(tmp_path)
+    assert [line.context for line in lines] == [
+        pair.original.context for pair in load_triples(folder / "mine.jsonl").pairs
+    ]
+    s = [line.s for line in lines if line.s is not None]
+    assert json.loads(out)["strength"]["value"] == pytest.approx(sum(s) / len(s))
+    code, _, err = levelhead(*command, "--top", "0")
+    assert code == 1
+    assert "share" in err
+
+
+def test_nli_asks_a_probe_of_the_users_own(levelhead: Call, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bakery.toml"
+    file.write_text(
+        'name = "bakery"\npremise = "A {occupation} {context}."\nhypothesis = "A {gender} {context}."\n'
+        'feminine = "lady"\nmasculine = "man"\noccupations = ["baker", "cook"]\ncontexts = ["saw a book"]\n',
+        encoding="utf-8",
+    )
+    command = ["nli", str(folder / "nli"), "--ability", str(folder / "able.tsv"), "--probe", str(file)]
+    code, out, err = levelhead(*command, "--json")
+    assert code == 0, err
+    printed = json.loads(out)
+    assert (printed["pairs"], printed["probe"]) == (4, "bakery")
+    assert "occupation pairs (bakery)" in levelhead(*command)[1]
+    code, out, err = levelhead(*command, "--words", "girl", "boy")
+    assert (code, out) == (1, "")
+    assert "Write the words into the file" in err
+
+
+def test_an_ability_set_with_a_bad_line_names_it_or_with_strict_is_refused(
+    levelhead: Call, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "able.tsv"
+    text = (folder / "able.tsv").read_text(encoding="utf-8")
+    file.write_text(f"{text}She sat.\tShe sat.\tmaybe\n", encoding="utf-8")
+    command = ["nli", str(folder / "nli"), "--ability", str(file), "--limit", "2", "2"]
+    code, out, err = levelhead(*command)
+    assert code == 0, err
+    assert "line 6: label 'maybe'" in out.replace("\n", " ")
+    code, _, err = levelhead(*command, "--strict")
+    assert code == 1
+    assert "line 6: label 'maybe'" in err
+
+
 def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
     levelhead: Call, folder: Path
 ) -> None:
     code, out, err = levelhead("nsp", str(folder / "nli"), "--triples", str(folder / "mine.jsonl"))
-    assert code == 1
+    assert code == 3
     assert out == ""
     line = err.strip().splitlines()[-1]
     assert line.startswith("levelhead: ")
@@ -101,7 +198,7 @@ def test_nli_needs_labels_for_outputs_without_names(levelhead: Call, folder: Pat
     command = ["nli", str(folder / "unnamed"), "--ability", str(folder / "able.tsv"), "--json"]
     command += ["--limit", "2", "2"]
     code, out, err = levelhead(*command)
-    assert code == 1
+    assert code == 3
     assert "does not say which is entailment" in err
     code, out, err = levelhead(*command, "--labels", "entailment,neutral,contradiction")
     assert code == 0, err
@@ -136,12 +233,29 @@ def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
     assert summary.correlation == run.correlation
 
 
+def test_a_bad_line_of_the_pairs_of_a_sweep_is_left_out_or_with_strict_an_error(
+    levelhead: Call, folder: Path, tmp_path: Path
+) -> None:
+    pairs = tmp_path / "own.tsv"
+    good = (folder / "own.tsv").read_text(encoding="utf-8")
+    pairs.write_text(f"{good}She sat.\tHe sat.\n", encoding="utf-8")
+    number = len(good.splitlines()) + 1
+    lenient = Sweep(load_triples(folder / "mine.jsonl"), pairs=str(pairs), strict=False)
+    assert len(lenient.fitted_on(tiny("bert", "nli"))) == number - 1
+    assert [item.line for item in lenient.unusable_pairs] == [number]
+    assert Sweep().unusable_pairs == ()
+    command = ["sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "--pairs", str(pairs), "--strict"]
+    code, out, err = levelhead(*command, "-o", str(tmp_path / "strict"))
+    assert (code, out) == (1, "")
+    assert f"own.tsv line {number}: 2 columns, 4 in the other lines" in err
+
+
 def test_a_run_folder_of_other_settings_is_refused(levelhead: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     place = str(tmp_path / "file")
     code, out, err = levelhead("sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", place)
     assert out == ""
-    assert code == 1
+    assert code == 4
     assert "is a file" in err
 
 

@@ -32,7 +32,7 @@ def test_report_writes_one_file_a_run(runs: tuple[Path, Path]) -> None:
 
 def test_report_refuses_one_output_for_two_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
     done = levelhead("report", *runs, "-o", tmp_path / "x.html")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "-o came with 2 runs" in done.stderr
 
 
@@ -53,6 +53,27 @@ def test_card_goes_to_standard_output_or_a_file(runs: tuple[Path, Path], tmp_pat
     assert text.startswith("## Bias evaluation\n")
     assert levelhead("card", runs[0], "-o", tmp_path / "card.md").stdout == f"{tmp_path / 'card.md'}\n"
     assert (tmp_path / "card.md").read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("card", "-o"), ("compare", "-o"), ("check", "--junit"), ("report", "-o")]
+)
+def test_a_file_that_levelhead_did_not_write_is_not_replaced(
+    runs: tuple[Path, Path], tmp_path: Path, command: str, option: str
+) -> None:
+    arguments: list[str | Path] = [command, runs[0], *(["--max", "seat=9"] if command == "check" else [])]
+    theirs = tmp_path / "thesis.txt"
+    theirs.write_text("years of work", encoding="utf-8")
+    for precious in (theirs, runs[0] / "results.jsonl"):
+        before = precious.read_bytes()
+        done = levelhead(*arguments, option, precious)
+        assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+        assert "--force" in done.stderr
+        assert precious.read_bytes() == before
+    ours = tmp_path / "ours"
+    assert [levelhead(*arguments, option, ours).returncode for _ in range(2)] == [0, 0]
+    assert levelhead(*arguments, option, theirs, "--force").returncode == 0
+    assert theirs.read_bytes() == ours.read_bytes()
 
 
 def test_reading_a_run_loads_no_torch(tmp_path: Path) -> None:

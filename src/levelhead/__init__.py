@@ -46,6 +46,8 @@ _PUBLIC = {
     "AuditSettings": "studies.extent",
     "AuditSizes": "results.settings",
     "read_audit": "auditing",
+    "reproduce": "reproducing",
+    "ReproduceSettings": "reproducing",
     "heads": "studies.heads.study",
     "HeadsSettings": "studies.heads.settings",
     "sentence_seat": "scoring.seat",
@@ -99,6 +101,8 @@ if TYPE_CHECKING:
     from levelhead.models.encoding import find_word as find_word
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
+    from levelhead.reproducing import ReproduceSettings as ReproduceSettings
+    from levelhead.reproducing import reproduce as reproduce
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
     from levelhead.results.runs import open_audit as open_audit

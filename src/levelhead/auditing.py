@@ -141,6 +141,7 @@ def _opened(folder: Path, extent: Extent, battery: Battery, twin: Model | None) 
         nli=settings.nli,
         top=settings.top,
         full=settings.full,
+        text=settings.text,
         sizes=extent.sizes,
         measures=tuple(question.name for question in own_questions()),
     )

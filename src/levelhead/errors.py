@@ -2,7 +2,9 @@
 
 
 class LevelheadError(Exception):
-    """The parent of all errors that a user can cause; the command line prints it as one line and exits 1."""
+    """The parent of all errors that a user can cause; the command line prints it as one line and exits."""
+
+    exit_code = 4  # an error; 0: all is well, 1: a threshold fails (docs/check.md)
 
 
 class UnknownModel(LevelheadError):
@@ -15,6 +17,8 @@ class UnknownFamily(LevelheadError):
 
 class CannotDo(LevelheadError):
     """The model lacks what the measure asks of it, for example a next-sentence head."""
+
+    exit_code = 3  # not measured
 
 
 class BadProbe(LevelheadError):
@@ -31,3 +35,5 @@ class BadRun(LevelheadError):
 
 class BadOption(LevelheadError):
     """A value of an option or of a setting that is not allowed."""
+
+    exit_code = 2  # usage

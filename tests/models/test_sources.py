@@ -205,6 +205,7 @@ def test_the_fingerprint_depends_on_the_dtype() -> None:
 # --- plain folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "auto"),
     [
@@ -416,6 +417,41 @@ def test_remote_code_is_refused_unless_allowed(tmp_path: Path) -> None:
     assert not ran.exists()
     assert type(open_source(tmp_path, device="cpu", trust_remote_code=True).hf).__name__ == "OurBert"
     assert ran.exists()
+
+
+@pytest.mark.parametrize("architectures", [["OurBert"], ["BertForPreTraining"]])
+def test_an_int8_folder_never_runs_its_code_and_never_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architectures: list[str]
+) -> None:
+    shutil.copytree(find_shipped("lh:bert-mini").folder, tmp_path / "model")
+    ran = tmp_path / "ran"
+    (tmp_path / "model" / "ours.py").write_text(
+        f"from pathlib import Path\nfrom transformers import BertConfig\nPath({str(ran)!r}).touch()\n"
+        "class OurConfig(BertConfig):\n    model_type = 'ours'\n"
+    )
+    edit_config(
+        tmp_path / "model",
+        model_type="ours",
+        architectures=architectures,
+        auto_map={"AutoConfig": "ours.OurConfig"},
+    )
+
+    def asked(*_: object) -> str:
+        raise AssertionError("a question was asked")
+
+    monkeypatch.setattr("builtins.input", asked)
+    assert refusal(tmp_path / "model")
+    assert not ran.exists()
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
+def test_attention_code_from_a_hub_is_refused(tmp_path: Path, key: str) -> None:
+    write_folder(tmp_path)
+    edit_config(tmp_path, **{key: "kernels-community/flash-attn"})
+    assert "kernels-community/flash-attn" in refusal(tmp_path)
+    edit_config(tmp_path, **{key: "eager"})
+    assert open_source(tmp_path, device="cpu").hf.config._attn_implementation in ("eager", "sdpa")
 
 
 def test_a_folder_without_a_tokenizer_and_one_without_anything_say_what_is_missing(tmp_path: Path) -> None:

@@ -274,6 +274,7 @@ def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "one long line"])
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str

@@ -43,6 +43,7 @@ HEADS = HeadsRunSettings(
     top=4,
     trim=True,
     resamples=200,
+    text="my text.txt",
 )
 PROMPTS = PromptsRunSettings(
     study="counteracts",
@@ -93,7 +94,8 @@ def options(folder: Path, study: Layout[Any], settings: Any) -> dict[str, Any]:
 
 
 def test_an_audit(tmp_path: Path) -> None:
-    read = options(tmp_path, layout.AUDIT, AUDIT)
+    read = options(tmp_path, layout.AUDIT, replace(AUDIT, text="my text.txt"))
+    assert read["text"] == "my text.txt"
     assert (read["name"], read["out"], read["seed"]) == (HOSTILE, tmp_path, 3)
     assert (read["nli"], read["bias"], read["top"], read["full"]) == ("my nli", "race", 7, True)
 
@@ -110,6 +112,7 @@ def test_an_audit_with_measures_of_the_users_own_asks_for_their_file_and_stays_o
 
 def test_a_heads_run(tmp_path: Path) -> None:
     read = options(tmp_path, layout.HEADS, HEADS)
+    assert read["text"] == "my text.txt"
     assert (read["name"], read["out"], read["seed"]) == ("m", tmp_path, 3)
     assert (read["bias"], read["contexts"], read["experiments"]) == ("race", "a b.txt", "scores,debias")
     assert (read["per_word"], read["sentences"], read["top"], read["trim"]) == (6, "shipped", 4, True)

@@ -87,6 +87,7 @@ def never() -> list[Answer]:
 # ---- resuming
 
 
+@pytest.mark.slow
 def test_killed_at_ten_random_moments_a_run_ends_byte_identical_to_an_unbroken_one(tmp_path: Path) -> None:
     def start(name: str, pause: float) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", CHILD, str(tmp_path / name), str(pause)]

@@ -22,7 +22,7 @@ from levelhead.models.model import Model, load
 from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
-from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms
+from levelhead.scoring.cloze import ask_cloze, change_nulls, cloze_texts, prompt_form, token_forms
 from tests.tiny import tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped
@@ -42,6 +42,7 @@ def shipped(name: str) -> Model:
     return load(name, device="cpu")
 
 
+@pytest.mark.slow
 def test_probabilities_of_a_masked_model_equal_the_fill_mask_pipeline_on_100_prompts() -> None:
     """The pipeline runs in float64: in float32 its own rounding is 1.6e-5 here, ours 1.9e-6."""
     model, prompts = shipped("lh:bert-mini"), some_prompts(100)
@@ -60,6 +61,7 @@ def test_probabilities_of_a_masked_model_equal_the_fill_mask_pipeline_on_100_pro
         assert answers.topk.words[row, 0].removeprefix("##") == first
 
 
+@pytest.mark.slow
 def test_probabilities_of_a_causal_model_equal_a_plain_next_token_softmax_on_100_prompts() -> None:
     model, prompts = shipped("lh:gpt-mini"), some_prompts(100)
     answers = ask_cloze(model, prompts, ks=(10,))[0]
@@ -100,8 +102,11 @@ def test_log_odds_equal_those_of_a_plain_softmax_over_the_verbalizers_tokens(nam
             assert answers.log_odds[words][row] == pytest.approx(np.log(sides[0] / sides[1]), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_knowledge_moves_the_log_odds_of_a_model_whose_top_ten_have_no_gendered_word() -> None:
-    scores = ask_cloze(shipped("lh:gpt-mini"), load_cloze(per_background=1))[0].scores(per_occupation=False)
+    model, prompts = shipped("lh:gpt-mini"), load_cloze(per_background=1)
+    nulls = change_nulls(model, prompts, 5)
+    scores = ask_cloze(model, prompts)[0].scores(per_occupation=False, nulls=nulls)
     silent = [
         each.value
         for each in scores.measurements
@@ -117,6 +122,8 @@ def test_knowledge_moves_the_log_odds_of_a_model_whose_top_ten_have_no_gendered_
     assert (similar.word, counter.word) == ("strengthens", "overturns")
     assert (similar.change.details["t, occupation"] or 0) > 25
     assert by_kind["unrelated"].word == "no change"
+    assert similar.change.null is not None
+    assert (similar.change.null.draws, similar.change.null.p_value < 0.01) == (5, True)
 
 
 def test_a_vocabulary_without_words_of_the_groups_says_that_nothing_was_measured() -> None:
@@ -285,6 +292,7 @@ def constant(model: Model, words: Sequence[str]) -> Model:
     return model
 
 
+@pytest.mark.slow
 def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["she", "he", "nurse"])
     answers = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0]
@@ -294,6 +302,7 @@ def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
         assert verdict.word == "no change"
 
 
+@pytest.mark.slow
 def test_a_model_with_no_gendered_word_in_the_top_k_is_not_measured_rather_than_unbiased() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["table", "house", "book"])
     scores = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0].scores(per_occupation=False)

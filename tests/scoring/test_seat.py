@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
-from levelhead.scoring.seat import absolute_seats, ask_seat, ask_sentence_seat, sentence_seat
+from levelhead.scoring.seat import FOLLOWS, absolute_seats, ask_seat, ask_sentence_seat, sentence_seat
 from levelhead.scoring.word_table import word_table
+from tests.tiny import tiny
 from tests.word_lists import GENDER
 
 SEAT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "seat"
@@ -32,7 +34,8 @@ def slow_vector(model: Model, text: str, pooling: str) -> Doubles:
     with torch.no_grad():
         states = model.base(**tokens).last_hidden_state[0]
     own = states[~special]
-    chosen = {"mean": own.mean(0), "cls": states[0], "last": own[-1]}[pooling].double().numpy()
+    means = {"mean": own.mean(0), "mean-special": states.mean(0)}
+    chosen = {**means, "cls": states[0], "last": own[-1]}[pooling].double().numpy()
     return np.asarray(chosen / np.sqrt(sum(x * x for x in chosen)))
 
 
@@ -58,7 +61,7 @@ def slow_seat(model: Model, test: SentenceTest, pooling: str) -> float:
     ("file", "pooling"),
     [(f"sent-weat{n}", "mean") for n in ("6", "6b", "7", "7b", "8", "8b")]
     + [(f"weat{n}", "mean") for n in (6, 7, 8)]
-    + [("sent-weat6", "cls"), ("sent-weat6", "last")],
+    + [("sent-weat6", "cls"), ("sent-weat6", "last"), ("sent-weat6", "mean-special")],
 )
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
 def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
@@ -69,6 +72,15 @@ def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
     measured = ask_sentence_seat(bert, test, pooling=pooling, resampling=FEW)[0]
     assert measured.value == pytest.approx(slow_seat(bert, test, pooling), abs=1e-4)
     assert measured.settings["pooling"] == pooling
+
+
+@pytest.mark.parametrize("pooling", get_args(Pooling))
+def test_every_pooling_equals_a_slow_independent_one_and_says_whom_it_follows(pooling: Pooling) -> None:
+    model = tiny("bert", "mlm")
+    test = SentenceTest("mine", ("She works.",), ("He works.",), ("a nurse", "a book"), ("an engineer", "no"))
+    measured = sentence_seat(model, test, pooling, resampling=FEW)
+    assert measured.value == pytest.approx(slow_seat(model, test, pooling), abs=1e-4)
+    assert measured.settings["follows"] == FOLLOWS[pooling]
 
 
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
@@ -87,7 +99,7 @@ def test_the_first_token_of_a_causal_model_is_refused(gpt: Model) -> None:
 
 def test_an_unknown_pooling_is_named(bert: Model) -> None:
     test = SentenceTest("t", ("she",), ("he",), ("a nurse", "tea"), ("a boss", "steel"))
-    with pytest.raises(BadOption, match="mean, cls, last"):
+    with pytest.raises(BadOption, match="mean, mean-special, cls, last"):
         sentence_seat(bert, test, "max")  # type: ignore[arg-type]
 
 

@@ -74,7 +74,7 @@ def gpt() -> Model:
 def settings(tmp_path: Path) -> CounteractsSettings:
     file = tmp_path / "set.toml"
     file.write_text(SETS)
-    return CounteractsSettings(prompts=str(file), draws=200, remove_heads=(Head(2, 4), Head(1, 0)))
+    return CounteractsSettings(prompts=str(file), draws=200, remove_heads=(Head(2, 4), Head(1, 0)), null=2)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -238,7 +238,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
     """A run of two models."""
     place = tmp_path_factory.mktemp("drawn")
     (place / "set.toml").write_text(SETS)
-    settings = CounteractsSettings(prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),))
+    settings = CounteractsSettings(
+        prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),), null=2
+    )
     return counteracts([bert(), gpt()], settings, place / "run")
 
 

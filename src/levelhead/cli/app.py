@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
@@ -17,6 +18,7 @@ from levelhead import __version__
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
+    from levelhead.probes.files import UnusableItem
 
 app = typer.Typer(
     name="levelhead",
@@ -27,8 +29,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+DEBUG = "--debug"
+_LINE = 600  # characters of an error
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
+]
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there, whoever wrote it.")]
+
+
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="An item of a file that cannot be asked is an error, not left out."),
 ]
 
 
@@ -81,13 +93,17 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Show the traceback of an unexpected error; it may stand anywhere.")
+    ] = False,
 ) -> None:
     pass
 
 
 def one_line(error: Exception) -> str:
-    """An error as one line."""
-    return " ".join(str(error).split())
+    """An error as one line of a few hundred characters, without what would steer a terminal."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
 
 
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
@@ -104,13 +120,11 @@ def print_json(data: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return (
-        value.to_json()
-        if hasattr(value, "to_json")
-        else value.tolist()
-        if hasattr(value, "tolist")
-        else str(value)
-    )
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
@@ -121,6 +135,16 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
     Console().print(table)
+
+
+def print_left_out(items: Sequence[UnusableItem], most: int = 10) -> None:
+    """Items of files that could not be asked, each with its line and the reason; the first few of many."""
+    if items:
+        print(f"Left out: {len(items)} that cannot be asked (--strict makes them errors).")
+    for item in items[:most]:
+        print(f"  {item.complaint}")
+    if len(items) > most:
+        print(f"  and {len(items) - most} more; --json lists all.")
 
 
 def cell(value: Any) -> str:

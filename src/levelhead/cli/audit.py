@@ -33,6 +33,9 @@ def audit(
         int | None,
         typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
     ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Text for fluency: a .txt or .jsonl file, a folder, hub:NAME.")
+    ] = None,
     measure: Annotated[
         list[Path] | None,
         typer.Option(
@@ -52,7 +55,7 @@ def audit(
 
     for file in measure or ():
         load_measures(file)
-    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, null=null, seed=seed)
+    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, null=null, text=text, seed=seed)
     result = run_audit(name, out, settings, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}

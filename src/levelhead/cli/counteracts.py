@@ -49,6 +49,9 @@ def prompts(
     backgrounds: Annotated[
         int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
     ] = None,
+    null: Annotated[
+        int, typer.Option(metavar="K", help="Null twins that verdicts are held against; 0 turns them off.")
+    ] = 9,
     seed: Annotated[int, typer.Option(min=0, help="Of the drawn backgrounds and of the intervals.")] = 0,
     list_prompts: Annotated[
         bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
@@ -77,6 +80,7 @@ def prompts(
         per_background=backgrounds,
         ks=tuple(k or (3, 5, 10)),
         remove_heads=_heads(remove_heads),
+        null=null,
     )
     settings.load()  # a mistake in a file is said before a model is loaded
     edited = {} if recipe is None else _with_recipe(recipe)
@@ -169,7 +173,8 @@ def _print_masses(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
     ]
     note = (
         f"Margin: mass of the stereotyped group's words minus the other's among the {k} likeliest tokens. "
-        "Verdict: what the knowledge does to the stereotype; no change: the interval includes 0; "
+        "No change: the interval includes 0; untested: it does not, and no model without meaning was asked "
+        "(the verdicts are those on log-odds); "
         f"not measured: no word of either group in any top {k}. Silent: prompts without such a word; "
         f"{_percent(silent[BASE])} without knowledge. Asked as {form.form}."
     )
@@ -184,8 +189,7 @@ def _print_masses(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
 def _from_to(change: Measurement) -> str:
     if change.value is None:
         return "-"
-    reached = change.details["reached" if change.name == _LOG_ODDS_CHANGE else "margin"]
-    return f"{change.details['base']:+.3f} → {reached:+.3f}"
+    return f"{change.details['base']:+.3f} → {change.details['reached']:+.3f}"
 
 
 def _with_interval(measurement: Measurement, form: str) -> str:
@@ -204,8 +208,10 @@ def _percent(share: Measurement) -> str:
 def _verdict(cell: ClozeCell) -> str:
     """The word, and what the kind is designed to do where that is something else."""
     word, change = cell.verdict, cell.measurement.value
-    if word is None or word == _UNKNOWN or change is None:
+    if word is None or change is None:
         return _UNKNOWN
+    if word in (_UNKNOWN, "untested"):
+        return word
     direction = "none" if word == "no change" else "strengthens" if change > 0 else "weakens"
     designed = "no change" if cell.expected == "none" else cell.expected
     return word if direction == cell.expected else f"{word} (designed: {designed})"

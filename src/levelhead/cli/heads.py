@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, provenance
+from levelhead.cli.app import (
+    Json,
+    Loading,
+    Strict,
+    app,
+    loads,
+    print_json,
+    print_left_out,
+    provenance,
+)
 
 if TYPE_CHECKING:
     from levelhead.engine.readings import Pooling
     from levelhead.measures.measurement import Measurement
-    from levelhead.probes.lpbs import Kind
+    from levelhead.probes.files import UnusableItem
+    from levelhead.probes.lpbs import Kind, LpbsTemplates
     from levelhead.results.runs import HeadsRun
 
 ModelName = Annotated[
@@ -56,6 +65,10 @@ def heads(
     top: Annotated[
         int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
     ] = 3,
+    text: Annotated[
+        str | None,
+        typer.Option(help="With debias: text for fluency, a .txt or .jsonl file, a folder, hub:NAME."),
+    ] = None,
     null: Annotated[
         int, typer.Option(min=0, help="Twins without meaning to hold numbers against; 0: none.")
     ] = 19,
@@ -81,6 +94,7 @@ def heads(
         per_word,
         sentences,
         top=top,
+        text=text,
         trim=trim,
         null=null,
         seed=seed,
@@ -130,13 +144,19 @@ def seat(
     test: Annotated[
         Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")
     ],
-    pooling: Annotated[str, typer.Option(help="mean, cls or last token.")] = "mean",
+    pooling: Annotated[
+        str,
+        typer.Option(
+            help="mean: without special tokens (ours); mean-special: with them (Meade et al. 2022); "
+            "cls, last: one token (May et al. 2019, BERT and GPT)."
+        ),
+    ] = "mean",
     seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """The original sentence-level SEAT of a test file."""
+    """Sentence-level SEAT of a test file; published versions differ in how a sentence becomes a vector."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.results.folder import file_hash
@@ -147,7 +167,8 @@ def seat(
     if json:
         print_json({**provenance(model, {str(test): file_hash(test)}), **measured.to_json()})
     else:
-        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling}")
+        follows = measured.settings["follows"]
+        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling} ({follows})")
 
 
 def _with_p(measured: Measurement) -> str:
@@ -167,8 +188,12 @@ def lpbs(
     ] = "career,math,science",
     templates: Annotated[
         str | None,
-        typer.Option(help="topic, person, trait or words. Default: topic for the first three, else words."),
+        typer.Option(
+            help="topic, person, trait, words, or your file, one a line (docs/own-words.md). "
+            "Default: topic for the first three, else words."
+        ),
     ] = None,
+    strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -180,10 +205,11 @@ def lpbs(
     from levelhead.probes.words import load_words
     from levelhead.scoring.lpbs import ask_lpbs
 
+    chosen = _templates(templates, strict)
     model = load(name, **loading)
-    kind, resampling = cast("Kind | None", templates), Resampling(seed=seed)
+    resampling = Resampling(seed=seed)
     measurements = [
-        (test, ask_lpbs(model, test, kind=kind, resampling=resampling)[0])
+        (test, ask_lpbs(model, test, templates=chosen, resampling=resampling)[0])
         for test in [load_words(part.strip()) for part in tests.split(",") if part.strip()]
     ]
     if json:
@@ -193,6 +219,7 @@ def lpbs(
                     **provenance(model, {test.name: test.fingerprint()}),
                     "test": test.name,
                     **measured.to_json(),
+                    "unusable": _left_out(chosen),
                 }
                 for test, measured in measurements
             ]
@@ -200,6 +227,20 @@ def lpbs(
         return
     for test, measured in measurements:
         print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
+    print_left_out(_left_out(chosen))
+
+
+def _templates(given: str | None, strict: bool) -> Kind | LpbsTemplates | None:
+    """A kind of shipped templates by its name, else those of a file."""
+    from levelhead.probes.lpbs import Kind, load_lpbs_templates
+
+    if given is None or given in get_args(Kind):
+        return cast("Kind | None", given)
+    return load_lpbs_templates(given, strict=strict)
+
+
+def _left_out(templates: Kind | LpbsTemplates | None) -> tuple[UnusableItem, ...]:
+    return () if templates is None or isinstance(templates, str) else templates.unusable
 
 
 @app.command()
@@ -218,16 +259,15 @@ def fluency(
     """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.probes.corpus import corpus_sentences
-    from levelhead.probes.sentences import fluency_sentences
+    from levelhead.probes.sentences import fluency_text
     from levelhead.results.folder import text_hash
     from levelhead.scoring.fluency import ask_fluency
 
-    sentences = None if text is None else list(islice(corpus_sentences(text), limit))
+    sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
     measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
     if json:
-        data = {text or "shipped": text_hash(sentences or fluency_sentences())}
+        data = {text or "shipped": text_hash(sentences or fluency_text())}
         print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
     else:
         print(f"{model.name}: {measured}")

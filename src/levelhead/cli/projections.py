@@ -9,11 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, provenance
+from levelhead.cli.app import (
+    Json,
+    Loading,
+    Strict,
+    app,
+    loads,
+    print_json,
+    print_left_out,
+    print_table,
+    provenance,
+)
+from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+    from levelhead.probes.nli import NliProbe
+    from levelhead.probes.triples import TripleSet
     from levelhead.results.records.projections import Observation
+    from levelhead.scoring.next_sentences import TripleAnswers
     from levelhead.studies.projections.sweep import SweepResult
 
 Triples = Annotated[
@@ -29,7 +43,14 @@ Limit = Annotated[
     tuple[int, int] | None,
     typer.Option(metavar="N M", help="Ask N occupations in M contexts only; default 164 33."),
 ]
-Words = Annotated[tuple[str, str], typer.Option(metavar="F M", help="The gendered words of the hypotheses.")]
+Words = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="F M", help="The gendered words of the hypotheses. Default: woman man."),
+]
+Probe = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Occupations, contexts and sentences of yours (docs/own-prompts.md)."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the intervals.")]
 
 
@@ -41,6 +62,13 @@ def nsp(
     likelihood: Annotated[
         bool, typer.Option(help="For causal models: judge sentences by their mean log-likelihood (ours).")
     ] = False,
+    top: Annotated[
+        float, typer.Option(help="Strength and Distance are means over this share of the pairs, the largest.")
+    ] = 0.1,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
+    ] = None,
+    strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -50,17 +78,33 @@ def nsp(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.triples import load_triples
-    from levelhead.scoring.pairs import ask_likelihood_triples, ask_nsp
+    from levelhead.scoring.next_sentences import head_answers, likelihood_answers
+    from levelhead.scoring.pairs import triple_measures
 
-    probe = load_triples(triples)
+    probe = load_triples(triples, strict=strict)
     loaded = load(model, **loading)
-    ask = ask_likelihood_triples if likelihood else ask_nsp
-    measurements = ask(loaded, probe, resampling=Resampling(seed=seed))[0]
+    answers = (likelihood_answers if likelihood else head_answers)(loaded, probe)[0]
+    measurements = triple_measures(probe, answers, Resampling(seed=seed), top)
+    if csv is not None:
+        _write_triples(csv, probe, answers)
     if json:
-        data = {"triples": probe.name, "problems": probe.problems}
+        data = {"triples": probe.name, "problems": probe.problems, "unusable": probe.unusable}
         print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
         return
     _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name})", measurements)
+    print_left_out(probe.unusable)
+    for reason, count in probe.problems.items():
+        print(f"Without a twin, or odd: {reason} ({count})")
+    if csv is not None:
+        print(f"Every triple: {csv}")
+
+
+def _write_triples(path: Path, triples: TripleSet, answers: TripleAnswers) -> None:
+    from levelhead.report.page import write_page
+    from levelhead.results.layout import TRIPLES_TABLE
+    from levelhead.scoring.triple_table import triple_lines
+
+    write_page(path, TRIPLES_TABLE.text(triple_lines(triples, answers)))
 
 
 @app.command()
@@ -70,7 +114,9 @@ def nli(
     labels: Labels = None,
     ability: Ability = None,
     limit: Limit = None,
-    words: Words = ("woman", "man"),
+    words: Words = None,
+    probe: Probe = None,
+    strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -79,20 +125,35 @@ def nli(
     """Does a classifier infer gender from occupation? Accuracy, parity, fairness, and plain ability."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.probes.nli import ability_pairs, nli_probe
+    from levelhead.probes.nli import ability_pairs
     from levelhead.scoring.pairs import ask_ability, ask_nli
 
-    probe, able = nli_probe(*words, limit=limit), ability_pairs(ability)
+    inferences, able = _inferences(probe, words, limit), ability_pairs(ability, strict=strict)
     loaded = load(model, **loading)
-    measurements = ask_nli(loaded, probe, labels=labels, resampling=Resampling(seed=seed))[0]
+    measurements = ask_nli(loaded, inferences, labels=labels, resampling=Resampling(seed=seed))[0]
     ability_measured = ask_ability(loaded, able, labels=labels)[0]
     measurements[ability_measured.name] = ability_measured
     if json:
-        hashes = {"occupation pairs": probe.fingerprint, able.name: able.fingerprint}
-        data = {"pairs": len(probe.pairs), "ability_set": able.name}
-        print_json({**provenance(loaded, hashes), **data, **measurements})
+        hashes = {"occupation pairs": inferences.fingerprint, able.name: able.fingerprint}
+        data = {"pairs": len(inferences.pairs), "probe": inferences.name, "ability_set": able.name}
+        print_json({**provenance(loaded, hashes), **data, "unusable": able.unusable, **measurements})
         return
-    _print_measures(f"{model} on {len(probe.pairs):,} occupation pairs; ability on {able.name}", measurements)
+    asked = f"{len(inferences.pairs):,} occupation pairs ({inferences.name})"
+    _print_measures(f"{model} on {asked}; ability on {able.name}", measurements)
+    print_left_out(able.unusable)
+
+
+def _inferences(file: Path | None, words: tuple[str, str] | None, limit: tuple[int, int] | None) -> NliProbe:
+    """The pairs about occupations: ours, or those of a user's file."""
+    from levelhead.probes.nli import load_nli_probe, nli_probe
+
+    if file is None:
+        return nli_probe(limit=limit) if words is None else nli_probe(*words, limit=limit)
+    if words is not None:
+        raise BadOption(
+            f"--words came with --probe {file}. Write the words into the file: feminine, masculine."
+        )
+    return load_nli_probe(file, limit)
 
 
 @app.command()
@@ -122,6 +183,8 @@ def sweep(
     labels: Labels = None,
     ability: Ability = None,
     limit: Limit = None,
+    probe: Probe = None,
+    strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -130,16 +193,17 @@ def sweep(
     """Project gender out of two models in 76 ways: what does each buy, what does it cost?"""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.probes.nli import ability_pairs, nli_probe
+    from levelhead.probes.nli import ability_pairs
     from levelhead.probes.triples import load_triples
     from levelhead.studies.projections.plan import Sweep
     from levelhead.studies.projections.sweep import sweep as run_sweep
 
     plan = Sweep(
-        triples=load_triples(triples),
-        probe=nli_probe(limit=limit),
-        ability=ability_pairs(ability),
+        triples=load_triples(triples, strict=strict),
+        probe=_inferences(probe, None, limit),
+        ability=ability_pairs(ability, strict=strict),
         pairs=pairs,
+        strict=strict,
         fit="sequential" if sequential else "base",
         labels=labels,
         depth=depth,
@@ -152,6 +216,7 @@ def sweep(
         print_json(result.summary(output).to_json())
         return
     _print_sweep(result, output)
+    print_left_out((*plan.triples.unusable, *plan.ability.unusable, *plan.unusable_pairs))
 
 
 def _print_measures(title: str, measurements: Mapping[str, Measurement]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, app, print_json, print_table
+from levelhead.cli.app import Force, Json, app, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it. Default: RUN/report.html.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
@@ -35,7 +36,7 @@ def report(
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
-    written = [write_report(run, output) for run in runs]
+    written = [write_report(run, output, force) for run in runs]
     if json:
         print_json({"reports": [str(path) for path in written]})
         return
@@ -49,6 +50,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write the comparison as HTML.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Put runs side by side: models, or, with one audit, the model before and after."""
@@ -58,7 +60,7 @@ def compare(
 
     comparison = put_side_by_side(runs)
     if output is not None:
-        write_page(output, comparison_html(comparison))
+        write_page(output, comparison_html(comparison), force)
     if json:
         print_json(comparison.to_json())
         return
@@ -108,12 +110,13 @@ def check(
         str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 2: one was not measured."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 3: one was not measured."""
+    from levelhead.files import write_output
     from levelhead.report import check as checking
     from levelhead.report.contents import open_contents
-    from levelhead.report.page import write_page
 
     plan = checking.Plan(()) if thresholds is None else checking.read_plan(thresholds)
     given = [checking.threshold(text, "max") for text in most or ()]
@@ -123,7 +126,7 @@ def check(
     judged = checking.check(contents, plan)
     code = checking.exit_code(judged)
     if junit is not None:
-        write_page(junit, checking.junit(judged, contents))
+        write_output(junit, checking.junit(judged, contents), checking.SUITE, force)
     if json:
         checked = checking.Checked(
             run=str(run),
@@ -145,16 +148,18 @@ def check(
 def card(
     run: RunFolder,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """A model card's section on bias in Markdown, with intervals, limits and how to get the numbers again."""
-    from levelhead.report.card import card as write_card
+    from levelhead.files import write_output
+    from levelhead.report.card import HEADING
+    from levelhead.report.card import card as card_text
     from levelhead.report.contents import open_contents
-    from levelhead.report.page import write_page
 
-    text = write_card(open_contents(run))
+    text = card_text(open_contents(run))
     if output is not None:
-        write_page(output, text)
+        write_output(output, text, HEADING, force)
     if json:
         print_json({"run": str(run), "markdown": text})
     elif output is None:

@@ -119,15 +119,15 @@ def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterato
         yield row, pieces
 
 
-Pooling = Literal["mean", "cls", "last"]
+Pooling = Literal["mean", "mean-special", "cls", "last"]
 
 
 @dataclass(frozen=True)
 class SentenceVectors(Reading[Floats]):
     """One vector for each text, from last_hidden_state. [variant, text, hidden]
 
-    mean: over the text's own tokens, without special ones; cls: the first token, special or not; last: its
-    own last.
+    mean: over the text's own tokens, without special ones; mean-special: over all tokens; cls: the first
+    token, special or not; last: the text's own last.
     """
 
     texts: Sequence[Text]
@@ -139,7 +139,8 @@ class SentenceVectors(Reading[Floats]):
         collector = collect.WordCollector(len(self.texts), variants)
         for item, row in enumerate(encode(model, self.texts)):
             own = np.flatnonzero(row.part != -1)
-            chosen = {"mean": own, "cls": np.zeros(1, np.int64), "last": own[-1:]}[self.pooling]
+            every = np.arange(len(row.part))
+            chosen = {"mean": own, "mean-special": every, "cls": every[:1], "last": own[-1:]}[self.pooling]
             for position in chosen:
                 collector.piece(item, pool.add(row), int(position), len(chosen))
         return collector

@@ -66,6 +66,15 @@ class Measurement:
         """
         return None if self.value is None or self.null is None else self.value - self.null.floor
 
+    @property
+    def relative(self) -> float | None:
+        """The value relative to the scale of the differences behind it, where the details name one.
+
+        relative = value / rms     None without a value, and where every difference is 0
+        """
+        rms = self.details.get("rms", 1.0)
+        return None if self.value is None or not rms else self.value / rms
+
     def to_json(self) -> dict[str, object]:
         """Plain data for a JSON line; keys always present so that readers need no guesses."""
         return {

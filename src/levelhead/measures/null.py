@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import SETS, WordSets
-from levelhead.measures.measurement import Null
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import FloatArray
 
 _CELLS = 2_000_000  # numbers held at once
@@ -99,6 +99,22 @@ class NullDistribution:
         p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)
         how = "exact" if exact else "Student's t, normal null"
         return Null(f"{method}; p two-sided, {how}", len(self), self.floor, self.spread, p)
+
+    def harder(self, measurement: Measurement, method: str) -> Measurement:
+        """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.
+
+        The draws are relative to the scale of each model's own differences, value / rms, where the value has
+        that detail, since models without meaning need not be as loud as the model. Floor and spread are
+        given back on the measurement's scale; the details keep both p-values. The larger p is valid
+        wherever one of the two nulls is.
+        """
+        relative, there = measurement.relative, measurement.null
+        if relative is None or there is None:
+            return measurement
+        here, rms = self.judged(relative, method), measurement.details.get("rms") or 1.0
+        details = {**measurement.details, "p_flips": there.p_value, "p_twins": here.p_value}
+        scaled = replace(here, floor=here.floor * rms, spread=here.spread * rms)
+        return replace(measurement, null=max(there, scaled, key=lambda null: null.p_value), details=details)
 
     def upper_quantile(self, level: float = 0.95) -> float:
         """The least value that a meaningless model exceeds with probability 1 − level at most, counted with

@@ -28,6 +28,7 @@ from levelhead.measures.statistics import (
 
 BCA = "BCa bootstrap"
 SCALE_FREE = "scale_free"  # the detail that holds a difference relative to the scale of all
+TOP_SHARE = 0.10  # of the triple pairs, in the paper: those that Strength and Distance are means of
 PAIRS, CONTEXTS = "triple pairs", "contexts"
 NO_CLAIM = "none: without a sign it is above 0 in every model; compare variants of one model"
 
@@ -144,7 +145,7 @@ def triple_strength(
 def strength(
     s: npt.ArrayLike,
     contexts: npt.ArrayLike | None = None,
-    share: float = 0.10,
+    share: float = TOP_SHARE,
     resampling: Resampling = DEFAULT,
 ) -> Measurement:
     """Strength S: how biased the most biased triple pairs are.
@@ -172,7 +173,7 @@ def distance(
     p_unrelated: npt.ArrayLike,
     p_unrelated_gs: npt.ArrayLike,
     contexts: npt.ArrayLike | None = None,
-    share: float = 0.10,
+    share: float = TOP_SHARE,
     resampling: Resampling = DEFAULT,
 ) -> Measurement:
     """Distance D: how much ability depends on gender where it matters most.

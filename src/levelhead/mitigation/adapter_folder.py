@@ -32,11 +32,11 @@ def write_adapter_folder(
 ) -> None:
     """Weights as they are, the adapter's two files, and remote code that needs nothing of levelhead."""
     kind, base = type(model.hf.config), type(model.hf)
-    write_adapter(folder, edits, {"model_type": kind.model_type, **about})
     places = [_place(model, edit) for edit in edits]
     with _numbers_inside(model.hf, [{**edit.tensors, **_index(model, edit)} for edit in edits]):
         # in the names of the live model: transformers renames old ones for its own classes only
         model.hf.save_pretrained(folder, save_original_format=False)
+    write_adapter(folder, edits, {"model_type": kind.model_type, **about})
     _write_code(folder, kind, base)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -26,6 +27,7 @@ PLACES, NUMBERS = "levelhead_adapter.json", "levelhead_adapter.safetensors"
 REMOTE = "levelhead"  # the key of config.json that the remote code of an exported folder reads
 FORMAT = 1
 TENSORS = ("scale", "read", "write", "offset")
+WEIGHTS = "weights"  # the key of the JSON that says beside which weights the adapter was written
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +74,10 @@ class AffineEdit:
 
 
 def write_adapter(folder: Path, edits: Sequence[AffineEdit], about: Mapping[str, Any]) -> None:
-    """Write the two files. about: what else the JSON says (model_type, for which weights, the recipe)."""
+    """Write the two files beside weights that are there. about: what else the JSON says (model_type, ...)."""
     places = [{"layer": edit.site.layer + 1, "part": edit.site.part} for edit in edits]
-    text = json.dumps({"format": FORMAT, **about, "edits": places}, indent=1, ensure_ascii=False)
+    facts = {"format": FORMAT, **about, WEIGHTS: weights_hash(folder), "edits": places}
+    text = json.dumps(facts, indent=1, ensure_ascii=False)
     (folder / PLACES).write_text(text + "\n", encoding="utf-8")
     (folder / NUMBERS).write_bytes(save(_numbers(edits)))
 
@@ -94,7 +97,25 @@ def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
         ) from error
     if not edits or sum(len(edit.tensors) for edit in edits) != len(numbers):
         raise UnknownModel(f"{folder / NUMBERS} does not fit {PLACES}. Export the model again.")
+    if about.get(WEIGHTS) != weights_hash(folder):
+        raise UnknownModel(
+            f"{folder / PLACES} was made for other weights than those beside it. Export the model again."
+        )
     return edits
+
+
+def weights_hash(folder: Path) -> str:
+    """sha256 of all tensors in a folder's safetensors files but the adapter's: names, shapes, bytes."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.name == NUMBERS:
+            continue
+        with safe_open(path, "pt") as file:
+            for name in sorted(file.keys()):
+                value = file.get_tensor(name)
+                digest.update(f"{name} {tuple(value.shape)} {value.dtype}\n".encode())
+                digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def adapter_settings(folder: Path) -> dict[str, Any] | None:

@@ -179,9 +179,10 @@ def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
             raise UnknownModel(
                 f"{path} is not a GGUF file. Give a .gguf file, or a folder with model.safetensors."
             )
-    source = {"gguf_file": path.name, "local_files_only": True}
+    source = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     kind: Any = AutoModelForCausalLM
     hf, info = kind.from_pretrained(path.parent, dtype=dtype, output_loading_info=True, **source)
+    hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
     return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
 
 
@@ -189,7 +190,8 @@ def _load_int8(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     _check_config(folder, trust)
     _check_safetensors(folder / WEIGHTS_FILE)
     _check_tokenizer(folder)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    options = {"local_files_only": True, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(folder, **options)
     state = restore_int8(load_file(folder / WEIGHTS_FILE))
     # transformers builds on the meta device, so that no random weights are drawn first, and ties the weights
     kind = _architecture(config)
@@ -201,7 +203,7 @@ def _load_int8(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
         raise UnknownModel(
             f"{folder / WEIGHTS_FILE} does not fit config.json: {wrong[0]}. Install levelhead again."
         )
-    return Loaded(hf, AutoTokenizer.from_pretrained(folder, local_files_only=True), ())
+    return Loaded(hf, AutoTokenizer.from_pretrained(folder, **options), ())
 
 
 def _architecture(config: Any) -> Any:
@@ -244,6 +246,22 @@ def _check_config(folder: Path, trust: Trust) -> None:
             f"{folder} brings its own code (auto_map in config.json), which levelhead does not run. "
             "Read that code, then pass trust_remote_code=True."
         )
+    kernel = _foreign_kernel(config)
+    if kernel is not None and not trust.remote_code:
+        raise UnknownModel(
+            f"{path} asks for the attention code {kernel!r}, which would be fetched and run. Take that line "
+            "out, or pass trust_remote_code=True if you trust it."
+        )
+
+
+def _foreign_kernel(config: Mapping[str, Any]) -> str | None:
+    """An attention implementation that is not part of transformers, which would be fetched from a hub."""
+    for key, value in config.items():
+        if isinstance(value, dict) and (kernel := _foreign_kernel(value)) is not None:
+            return kernel
+        if key.endswith("attn_implementation") and isinstance(value, str) and not value.isidentifier():
+            return value
+    return None
 
 
 def _check_weights(folder: Path, trust: Trust) -> bool:

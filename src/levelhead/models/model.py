@@ -18,6 +18,7 @@ from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.hooks import attach, attached
+from levelhead.models.identity import configuration_hash, tokenizer_hash
 
 _NLI_WORDS = ("entail", "neutral", "contradict")
 
@@ -91,11 +92,14 @@ class Model(Anatomy):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the weights, and of the adapter where there is one, for every result."""
-        weights = sources.fingerprint(self.hf)
-        if not self.adapter:
-            return weights
-        return hashlib.sha256((weights + adapter_hash(self.adapter)).encode()).hexdigest()
+        """A hash of weights, configuration, tokenizer and adapter, for every result."""
+        parts = [
+            sources.fingerprint(self.hf),
+            configuration_hash(self.hf.config),
+            tokenizer_hash(self.tokenizer),
+            adapter_hash(self.adapter) if self.adapter else "",
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @cached_property
     def max_tokens(self) -> int | None:

@@ -23,6 +23,7 @@ class ModelSeat:
 
     model: str
     seat: float
+    hub: str  # its name on the hub, without the owner
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,15 @@ def published_heads() -> PublishedHeads:
 
 
 @dataclass(frozen=True)
+class TripleExample:
+    """Next-sentence probabilities of a triple of StereoSet (Table 1)."""
+
+    p_stereo: float
+    p_anti: float
+    p_unrelated: float
+
+
+@dataclass(frozen=True)
 class StrengthExample:
     """Next-sentence probabilities of a triple pair and its strength (Table 3)."""
 
@@ -165,6 +175,7 @@ class PublishedProjections:
     """What the projective paper prints."""
 
     title: str
+    triple_example: TripleExample
     strength_examples: tuple[StrengthExample, ...]
     distance_examples: tuple[DistanceExample, ...]
     best: tuple[BestOfLevel, ...]
@@ -180,6 +191,7 @@ def published_projections() -> PublishedProjections:
     data = _data("projections")
     return PublishedProjections(
         data["title"],
+        TripleExample(*data["table1"]),
         tuple(StrengthExample(*line) for line in data["table3"]),
         tuple(DistanceExample(*line) for line in data["table4"]),
         tuple(BestOfLevel(*line) for line in data["table5"]),
@@ -201,14 +213,36 @@ class PublishedOccupation:
     women: float
 
 
+Claim = Literal["same", "overturns", "strengthens", "weakens"]
+
+
+@dataclass(frozen=True)
+class KnowledgeClaim:
+    """What the text says that a kind of knowledge does to the stereotype in a family of models."""
+
+    family: str
+    kind: str
+    claim: Claim
+
+
+@dataclass(frozen=True)
+class AskedModel:
+    """A model that the paper asks, by its name on the hub."""
+
+    family: str
+    name: str
+
+
 @dataclass(frozen=True)
 class PublishedCounteracts:
-    """What "Counteracts" prints: its results are figures without numbers."""
+    """What "Counteracts" prints: its results are figures without numbers, and sentences about them."""
 
     title: str
     prompts: int
     verbalizer_words: int
     occupations: tuple[PublishedOccupation, ...]
+    claims: tuple[KnowledgeClaim, ...]
+    models: tuple[AskedModel, ...]
 
 
 @cache
@@ -216,7 +250,14 @@ def published_counteracts() -> PublishedCounteracts:
     """Figures of Zhang 2023, "Counteracts"."""
     data = _data("counteracts")
     occupations = tuple(PublishedOccupation(*line) for line in data["table1"])
-    return PublishedCounteracts(data["title"], data["prompts"], data["verbalizer_words"], occupations)
+    return PublishedCounteracts(
+        data["title"],
+        data["prompts"],
+        data["verbalizer_words"],
+        occupations,
+        tuple(KnowledgeClaim(*line) for line in data["claims"]),
+        tuple(AskedModel(*line) for line in data["models"]),
+    )
 
 
 def _data(name: str) -> dict[str, Any]:

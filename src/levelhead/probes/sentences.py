@@ -20,6 +20,7 @@ from levelhead.probes import DATA
 from levelhead.probes.articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
+from levelhead.probes.plain_text import plain_sentences
 from levelhead.probes.slots import ARTICLE, SLOT, Span, filled, without_the
 from levelhead.probes.swap.gendered import names_nobody
 from levelhead.probes.words import WordTest
@@ -36,6 +37,21 @@ _GENDERED = _PRONOUNS | {"woman", "man", "girl", "boy", "female", "male"}
 def fluency_sentences() -> tuple[str, ...]:
     """Everyday English that we wrote, one sentence each, for perplexity where no corpus is given."""
     return tuple((_DATA / "fluency.txt").read_text(encoding="utf-8").splitlines())
+
+
+def fluency_text(source: str | Path | None = None, most: int | None = None) -> tuple[str, ...]:
+    """The sentences of a user's text, WikiText's raw form included; ours where no source is given.
+
+    source: one that corpus_sentences takes. most: at most so many of the user's, evenly spread over the text.
+    """
+    if source is None:
+        return fluency_sentences()
+    sentences = tuple(plain_sentences(corpus_sentences(source)))
+    if not sentences:
+        raise BadProbe(f"{source}: nothing but headings in it. Give running text.")
+    if most is None or len(sentences) <= most:
+        return sentences
+    return tuple(sentences[i * len(sentences) // most] for i in range(most))
 
 
 @dataclass(frozen=True)

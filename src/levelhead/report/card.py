@@ -17,13 +17,14 @@ _COLUMNS = (
     "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
     "|---|---:|---|---:|---:|---:|---:|---|",
 )
+HEADING = "## Bias evaluation"  # by which a card of ours is known
 
 
 def card(contents: Contents) -> str:
     """Figures with intervals and n, what was changed, limits, and how to get the numbers again."""
     first = opening(contents)
     data = contents.run.data
-    lines = ["## Bias evaluation", "", _safe(first.text), ""]
+    lines = [HEADING, "", _safe(first.text), ""]
     lines += [f"- {_safe(finding.text)}" for finding in first.findings]
     version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]

@@ -23,7 +23,8 @@ from levelhead.results.records.common import BASE
 
 Side = Literal["max", "min"]
 Outcome = Literal["holds", "exceeds", "not measured"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "exceeds", "not measured")  # [exit code]
+SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
+OUTCOMES: dict[int, Outcome] = {0: "holds", 1: "exceeds", 3: "not measured"}  # exit code -> outcome
 _SIDES: tuple[Side, ...] = ("max", "min")
 
 
@@ -153,9 +154,9 @@ def check(contents: Contents, plan: Plan) -> list[Judged]:
 
 
 def exit_code(judged: Sequence[Judged]) -> int:
-    """0: all hold. 1: one exceeds. 2: none exceeds, but one was not measured."""
+    """0: all hold. 1: one exceeds. 3: none exceeds, but one was not measured."""
     outcomes = {each.outcome for each in judged}
-    return 1 if "exceeds" in outcomes else 2 if "not measured" in outcomes else 0
+    return next(code for code in (1, 3, 0) if code == 0 or OUTCOMES[code] in outcomes)
 
 
 def _named(given: Threshold, measured: Sequence[str], catalog: Catalog) -> list[Threshold]:
@@ -227,9 +228,7 @@ def junit(judged: Sequence[Judged], contents: Contents) -> str:
         "failures": sum(each.outcome == "exceeds" for each in judged),
         "errors": sum(each.outcome == "not measured" for each in judged),
     }
-    suite = ElementTree.Element(
-        "testsuite", {"name": "levelhead check", **{tag: str(n) for tag, n in counts.items()}}
-    )
+    suite = ElementTree.Element("testsuite", {"name": SUITE, **{tag: str(n) for tag, n in counts.items()}})
     for each in judged:
         named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}
         case = ElementTree.SubElement(suite, "testcase", named)

@@ -22,6 +22,7 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
+_CLEARLY = 0.99  # of a scale-free companion: what is left must be less
 _ASSOCIATION, _REMOVAL = "association", "removal"
 _FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
@@ -173,7 +174,7 @@ def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
 
 
 def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
-    """Next sentences by sign flips, fill-in associations by permutation of their words."""
+    """Next sentences by sign flips and null twins, fill-in associations by permutation of their words."""
     for name, text in _NEXT_SENTENCES.items():
         each = base.get(name)
         if each is not None and each.value is not None and each.null is not None:
@@ -282,14 +283,32 @@ def _candidate_finding(
 
 
 def _flatness(name: str, after: Mapping[str, Measurement], before: Mapping[str, Measurement]) -> str:
-    """Whether a smaller difference is only a flatter output: its scale-free companion says."""
-    free = [None if name not in each else each[name].details.get(SCALE_FREE) for each in (before, after)]
-    if free[0] is None or free[1] is None:
+    """Whether a smaller difference is only a flatter output: scale-free companions say.
+
+    The companion of a measure of probabilities moves a little when all logits are multiplied by one number,
+    that of the preference, on the logit scale, does not. So both must fall, where both are known.
+    """
+    own, preferred = (
+        (_companion(before, measure), _companion(after, measure)) for measure in (name, "preference")
+    )
+    if own[0] is None or own[1] is None:
         return ""
-    relative = f"relative to the scale of the outputs {free[0]:.2f} → {free[1]:.2f}"
-    if abs(free[1]) < abs(free[0]):
+    relative = f"relative to the scale of the outputs {own[0]:.2f} → {own[1]:.2f}"
+    falls = own[1] < _CLEARLY * own[0]
+    if preferred[0] is None or preferred[1] is None or name == "preference":
+        return f" It falls {relative} too." if falls else f" This only flattens the outputs: {relative}."
+    relative += f" (preference {preferred[0]:.2f} → {preferred[1]:.2f})"
+    if falls and preferred[1] < _CLEARLY * preferred[0]:
         return f" It falls {relative} too."
+    if falls and preferred[1] > preferred[0] / _CLEARLY:
+        return f" It falls {relative}, but the preference rises."
     return f" This only flattens the outputs: {relative}."
+
+
+def _companion(measurements: Mapping[str, Measurement], name: str) -> float | None:
+    """The size of a difference relative to the scale of all."""
+    value = measurements[name].details.get(SCALE_FREE) if name in measurements else None
+    return None if value is None else abs(value)
 
 
 def _step(before: NamedValue, after: NamedValue) -> str:

@@ -12,7 +12,7 @@ import vl_convert as vlc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
-from levelhead.files import write_whole
+from levelhead.files import write_output
 from levelhead.report.blocks import Page
 from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections.index import sections
@@ -23,12 +23,17 @@ from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSe
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 _TEMPLATES = Path(__file__).parent / "template"
+_MARK = '<meta name="generator" content="levelhead '  # by which a page of ours is known
 
 
-def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
-    """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all."""
+def write_report(folder: str | Path, out: str | Path | None = None, force: bool = False) -> Path:
+    """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all.
+
+    force: replace a file at `out` that is no page of levelhead.
+    """
     contents = open_contents(folder)
-    return write_page(Path(out) if out else contents.folder / layout.REPORT.name, report_html(contents))
+    path = Path(out) if out else contents.folder / layout.REPORT.name
+    return write_page(path, report_html(contents), force)
 
 
 def report_html(contents: Contents) -> str:
@@ -54,9 +59,9 @@ def render(page: Page) -> str:
     return template.render(page=page, css=css, js=js, vega=vega, version=__version__)
 
 
-def write_page(path: Path, html: str) -> Path:
+def write_page(path: Path, html: str, force: bool = False) -> Path:
     """Write a page; it appears whole or not at all."""
-    return write_whole(path, lambda work: work.write_text(html, encoding="utf-8"))
+    return write_output(path, html, _MARK, force)
 
 
 @lru_cache(maxsize=1)

@@ -62,6 +62,7 @@ def _audit(settings: AuditRunSettings) -> Arguments:
         *_option("--nli", settings.nli),
         *("--bias", settings.bias, "--top", str(settings.top)),
         *_switch("--full", settings.full),
+        *_option("--text", settings.text),
     ]
 
 
@@ -73,6 +74,7 @@ def _heads(settings: HeadsRunSettings) -> Arguments:
         *_option("--score-contexts", settings.score_contexts),
         *_option("--sentences", settings.sentences),
         *("--top", str(settings.top)),
+        *_option("--text", settings.text),
         *_switch("--trim", settings.trim),
     ]
 

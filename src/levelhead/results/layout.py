@@ -56,7 +56,9 @@ from levelhead.results.records.projections import (
     Table5Line,
     Table6Line,
     Table7Line,
+    TripleLine,
 )
+from levelhead.results.records.reproduction import ReproducedCell, Reproduction
 from levelhead.results.settings import (
     AuditRunSettings,
     GlueRunSettings,
@@ -178,6 +180,7 @@ TABLE6 = CsvFile("tables/table6.csv", Table6Line)
 TABLE7 = CsvFile("tables/table7.csv", Table7Line)
 FRONTIER = CsvFile("tables/frontier.csv", FrontierLine)
 OBSERVED = CsvFile("tables/observations.csv", Observation)
+TRIPLES_TABLE = CsvFile("triples.csv", TripleLine)  # where `levelhead nsp --csv` is told to write it
 DEPTH_TABLE = CsvFile("tables/depth.csv", DepthLine)
 RECIPES = "recipes"  # a folder of TOML files, one a setting, and the pairs that they name
 
@@ -227,6 +230,11 @@ REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 
 FIGURES = "figures"  # a folder of SVG files
+
+# ---- beside a paper, in the run folders of the studies that follow one
+
+REPRODUCED_CELLS = CsvFile("reproduce.csv", ReproducedCell)
+REPRODUCTION = JsonFile("reproduce.json", Reproduction)
 
 # ---- hashes by which readers know that two runs were asked about the same
 

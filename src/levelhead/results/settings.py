@@ -36,6 +36,7 @@ class HeadsRunSettings(RunSettings):
     splits: int = 0  # of the words, for cross-fitting, on the first context of each word
     score_contexts: int | None = None  # for each word, that scores and removals were taken on, if asked
     score_contexts_per_word: int | None = None  # that followed from it
+    text: str | None = None  # of the user's, for fluency; None: ours
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ class AuditSizes(Record):
     starts: int | None = 4  # first layers of token projections; None: all
     screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
     null: int = 19  # twins of the model without meaning
+    triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
+    prompt_twins: int = 9  # of them answer CounterActs' prompts, at most
 
 
 @dataclass(frozen=True)
@@ -161,3 +164,4 @@ class AuditRunSettings(RunSettings):
     full: bool
     sizes: AuditSizes = AuditSizes()
     measures: tuple[str, ...] = ()  # names of the user's own
+    text: str | None = None  # of the user's, for fluency; None: ours

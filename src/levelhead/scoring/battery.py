@@ -22,6 +22,7 @@ from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
 from levelhead.scoring.lpbs import ask_lpbs_tests
 from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
+from levelhead.scoring.triple_null import held_against_twins
 
 Answers = list[list[Measurement]]  # [variant][measure]
 TRIPLE_MEASURES = (
@@ -51,6 +52,7 @@ class Battery:
     ability: AbilitySet = field(default_factory=ability_pairs)
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
+    null: int = 0  # twins without meaning that next sentences of the untouched model are held against
 
     def hashes(self) -> dict[str, str]:
         """Hashes of all data."""
@@ -77,7 +79,10 @@ def lpbs_question(model: Model, variants: Sequence[Variant], battery: Battery) -
 
 
 def triples_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
-    """Next sentences, by the next-sentence head or, of a causal model, by likelihood."""
+    """Next sentences, by the next-sentence head or, of a causal model, by likelihood.
+
+    The untouched model is held against its null twins.
+    """
     if "nsp" in model.abilities:
         measured = ask_nsp(model, battery.triples, variants, battery.resampling)
     elif "causal" in model.abilities:
@@ -85,7 +90,14 @@ def triples_question(model: Model, variants: Sequence[Variant], battery: Battery
     else:
         reason = f"{model.name} has neither a next-sentence head nor a causal one"
         return _missing(TRIPLE_MEASURES, reason, len(variants))
-    return [list(measurements.values()) for measurements in measured]
+    seed = battery.resampling.seed
+    held = [
+        measurements
+        if edits
+        else held_against_twins(model, battery.triples, measurements, battery.null, seed)
+        for measurements, edits in zip(measured, variants, strict=True)
+    ]
+    return [list(measurements.values()) for measurements in held]
 
 
 def inference_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:

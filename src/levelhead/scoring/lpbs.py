@@ -17,7 +17,8 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import surface
-from levelhead.probes.lpbs import Kind, lpbs_sentences
+from levelhead.probes.files import by_reason
+from levelhead.probes.lpbs import Kind, LpbsTemplate, LpbsTemplates, lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 
 LPBS_TESTS = ("career", "math", "science")
@@ -29,28 +30,29 @@ def ask_lpbs(
     test: WordTest,
     variants: Sequence[Variant] = UNTOUCHED,
     *,
-    kind: Kind | None = None,
+    templates: Kind | LpbsTemplates | None = None,
     resampling: Resampling = DEFAULT,
 ) -> list[Measurement]:
     """LPBS of a test in every variant, for example of load_words("career"). Only masked models can be asked.
 
     At the mask stand she and he where the list has them, else the words of A and B that are one token. Every
     target of X and Y stands in every shipped template of its kind: topic for the shipped tests (career, math,
-    science), else words, which fits any list; person and trait suit lists of nothing else.
+    science), else words, which fits any list; person and trait suit lists of nothing else. templates: another
+    kind, or those that load_lpbs_templates read from a user's file.
     """
-    kind = kind or ("topic" if test.name in LPBS_TESTS else "words")
+    chosen = _Templates.of(test, templates)
     attributes = _Attributes.of(model, test)
     if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
     targets = list(dict.fromkeys((*test.X, *test.Y)))
-    sentences = lpbs_sentences(targets, model.tokenizer.mask_token, kind)
+    sentences = lpbs_sentences(targets, model.tokenizer.mask_token, chosen.templates)
     with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
     prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], attributes.tokens)
     answers = read(model, [with_target, prior], variants, label="LPBS")
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
     in_x = [target in set(test.X) for target in targets]
-    settings = {"test": test.name, "templates": kind, "attributes": [list(side) for side in attributes.sides]}
+    settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
     split = {"attribute of several tokens": attributes.split} if attributes.split else {}
     measurements = []
     log_ps, log_priors = answers[with_target], answers[prior]
@@ -58,7 +60,7 @@ def ask_lpbs(
         cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
         biases = log_probability.word_bias(cells, attributes.in_a)
         measured = log_probability.lpbs(biases, in_x, resampling)
-        unscored = {**measured.unscored, **split}
+        unscored = {**measured.unscored, **split, **chosen.unusable}
         measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
     return measurements
 
@@ -80,6 +82,24 @@ def ask_lpbs_tests(
 def has_pronouns(test: WordTest) -> bool:
     """Whether a list asks about she and he, as the shipped tests do."""
     return "she" in test.A and "he" in test.B
+
+
+@dataclass(frozen=True)
+class _Templates:
+    """The templates that are asked, how a result names them, and lines of a user's file that are none."""
+
+    templates: Kind | tuple[LpbsTemplate, ...]
+    stated: dict[str, str]
+    unusable: dict[str, int]
+
+    @classmethod
+    def of(cls, test: WordTest, given: Kind | LpbsTemplates | None) -> _Templates:
+        """Those of a file, of a kind, or of the kind that suits a test."""
+        if isinstance(given, LpbsTemplates):
+            stated = {"templates": given.name, "data_hash": given.fingerprint}
+            return cls(given.templates, stated, by_reason(given.unusable))
+        kind: Kind = given or ("topic" if test.name in LPBS_TESTS else "words")
+        return cls(kind, {"templates": kind}, {})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.readings import Pooled, TokenLikelihoods
+from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
@@ -24,13 +24,11 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
 from levelhead.probes.nli.labels import LABELS, NEUTRAL, label_order
 from levelhead.probes.triples import TripleSet
+from levelhead.scoring.next_sentences import HEAD, TripleAnswers, head_answers, likelihood_answers
 
 Doubles = NDArray[np.float64]
 Labels = NDArray[np.int64]
-_KINDS = 3  # of next sentences: stereotype, anti-stereotype, unrelated
 _NO_TWIN = "triple without a gender-swapped twin"
-_HEAD = "next-sentence head"
-_LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
 
 
 # ---- next sentences
@@ -50,13 +48,8 @@ def ask_nsp(
     Reference: the projective paper, section 3 (docs/method.md, Next-sentence probability; Preference;
     Strength and Distance; Next-sentence ability).
     """
-    model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
-    texts = [Text(context, sentence) for context, sentence in _next_sentences(triples)]
-    logits = read_one(model, Pooled(texts), variants, label="Next sentences").astype(np.float64)
-    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, _KINDS)
-    x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
-    answers = zip(p, x, strict=True)
-    return [_triple_measures(triples, *of_variant, _HEAD, resampling) for of_variant in answers]
+    answers = head_answers(model, triples, variants)
+    return [triple_measures(triples, of_variant, resampling) for of_variant in answers]
 
 
 def ask_likelihood_triples(
@@ -73,57 +66,30 @@ def ask_likelihood_triples(
     The three probabilities of a triple add up to 1, where those of a next-sentence head are independent of
     each other: compare these numbers between variants and causal models, not with a BERT's.
     """
-    model.require("causal", "triples by likelihood")
-    sentences = _next_sentences(triples)
-    texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
-    scores = read_one(model, TokenLikelihoods(texts), variants, label="Next sentences")
-    starts = [len(context) + 1 for context, _ in sentences]
-    chosen = [
-        row.offsets[positions, 1] > start
-        for row, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
-    ]
-    means = np.asarray(
-        [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
-    )
-    x = means.astype(np.float64).reshape(len(variants), -1, _KINDS)
-    answers = zip(_softmax(x), x, strict=True)
-    return [_triple_measures(triples, *of_variant, _LIKELIHOOD, resampling) for of_variant in answers]
+    answers = likelihood_answers(model, triples, variants)
+    return [triple_measures(triples, of_variant, resampling) for of_variant in answers]
 
 
-def _next_sentences(triples: TripleSet) -> list[tuple[str, str]]:
-    """(context, next sentence): stereotype, anti-stereotype and unrelated of all originals, then of the twins
-    that exist."""
-    originals = [pair.original for pair in triples.pairs]
-    twins = [pair.swapped for pair in triples.pairs if pair.swapped is not None]
-    return [
-        (triple.context, sentence)
-        for triple in (*originals, *twins)
-        for sentence in (triple.stereotype, triple.anti, triple.unrelated)
-    ]
-
-
-def _triple_measures(
-    triples: TripleSet, p: Doubles, x: Doubles, probability: str, resampling: Resampling
+def triple_measures(
+    triples: TripleSet,
+    answers: TripleAnswers,
+    resampling: Resampling = DEFAULT,
+    share: float = stereoset.TOP_SHARE,
 ) -> dict[str, Measurement]:
-    """All measures of one variant, in the order of TRIPLE_MEASURES.
+    """All measures of one variant's answers, in the order of TRIPLE_MEASURES.
 
-    p are probabilities, x the logits or mean log-likelihoods behind them: [triple, kind], originals first.
+    share: of the pairs, the largest of which Strength and Distance are means of.
     """
-    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
-    contexts = np.asarray([pair.original.context for pair in triples.pairs])
+    p, probability = answers.p, answers.probability
+    has_twin, contexts = _twins_and_contexts(triples)
     every_context = np.concatenate([contexts, contexts[has_twin]])
     original, twin = p[: len(contexts)], p[len(contexts) :]
     stereo, anti, unrelated = original.T
-    paired = original[has_twin]
-    both = PairedAnswers(x[: len(contexts)][has_twin, :2], x[len(contexts) :, :2], contexts[has_twin])
-    s = stereoset.triple_strength(paired[:, 0], paired[:, 1], twin[:, 1], twin[:, 0])
     targets = [pair.original.target for pair in triples.pairs] if triples.form == "stereoset" else None
     of_pairs = [
         replace(stereoset.ss(twin[:, 0], twin[:, 1], resampling), name="ss_swapped"),
-        ss_paired(both, resampling),
-        preference(both, resampling),
-        stereoset.strength(s, both.contexts, resampling=resampling),
-        stereoset.distance(paired[:, 2], twin[:, 2], both.contexts, resampling=resampling),
+        *signed_measures(triples, answers, resampling, share).values(),
+        stereoset.distance(original[has_twin, 2], twin[:, 2], contexts[has_twin], share, resampling),
     ]
     of_triples = [
         stereoset.lms(stereo, anti, unrelated, targets, resampling),
@@ -132,19 +98,47 @@ def _triple_measures(
         separation(p, every_context, resampling),
     ]
     stated = {"data": triples.name, "data_hash": triples.fingerprint, "probability": probability}
-    lost = {_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {}
+    unusable = triples.unusable_by_reason
+    lost = unusable | ({_NO_TWIN: int((~has_twin).sum())} if not has_twin.all() else {})
     measurements = [
-        _with(stereoset.ss(stereo, anti, resampling), stated),
+        _with(stereoset.ss(stereo, anti, resampling), stated, unusable),
         *(_with(measurement, stated, lost) for measurement in of_pairs),
-        *(_with(measurement, stated) for measurement in of_triples),
+        *(_with(measurement, stated, unusable) for measurement in of_triples),
     ]
     return {measurement.name: measurement for measurement in measurements}
+
+
+def signed_measures(
+    triples: TripleSet,
+    answers: TripleAnswers,
+    resampling: Resampling = DEFAULT,
+    share: float = stereoset.TOP_SHARE,
+) -> dict[str, Measurement]:
+    """The measures that have a sign, and so a null: ss_paired, preference, strength."""
+    has_twin, contexts = _twins_and_contexts(triples)
+    (p, p_swapped), (x, x_swapped) = (
+        (side[: len(contexts)][has_twin, :2], side[len(contexts) :, :2]) for side in (answers.p, answers.x)
+    )
+    both = PairedAnswers(x, x_swapped, contexts[has_twin])
+    s = stereoset.triple_strength(p[:, 0], p[:, 1], p_swapped[:, 1], p_swapped[:, 0])
+    measurements = (
+        ss_paired(both, resampling),
+        preference(both, resampling),
+        stereoset.strength(s, both.contexts, share, resampling),
+    )
+    return {measurement.name: measurement for measurement in measurements}
+
+
+def _twins_and_contexts(triples: TripleSet) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    """Whether each triple has a gender-swapped twin, and its context."""
+    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    return has_twin, np.asarray([pair.original.context for pair in triples.pairs])
 
 
 def _nsp_accuracy(
     p: Doubles, contexts: NDArray[np.str_], probability: str, resampling: Resampling
 ) -> Measurement:
-    if probability == _HEAD:
+    if probability == HEAD:
         return nsp_accuracy(p, contexts, resampling)
     return Measurement.missing("nsp_accuracy", "likelihoods have no threshold: it asks a next-sentence head")
 
@@ -223,14 +217,6 @@ def ability_measure(ability_set: AbilitySet, predicted: Labels) -> Measurement:
 def viability(abilities: Sequence[Measurement], base: Measurement) -> list[bool | None]:
     """Whether each variant is viable against the base; None where ability was not measured."""
     return [viable(ability.value, base.value) for ability in abilities]
-
-
-# ---- small arithmetic
-
-
-def _softmax(x: Doubles) -> Doubles:
-    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float64)
 
 
 def _with(

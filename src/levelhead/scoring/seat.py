@@ -30,6 +30,13 @@ from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "seat"  # the name of its measurements
 _FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
+VECTORS = "L2-normalized last_hidden_state"
+FOLLOWS: dict[Pooling, str] = {  # whose reading of a sentence each pooling is
+    "mean": "ours: special tokens left out",
+    "mean-special": "Meade et al. 2022: special tokens included",
+    "cls": "May et al. 2019, for BERT",
+    "last": "May et al. 2019, for GPT",
+}
 Doubles = NDArray[np.float64]
 
 
@@ -153,10 +160,11 @@ def sentence_seat(
     *,
     resampling: Resampling = DEFAULT,
 ) -> Measurement:
-    """The original SEAT (May et al. 2019): a file's sentences, each as one L2-normalized vector.
+    """Sentence-level SEAT: a file's sentences, each as one L2-normalized vector of the last hidden state.
 
-    pooling: mean (over the text's own tokens, special tokens left out), cls (the first token), last (the
-    text's own last token). The choice changes the value and is stated in the result.
+    pooling: cls (the first token) as May et al. 2019 read BERT, last (the text's own last token) as they read
+    GPT, mean-special (over all tokens, [CLS] and [SEP] among them) as Meade et al. 2022 read every model, and
+    mean (over the text's own tokens), which is ours. The choice changes the value; the result names it.
     """
     return ask_sentence_seat(model, test, pooling=pooling, resampling=resampling)[0]
 
@@ -178,9 +186,10 @@ def ask_sentence_seat(
     groups = loaded.groups()
     reading = SentenceVectors([Text(text) for name in SETS for text in groups[name]], pooling)
     ends = np.cumsum([len(groups[name]) for name in SETS])[:-1]
-    settings = {"test": loaded.name, "pooling": pooling, "vectors": "L2-normalized last_hidden_state"}
+    answers = read_one(model, reading, variants, label="SEAT")
+    settings = {"test": loaded.name, "pooling": pooling, "follows": FOLLOWS[pooling], "vectors": VECTORS}
     measurements = []
-    for vectors in read_one(model, reading, variants, label="SEAT"):
+    for vectors in answers:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         measured = seat_measurement(dict(zip(SETS, np.split(unit, ends), strict=True)), resampling)
         measurements.append(replace(measured, settings={**measured.settings, **settings}))

@@ -8,7 +8,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
-from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
@@ -40,6 +40,7 @@ class AuditSettings:
     top: int = 3  # heads to close
     full: bool = False
     null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none
+    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
     seed: int = 0
     sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
 
@@ -79,6 +80,7 @@ class Extent:
             per_word=self.sizes.contexts,
             score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
+            text=self.settings.text,
             null=self.sizes.null,
             seed=self.settings.seed,
         )
@@ -87,7 +89,9 @@ class Extent:
     def prompts(self) -> CounteractsSettings:
         """CounterActs."""
         return CounteractsSettings(
-            seed=self.settings.seed, per_background=self.sizes.backgrounds, null=min(9, self.sizes.null)
+            seed=self.settings.seed,
+            per_background=self.sizes.backgrounds,
+            null=min(self.sizes.prompt_twins, self.sizes.null),
         )
 
     def battery(self) -> Battery:
@@ -99,8 +103,9 @@ class Extent:
             triples=load_triples().every(self.sizes.triples),
             probe=nli_probe(limit=self.sizes.occupations),
             ability=ability_pairs(limit=self.sizes.abilities),
-            sentences=fluency_sentences()[:: self.sizes.sentences],
+            sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
             resampling=Resampling(seed=self.settings.seed),
+            null=min(self.sizes.triple_twins, self.sizes.null),
         )
 
     def screen(self, battery: Battery) -> Battery:

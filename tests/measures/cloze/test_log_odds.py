@@ -9,10 +9,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from levelhead.errors import BadProbe
-from levelhead.measures.cloze.log_odds import LogOddsScores, group_log_odds, score_log_odds
+from levelhead.measures.cloze.log_odds import LogOddsScores, group_log_odds, held_against, score_log_odds
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.top_k import Floats
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import Resampling
 from tests.measures.cloze.cases import GROUPS
 
@@ -56,6 +57,12 @@ def measured(scores: LogOddsScores, name: str, kind: str = "base", occupation: s
 def p_value(measurement: Measurement) -> float:
     assert measurement.null is not None
     return measurement.null.p_value
+
+
+def _p(measurement: Measurement) -> float:
+    """The p of a level, or how surely occupations agree on a change."""
+    agreed = measurement.details.get("p, sign flips")
+    return p_value(measurement) if agreed is None else agreed
 
 
 # --- one prompt
@@ -114,7 +121,7 @@ def test_exchanged_groups_flip_the_sign_and_keep_p() -> None:
     for name, kind in (("log_odds", "base"), ("log_odds change", "counter")):
         first, second = (measured(score_log_odds(each, x), name, kind) for each in (table, turned))
         assert second.value == pytest.approx(-(first.value or 0))
-        assert p_value(second) == pytest.approx(p_value(first))
+        assert _p(second) == pytest.approx(_p(first))
 
 
 def test_the_null_is_that_of_scipys_permutation_test() -> None:
@@ -170,9 +177,31 @@ def test_with_equal_groups_and_no_shift_the_t_is_nearly_the_paired_t_test() -> N
 )
 def test_verdicts_follow_what_was_planted(stereotype: float, change: float, word: str) -> None:
     table = prompts()
-    scores = score_log_odds(table, drawn(table, 8, stereotype, change))
+    plain = score_log_odds(table, drawn(table, 8, stereotype, change))
+    assert [verdict.word for verdict in plain.verdicts] == ["untested" if change else "no change"]
+    scores = held_against(plain, nulls_of(0.0, 0.1))
     assert [verdict.word for verdict in scores.verdicts] == [word]
     assert (scores.verdicts[0].kind, scores.verdicts[0].k) == ("counter", 0)
+
+
+def nulls_of(floor: float, spread: float) -> dict[tuple[str, str], NullDistribution]:
+    """Changes of the log-odds in nine twins around a floor."""
+    values = floor + spread * stats.norm.ppf(np.linspace(0.1, 0.9, 9))
+    return {("log_odds change", "counter"): NullDistribution(values)}
+
+
+def test_a_change_that_models_without_meaning_show_too_is_no_change() -> None:
+    table = prompts()
+    plain = score_log_odds(table, drawn(table, 8, 0.5, 0.6))
+    held = held_against(plain, nulls_of(0.6, 0.1))
+    change = measured(held, "log_odds change", "counter")
+    assert held.verdicts[0].word == "no change"
+    assert held.verdicts[0].change is change
+    assert change.null is not None
+    assert change.null.draws == 9
+    assert change.null.floor == pytest.approx(0.6)
+    assert change.interval == measured(plain, "log_odds change", "counter").interval
+    assert held_against(plain, {}) == plain
 
 
 # --- correlation, occupations, words
@@ -222,7 +251,7 @@ def test_a_model_that_does_not_know_the_groups_claims_too_much_in_five_percent()
         scores = score_log_odds(table, drawn(table, seed), resampling=Resampling(100, seed))
         level = measured(scores, "log_odds")
         levels += p_value(level) <= 0.05
-        changes += scores.verdicts[0].word != "no change"
+        changes += scores.verdicts[0].word == "untested"  # an interval without 0
         covered += (level.interval or (1, 1))[0] <= 0 <= (level.interval or (0, 0))[1]
     least, most = stats.binom.ppf([0.0005, 0.9995], runs, 0.05)
     assert least <= levels <= most

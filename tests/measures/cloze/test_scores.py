@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.cloze.prompt_table import PromptTable
 from levelhead.measures.cloze.scores import robustness, score_cloze
 from levelhead.measures.cloze.top_k import TopK, relative_probabilities
+from levelhead.measures.cloze.verdicts import Verdict
+from levelhead.measures.measurement import Null
 from levelhead.measures.statistics import Resampling
 from tests.measures.cloze.cases import (
     CODE,
@@ -41,8 +44,8 @@ def test_scores_by_hand() -> None:
     assert change.n == 2
     stated = {"k": 3, "interval": "percentile bootstrap", "resampled": "occupations"}
     assert (stated | {"seed": 0, "resamples": 2000, "level": 0.95}).items() <= dict(change.settings).items()
-    assert {name: change.details[name] for name in ("base", "margin")} == pytest.approx(
-        {"base": 0.55, "margin": 0.0}
+    assert {name: change.details[name] for name in ("base", "reached")} == pytest.approx(
+        {"base": 0.55, "reached": 0.0}
     )
 
 
@@ -168,7 +171,11 @@ def test_verdicts(change: float, spread: float, word: str) -> None:
     scores = score_cloze(table, topk, (3,))
     verdicts = {(verdict.kind, verdict.group): verdict.word for verdict in scores.verdicts}
     assert set(verdicts) == {("background", ""), ("background", "female"), ("background", "male")}
-    assert verdicts["background", ""] == word
+    assert verdicts["background", ""] == ("no change" if word == "no change" else "untested")
+    (change_of_all,) = [v.change for v in scores.verdicts if not v.group]
+    held = replace(change_of_all, null=Null("twins", 9, 0.0, 0.01, 0.001))
+    assert Verdict.of(held).word == word
+    assert Verdict.of(replace(held, null=Null("twins", 9, 0.0, 0.1, 0.3))).word == "no change"
     json.dumps([verdict.to_json() for verdict in scores.verdicts])
 
 
@@ -262,7 +269,7 @@ def test_a_change_is_measured_when_only_one_side_speaks_of_a_group() -> None:
     scores = score_cloze(table, answers(silent, spoken, silent, spoken), (2,))
     assert cell(scores, "margin", "base", k=2).value is None
     assert cell(scores, "margin change", "similar", k=2).value == 0.5
-    assert scores.verdicts[0].word == "strengthens"
+    assert scores.verdicts[0].word == "untested"
 
 
 def test_robustness_by_hand() -> None:

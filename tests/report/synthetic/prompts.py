@@ -63,7 +63,7 @@ def _cells(model: str, variant: str, k: int, drift: float) -> Iterator[ClozeCell
     masses = {"female mass": 0.03 * k, "male mass": 0.02 * k + drift, "margin": 0.01 * k + drift}
     measurements = [measured(name, value, 0.01, 58) for name, value in masses.items()]
     measurements.append(measured("share without group words", 0.5 / k, -1, 58))
-    details = {"base": 0.01 * k, "margin": 0.01 * k + drift, "margin_low": None, "margin_high": None}
+    details = {"base": 0.01 * k, "reached": 0.01 * k + drift, "reached_low": None, "reached_high": None}
     change = measured("margin change", drift, 0.02, 58, details=details)
     for kind in KINDS:
         for group in ("", "female", "male"):

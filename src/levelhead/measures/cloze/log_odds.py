@@ -19,7 +19,7 @@ import numpy as np
 from levelhead.errors import BadProbe
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
 from levelhead.measures.cloze.top_k import Floats, Ints
-from levelhead.measures.cloze.verdicts import Verdict, verdict_word
+from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.clustered import clustered_effect
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import NullDistribution
@@ -103,7 +103,7 @@ def score_log_odds(
         reason = "no word of one group is a single token"
         missing = [_missing(NAME + suffix, kind, reason) for kind in kinds]
         missing += [_missing(CHANGE + suffix, kind, reason) for kind in kinds if kind != BASE]
-        verdicts = [Verdict.unmeasured(each) for each in missing if each.name.startswith(CHANGE)]
+        verdicts = [Verdict.of(each) for each in missing if each.name.startswith(CHANGE)]
         return LogOddsScores(tuple(missing), tuple(verdicts))
     base = _answers(table, x, BASE)
     measurements = [_correlation(table, base, CORRELATION + suffix)] if table.shares else []
@@ -117,7 +117,7 @@ def score_log_odds(
             continue
         change = _change(CHANGE + suffix, base, answers, level, resampling)
         measurements.append(change)
-        verdicts.append(Verdict(kind, "", NO_TOP_K, "untested", change))
+        verdicts.append(Verdict.of(change))
     return LogOddsScores(tuple(measurements), tuple(verdicts))
 
 
@@ -135,7 +135,7 @@ def held_against(scores: LogOddsScores, nulls: Mapping[tuple[str, str], NullDist
             continue
         held = replace(change, null=null.judged(change.value, "null twins"))
         changed[id(change)] = held
-        verdicts.append(_verdict(held))
+        verdicts.append(Verdict.of(held))
     measurements = tuple(changed.get(id(each), each) for each in scores.measurements)
     return LogOddsScores(measurements, tuple(verdicts))
 
@@ -212,8 +212,9 @@ def _change(
         "reached_low": low,
         "reached_high": high,
         "rate_change": after.rate - before.rate,
+        "p, sign flips": None if change.null is None else change.null.p_value,
     }
-    return replace(change, details=details, settings=known)
+    return replace(change, details=details, settings=known, null=None)
 
 
 def _by_occupation(name: str, answers: _Answers, toward: Floats, resampling: Resampling) -> Measurement:
@@ -223,20 +224,6 @@ def _by_occupation(name: str, answers: _Answers, toward: Floats, resampling: Res
     if not answers.both_groups:
         return Measurement.missing(name, "occupations of one group only", n=len(toward), neutral=0.0)
     return clustered_effect(name, toward, design, labels, resampling)
-
-
-def _verdict(change: Measurement) -> Verdict:
-    """The change in a word; it needs an interval without 0 and p < 0.05 against the twins."""
-    known = change.details
-    low, high = known["reached_low"], known["reached_high"]
-    word = verdict_word(
-        float(known["base"] or 0),
-        float(known["reached"] or 0),
-        change.interval,
-        None if low is None or high is None else (low, high),
-        None if change.null is None else change.null.p_value,
-    )
-    return Verdict(change.settings["kind"], "", NO_TOP_K, word, change)
 
 
 def _correlation(table: PromptTable, base: _Answers, name: str) -> Measurement:

@@ -162,4 +162,6 @@ def _with_margins(
     bounds = cluster_interval(margin.sums[prompts], np.ones(len(prompts)), clusters, own, resampling)
     low, high = bounds or (None, None)
     base, reached = float(margin.sums[table.base[prompts]].mean()), float(margin.sums[prompts].mean())
-    return replace(change, details={"base": base, "margin": reached, "margin_low": low, "margin_high": high})
+    return replace(
+        change, details={"base": base, "reached": reached, "reached_low": low, "reached_high": high}
+    )

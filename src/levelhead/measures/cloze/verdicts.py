@@ -10,6 +10,7 @@ from levelhead.measures.statistics import Interval
 
 ALPHA = 0.05  # a change's p must be below it
 VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "untested", "not measured"]
+SPEAKING = ("strengthens", "weakens", "overturns")  # words that claim something
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,13 @@ class Verdict:
 
     @classmethod
     def of(cls, change: Measurement) -> Verdict:
-        """The verdict on a 'margin change', whose details hold both margins."""
-        word: VerdictWord = "not measured"
-        if change.value is not None:
-            known = change.details
-            low, high = known["margin_low"], known["margin_high"]
-            own = None if low is None or high is None else (low, high)
-            word = verdict_word(float(known["base"] or 0), float(known["margin"] or 0), change.interval, own)
-        return cls(change.settings["kind"], change.settings["group"], change.settings["k"], word, change)
+        """The verdict on a change, whose details hold what it began with and what it reached.
 
-    @classmethod
-    def unmeasured(cls, change: Measurement) -> Verdict:
-        """The verdict on a change that has no value."""
+        A word that claims something needs p < 0.05 against models without meaning; without such a null the
+        change is untested.
+        """
         settings = change.settings
-        return cls(settings["kind"], settings["group"], settings["k"], "not measured", change)
+        return cls(settings["kind"], settings["group"], settings["k"], _word(change), change)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a JSON line."""
@@ -65,3 +59,18 @@ def verdict_word(
     if base * margin < 0 and not (margin_interval and margin_interval[0] <= 0 <= margin_interval[1]):
         return "overturns"
     return "strengthens" if margin > base else "weakens"
+
+
+def _word(change: Measurement) -> VerdictWord:
+    if change.value is None:
+        return "not measured"
+    known = change.details
+    low, high = known["reached_low"], known["reached_high"]
+    word = verdict_word(
+        float(known["base"] or 0),
+        float(known["reached"] or 0),
+        change.interval,
+        None if low is None or high is None else (low, high),
+        None if change.null is None else change.null.p_value,
+    )
+    return "untested" if change.null is None and word in SPEAKING else word

@@ -85,6 +85,26 @@ class Table6Line(Record):
     sd: float | None
 
 
+@dataclass(frozen=True)
+class TripleLine(Record):
+    """The probabilities of one triple and of its gender-swapped twin, GS (the paper's Tables 1, 3 and 4)."""
+
+    id: str
+    context: str
+    stereotype: str
+    anti: str
+    unrelated: str
+    p_stereo: float
+    p_anti: float
+    p_unrelated: float
+    context_gs: str | None = None  # None: the triple has no twin
+    p_stereo_gs: float | None = None
+    p_anti_gs: float | None = None
+    p_unrelated_gs: float | None = None
+    s: float | None = None  # p_stereo - p_anti - p_anti_gs + p_stereo_gs, what Strength is a mean of
+    d: float | None = None  # |p_unrelated - p_unrelated_gs|, what Distance is a mean of
+
+
 SETTING_MEASURES = (  # of a setting, on the next-sentence model and on the classifier
     "strength",
     "distance",

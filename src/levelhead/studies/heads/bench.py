@@ -13,7 +13,7 @@ from levelhead.engine.run import read_one
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
-from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import WordTest
 from levelhead.results.records.debias import StrategyMeasured
 from levelhead.scoring.fluency import ask_fluency_and_change
@@ -46,7 +46,7 @@ class Bench:
         self.model, self.test, self.contexts, self.settings = model, test, contexts, settings
         self.parts = parts
         self._table = word_table(test, contexts)
-        texts = fluency_sentences()
+        texts = fluency_text(settings.text, None if settings.sentences is None else 2 * settings.sentences)
         fits = fitting(model, texts[::2])
         self.learning = [text for text, fit in zip(texts[::2], fits, strict=True) if fit]
         self.judging = texts[1::2][: settings.sentences]

@@ -29,6 +29,7 @@ class HeadsSettings:
     sentences: str | None = None  # of the counter experiment: "shipped", a text file, a folder, hub:NAME
     n_sentences: int = 500
     top: int = 3  # of the debias experiment: how many of the most biased heads are removed
+    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
     trim: bool = False  # cut X and Y to equal size
     resamples: int = 2_000
     null: int = 19  # null twins: what a model without meaning would show; 0 turns it off
@@ -75,7 +76,7 @@ class HeadsSettings:
     @property
     def debias(self) -> DebiasSettings:
         """The settings of the debias experiment that follow from these."""
-        return DebiasSettings(k=self.top, resamples=self.resamples, seed=self.seed)
+        return DebiasSettings(k=self.top, text=self.text, resamples=self.resamples, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class DebiasSettings:
     seeds: int = 20  # random triples whose SEAT is measured
     costly_seeds: int = 5  # of them: random-all, and the LPBS and fluency of both
     amplify: float = 2.0  # the gate of amplify-bottom-k
-    sentences: int | None = 60  # for fluency; None: all that ship
+    text: str | None = None  # for fluency, as in HeadsSettings
+    sentences: int | None = 60  # of it; None: all
     learn: LearnSettings | None = field(default_factory=LearnSettings)  # None: nothing is learned
     resamples: int = 2_000
     seed: int = 0

@@ -15,8 +15,8 @@ from levelhead.models.model import Model
 from levelhead.results.records.common import BASE
 from levelhead.studies.heads.settings import DebiasSettings
 
-_SWEEP = (0, 1, 2, 3, 5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
-_LONGEST = 12  # steps of a default sweep
+_SWEEP = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 35, 40, 60, 80, 120, 160, 240, 320, 480)
+_LONGEST = 14  # steps of a default sweep
 Doubles = NDArray[np.float64]
 
 

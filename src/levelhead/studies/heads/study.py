@@ -29,7 +29,7 @@ from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import (
     contexts_fingerprint,
 )
-from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.sentences import fluency_text
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -71,7 +71,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         counter = find_sentences(model, prepared.test, settings)
         hashes["sentences"] = text_hash(f"{s.text}\n{s.counter}" for s in counter.sentences)
     if "debias" in settings.experiments:
-        hashes["fluency text"] = text_hash(fluency_sentences())
+        hashes["fluency text"] = text_hash(fluency_text(settings.text))
     with Run.open(folder, layout.HEADS, _run_settings(model, prepared, settings), hashes=hashes) as run:
         run.file(layout.WORD_LIST, prepared.word_list())
         run.file(layout.CONTEXTS, prepared.table.contexts)

@@ -10,8 +10,9 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.mitigation.fitting import Form, default_pairs, form_of
 from levelhead.mitigation.recipe import Fit
 from levelhead.models.model import Model
+from levelhead.probes.files import UnusableItem
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
-from levelhead.probes.pairs import InputPair, load_pairs
+from levelhead.probes.pairs import InputPair, read_pairs
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
@@ -29,12 +30,18 @@ class Sweep:
     pairs: str = "frames"
     fit: Fit = "base"
     labels: str | None = None  # of the classifier's outputs, where its config does not say
+    strict: bool = True  # a line of `pairs` that is none is an error; False: it is left out
     depth: bool = False
     resampling: Resampling = DEFAULT
 
     def open(self, folder: str | Path, nsp: Model, nli: Model) -> Run[SweepRunSettings]:
         """The run folder of this sweep; one begun with other models, data or settings is refused."""
         return Run.open(folder, layout.SWEEP, self._settings(nsp, nli), hashes=self._hashes(nsp, nli))
+
+    @property
+    def unusable_pairs(self) -> tuple[UnusableItem, ...]:
+        """Lines of a file of pairs that are none; forms that ship have none of them."""
+        return () if self.pairs in get_args(Form) else read_pairs(self.pairs, strict=self.strict).unusable
 
     def fitted_on(self, model: Model) -> tuple[InputPair, ...]:
         """What the subspaces of a model are fitted on: the next-sentence model's always on shipped single
@@ -44,7 +51,7 @@ class Sweep:
         return (
             default_pairs(model, cast(Form, self.pairs))
             if self.pairs in get_args(Form)
-            else load_pairs(self.pairs)
+            else read_pairs(self.pairs, strict=self.strict).pairs
         )
 
     def _settings(self, nsp: Model, nli: Model) -> SweepRunSettings:

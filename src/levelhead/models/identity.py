@@ -1,0 +1,45 @@
+"""What a model is, beside its weights, as hashes: two models with the same hashes answer alike.
+
+Weights alone do not say it: two exchanged ids in a vocabulary, or another activation in a configuration, are
+another model. What a model merely notes about its files (names, versions, dtypes) does not count, so that a
+model that is saved and read again is the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+# notes of a configuration that change no output
+_NOTES = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "use_cache")
+# texts whose pieces show how a tokenizer normalizes and splits, which a vocabulary alone does not
+_PANEL = (
+    "The nurse said that she would help.",
+    "HE was a Carpenter; wasn't he?",
+    " leading, trailing and  double  spaces ",
+    "naïve café, 日本語, 🙂, don't, 3.14, snake_case",
+    "tab\tand\nline",
+)
+
+
+def configuration_hash(config: Any) -> str:
+    """sha256 of all that a transformers configuration says about outputs."""
+    said = {
+        key: value
+        for key, value in config.to_dict().items()
+        if not key.startswith("_") and key not in _NOTES and value is not None
+    }
+    return _hash(said)
+
+
+def tokenizer_hash(tokenizer: Any) -> str:
+    """sha256 of a vocabulary, its special tokens, and the pieces of a few texts, alone and in pairs."""
+    pieces = [tokenizer(text)["input_ids"] for text in _PANEL]
+    pairs = [tokenizer(_PANEL[0], text)["input_ids"] for text in _PANEL]
+    return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), pieces, pairs])
+
+
+def _hash(data: Any) -> str:
+    text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

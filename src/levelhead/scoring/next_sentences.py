@@ -1,0 +1,106 @@
+"""What a model answers about the next sentences of triples, before anything is measured
+(docs/method.md, Next-sentence probability)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.readings import Pooled, TokenLikelihoods
+from levelhead.engine.run import read_one
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.triples import TripleSet
+
+Doubles = NDArray[np.float64]
+HEAD = "next-sentence head"
+LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
+_KINDS = ("stereotype", "anti", "unrelated")  # of next sentences, as a triple names them
+_LABEL = "Next sentences"
+
+
+@dataclass(frozen=True, eq=False)
+class TripleAnswers:
+    """Answers about all originals, then about the gender-swapped ones that exist.
+
+    The columns are stereotype, anti-stereotype and, where it was asked, unrelated.
+    """
+
+    p: Doubles  # [triple, kind] probabilities
+    x: Doubles  # [triple, kind] the logits or mean log-likelihoods behind them
+    probability: str  # HEAD or LIKELIHOOD
+
+
+def head_answers(
+    model: Model, triples: TripleSet, variants: Sequence[Variant] = UNTOUCHED
+) -> list[TripleAnswers]:
+    """The answers of the model's own next-sentence head in every variant.
+
+    p(NS | A, B) = softmax(logits)[0],   x = logits[0] − logits[1]     index 0: "is the next sentence"
+    """
+    return _head_answers(model, triples, variants, _KINDS)
+
+
+def likelihood_answers(
+    model: Model, triples: TripleSet, variants: Sequence[Variant] = UNTOUCHED
+) -> list[TripleAnswers]:
+    """The answers of a causal model in every variant.
+
+    x(B) = mean over the tokens t of B of log p(t | A, tokens of B before t)
+    p(B) = exp x(B) / Σ over the triple's three sentences of exp x(B')
+    """
+    model.require("causal", "triples by likelihood")
+    sentences = _next_sentences(triples, _KINDS)
+    texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
+    scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
+    starts = [len(context) + 1 for context, _ in sentences]
+    chosen = [
+        tokens.offsets[positions, 1] > start
+        for tokens, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
+    ]
+    means = np.asarray(
+        [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
+    )
+    x = means.astype(np.float64).reshape(len(variants), -1, len(_KINDS))
+    return [TripleAnswers(*of_variant, LIKELIHOOD) for of_variant in zip(_softmax(x), x, strict=True)]
+
+
+def related_answers(model: Model, triples: TripleSet) -> TripleAnswers:
+    """Answers of the untouched model about stereotypes and anti-stereotypes, which is all that a preference
+    needs.
+
+    A next-sentence head answers about each sentence alone, so the unrelated ones are not asked; the
+    probabilities of a causal model need all three.
+    """
+    if "nsp" in model.abilities:
+        return _head_answers(model, triples, UNTOUCHED, _KINDS[:2])[0]
+    return likelihood_answers(model, triples)[0]
+
+
+def _head_answers(
+    model: Model, triples: TripleSet, variants: Sequence[Variant], kinds: Sequence[str]
+) -> list[TripleAnswers]:
+    model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
+    texts = [Text(context, sentence) for context, sentence in _next_sentences(triples, kinds)]
+    logits = read_one(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
+    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, len(kinds))
+    x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
+    return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]
+
+
+def _next_sentences(triples: TripleSet, kinds: Sequence[str]) -> list[tuple[str, str]]:
+    """(context, next sentence) of each kind: of all originals, then of the swapped triples that exist."""
+    originals = [pair.original for pair in triples.pairs]
+    swapped = [pair.swapped for pair in triples.pairs if pair.swapped is not None]
+    return [
+        (triple.context, str(getattr(triple, kind))) for triple in (*originals, *swapped) for kind in kinds
+    ]
+
+
+def _softmax(x: Doubles) -> Doubles:
+    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float64)

@@ -1,0 +1,66 @@
+"""Next sentences in models without meaning: is a preference more than what any words would show?
+
+Contexts share their gender words. In a model to which words mean nothing, "she" may still go well with one
+kind of sentence and "he" with another, in all contexts alike, and no flip of single contexts sees that. Null
+twins do (models/twins.py; docs/method.md, Preference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from levelhead.engine.progress import steps
+from levelhead.errors import CannotDo
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.null import NullDistribution
+from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.probes.triples import TripleSet
+from levelhead.scoring.next_sentences import related_answers
+from levelhead.scoring.pairs import signed_measures
+
+_METHOD = "null twins"
+
+
+def held_against_twins(
+    model: Model, triples: TripleSet, measured: Mapping[str, Measurement], twins: int, seed: int = 0
+) -> dict[str, Measurement]:
+    """ss_paired, preference and strength with the harder of two nulls: sign flips, and so many null twins.
+
+    Preference and strength are compared relative to the root mean square of each model's own differences.
+    Fewer than 2 twins: the measurements as they came. A model that has no twin states the reason under
+    settings["null twins"].
+    """
+    if twins < 2:
+        return dict(measured)
+    try:
+        nulls = _nulls(model, triples, twins, seed)
+    except CannotDo as error:
+        return {
+            name: each
+            if each.null is None
+            else replace(each, settings={**each.settings, _METHOD: str(error)})
+            for name, each in measured.items()
+        }
+    return {
+        name: nulls[name].harder(each, _METHOD) if name in nulls else each for name, each in measured.items()
+    }
+
+
+def _nulls(model: Model, triples: TripleSet, twins: int, seed: int) -> dict[str, NullDistribution]:
+    """The relative value of every signed measure in each twin; none of a measure that some twin lacks."""
+    relative: dict[str, list[float | None]] = {}
+    with steps("Next sentences in null twins", twins) as advance:
+        for number in range(twins):
+            with twinned(model, draw_twin(model, twin_seed(seed, number))):
+                answers = related_answers(model, triples)
+            for name, each in signed_measures(triples, answers).items():
+                relative.setdefault(name, []).append(each.relative)
+            advance(1)
+    known = {name: [v for v in values if v is not None] for name, values in relative.items()}
+    return {
+        name: NullDistribution(np.asarray(values)) for name, values in known.items() if len(values) == twins
+    }

@@ -1,0 +1,67 @@
+"""A small calibration: pages about models without meaning claim no more than chance allows, and one about a
+planted association speaks. The large one is `make calibrate` (docs/method.md, False alarms and power)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from benchmarks.plants import planted_twin
+from scipy import stats
+
+from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+from levelhead.report.headline import headline_claims
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.runs import open_audit
+from levelhead.scoring.battery import Battery, triples_question
+from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
+from tests.report.test_headline import SETTINGS
+from tests.word_lists import gender_toml
+
+MODELS = 12
+TEMPLATES = 3
+TRIPLES = 17  # one in so many is asked
+
+
+def claims(model: Model, folder: Path, seed: int, twins: int) -> dict[str, bool]:
+    """The claims of a page that has SEAT and next sentences, each against null twins of the model itself."""
+    test = load_words(gender_toml(folder))
+    contexts = tuple(template_contexts(test, TEMPLATES))
+    battery = Battery(test, contexts, triples=load_triples().every(TRIPLES), null=twins)
+    drawn = (draw_twin(model, twin_seed(seed, number)) for number in range(twins))
+    measured = [ask_seat_rows(model, test, contexts, drawn).rows[ALL_WORDS]]
+    measured += triples_question(model, [()], battery)[0]
+    with Run.open(folder / "run", layout.AUDIT, SETTINGS) as run:
+        run.results(
+            layout.MEASURED.of("all"), [MeasuredVariant(BASE, "twin", each) for each in measured].copy
+        )
+    return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
+
+
+@pytest.mark.slow
+def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allows(
+    bert: Model, tmp_path: Path
+) -> None:
+    made: Counter[str] = Counter()
+    for number in range(MODELS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with twinned(bert, draw_twin(bert, 900 + number)):
+            spoken = claims(bert, folder, number, twins=7)
+        assert {"association", "preference", "ss_paired", "strength"} <= spoken.keys()
+        made.update({**spoken, "any": any(spoken.values())})
+    assert max(made.values()) <= stats.binom.ppf(0.999, MODELS, 0.05)
+
+
+@pytest.mark.slow
+def test_a_planted_association_is_spoken_of(bert: Model, tmp_path: Path) -> None:
+    planted = planted_twin(bert, 4, 1.0, gender_toml(tmp_path))
+    spoken = claims(planted, tmp_path, 0, twins=19)
+    assert spoken["association"]
