@@ -31,6 +31,7 @@ from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.report.headline import headline, notebook_html
+from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -225,7 +226,7 @@ def _closed(extent: Extent, located: HeadsRun) -> _Way:
     model = extent.model
     closed = biased_heads(located, extent.settings.top, model)
     name = f"without heads {', '.join(map(str, closed))}"
-    what = f"The {len(closed)} heads with the highest bias scores are removed."
+    what = removal_text(located, closed)
     gates = dict.fromkeys(closed, 0.0)
     recipe = Recipe(gates=gates, title=name, model=model.name, fingerprint=model.fingerprint)
     record = Mitigation(name, what, tuple(closed), recipe_text(recipe), chosen=True)

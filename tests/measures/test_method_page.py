@@ -13,6 +13,7 @@ SECTIONS = [
     "Head gate",
     "Word vectors",
     "SEAT",
+    "SEAT rows",
     "Head scores",
     "Ablation",
     "Counter-stereotypes",

@@ -23,6 +23,8 @@ from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import (
     CHANGE_ON_OTHER_WORDS,
     HEAD_AGREEMENT,
+    LARGEST_HELD,
+    HeadScore,
 )
 from levelhead.results.runs import open_audit, open_heads, open_prompts
 from levelhead.results.settings import AuditRunSettings
@@ -207,11 +209,12 @@ def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
     _, findings = headline_beside(tmp_path)
-    assert findings[1] == f"{sum(score.biased for score in scores)} of 20 heads have a score above 0."
-    assert findings[2] == (
+    biased = sum(score.biased for score in scores)
+    start = findings.index(f"{biased} of 20 heads have a score above 0 on these words.")
+    assert findings[start + 1] == (
         "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
     )
-    assert findings[3] == (
+    assert findings[start + 2] == (
         "Of that contrast, 0.0250 [0.0150, 0.0350] is what the stereotype does; apart from it, biased heads "
         "look 0.0600 [0.0500, 0.0700] more than regular ones at A words, whatever is said."
     )
@@ -272,6 +275,36 @@ def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> No
     assert beyond_twins(cell)
     null = Null("null twins", 9, -0.9, 0.03, 0.0001)
     assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+
+
+def test_the_association_is_claimed_of_the_sound_row_and_says_over_which_words(
+    tmp_path: Path,
+) -> None:
+    write_heads(tmp_path / layout.HEADS_PART)
+    text, _ = headline_beside(tmp_path)
+    assert "SEAT 0.81 [0.40, 1.20] over the 14 words that are one token (0 is none, 2 the most; 0.01" in text
+
+
+@pytest.mark.parametrize(
+    ("p_of_largest", "p_of_heads", "words"),
+    [
+        (0.0001, 0.05, "1 of 1 heads stand out clearly (1-1): the largest score that holds"),
+        (0.04, 0.05, "1 of 1 heads stand out clearly (1-1) by themselves, but corrected for all claims"),
+        (0.3, 0.35, "No head stands out clearly: the largest score that holds on other words is 0.200; 0.00"),
+    ],
+)
+def test_a_clear_head_is_a_claim_of_its_own(
+    tmp_path: Path, p_of_largest: float, p_of_heads: float, words: str
+) -> None:
+    fits = [cross_fitted(HEAD_AGREEMENT, 0.1, 0.0, 0.04), cross_fitted(LARGEST_HELD, 0.2, 0.0, p_of_largest)]
+    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
+        run.results(layout.CROSS_FIT, fits.copy)
+        run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p_of_heads, 1, 1.2))
+    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    assert claims["clear head"].p == p_of_largest
+    assert any(finding.startswith(words) for finding in headline(open_audit(tmp_path)).findings)
 
 
 def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:

@@ -129,7 +129,7 @@ def test_the_number_test_can_fail(audit: Path) -> None:
         assert_numbers_are_those_of_the_results(audit, Page(text), 1)
 
 
-def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: Page) -> None:
+def test_head_buttons_tell_the_score_what_holds_and_whether_it_is_clear(audit: Path, page: Page) -> None:
     heads = [attrs for attrs, _ in page.tagged("button") if "data-layer" in attrs]
     assert len(heads) == 20
     for attrs in heads:
@@ -138,7 +138,8 @@ def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: P
         assert score["head"] == attrs["data-name"] == f"{layer + 1}-{head + 1}"
         label = str(attrs["aria-label"]).replace("−", "-")
         beginning = f"Layer {layer + 1}, head {head + 1}: score {score['score']:.4f}"
-        assert label.startswith(f"{beginning}, standard error 0.0200, q ")
+        assert label.startswith(f"{beginning}, of which {score['held']:.4f} holds on other words, p ")
+        assert label.endswith("(clear)") == (head == 0)
 
 
 def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:

@@ -10,10 +10,11 @@ from levelhead.measures.measurement import Measurement
 from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence, valued
 from levelhead.report.counter import contrast_claim, contrast_parts
 from levelhead.report.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
+from levelhead.report.heads_in_words import row_words
 from levelhead.report.ways_out import projection_claims, unclaimed_projections
 from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD
 from levelhead.results.runs import AuditRun, HeadsRun
 
 Measured = Mapping[str, Mapping[str, Measurement]]  # variant -> measure -> measurement
@@ -67,6 +68,7 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         _REMOVAL: _removal(run, measured),
         "agreement": _agreement(run.heads),
         "attention contrast": contrast_claim(run.heads),
+        "clear head": _clear_head(run.heads),
         **dict(_base_claims(base)),
         "log-odds": level_claim(base),
         **knowledge_claims(run.prompts),
@@ -98,12 +100,15 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
     seat = base.get("seat")
     if seat is None or seat.value is None:
         return None
+    row = None if run.heads is None else run.heads.sound_row
+    over = "" if row is None else f" over {row_words(row)}"
+    seat = seat if row is None else row.measurement
     null, bias = seat.null, _bias(run)
     if null is None:
         p = p_text(seat.details.get("p_value"))
-        text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
+        text = f"{run.model}: SEAT {valued(seat)}{over} (0 is none, 2 the most; p {p} over the words alone). "
         return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
-    value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)})"
+    value = f"SEAT {valued(seat)}{over} (0 is none, 2 the most; {floor_text(null)})"
     return Claim(
         null.p_value,
         beyond_floor(seat, null.floor),
@@ -151,6 +156,19 @@ def _agreement(heads: HeadsRun | None) -> Claim | None:
         f"Heads found on half of the words hold on the other half: {by}.",
         f"Heads found on half of the words do not clearly hold on the other half: {by}.",
     )
+
+
+def _clear_head(heads: HeadsRun | None) -> Claim | None:
+    """Whether any head is clear: the largest score that holds on other words, against that of twins."""
+    largest = _cross_fitted(heads, LARGEST_HELD)
+    if heads is None or largest is None or largest.value is None or largest.null is None:
+        return None
+    by = f"the largest score that holds on other words is {largest.value:.3f}; {floor_text(largest.null)}"
+    if not (clear := heads.clear_heads):
+        return Claim(largest.null.p_value, False, "", f"No head stands out clearly: {by}.")
+    many = f"{len(clear)} of {len(heads.scores)} heads stand out clearly ({_listed(clear)})"
+    unsaid = "corrected for all claims of this page that cannot be told from a model without meaning"
+    return Claim(largest.null.p_value, True, f"{many}: {by}.", f"{many} by themselves, but {unsaid}: {by}.")
 
 
 def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
@@ -204,7 +222,7 @@ def _head_findings(heads: HeadsRun | None) -> list[str]:
     if heads is None or not heads.scores:
         return []
     biased = [score for score in heads.scores if score.biased]
-    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0."]
+    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0 on these words."]
     if heads.agreement is not None and heads.agreement.value is not None:
         rho = valued(heads.agreement)
         findings.append(

@@ -33,7 +33,9 @@ class HeadsRunSettings(RunSettings):
     trim: bool
     resamples: int
     null: int = 0  # null twins
-    splits: int = 0  # of the words, for cross-fitting
+    splits: int = 0  # of the words, for cross-fitting, on the first context of each word
+    score_contexts: int | None = None  # for each word, that scores and removals were taken on, if asked
+    score_contexts_per_word: int | None = None  # that followed from it
     text: str | None = None  # of the user's, for fluency; None: ours
 
 
@@ -132,7 +134,8 @@ class AuditSizes(Record):
     """How much an audit asks; by default what a quick audit asks of a small model."""
 
     experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
-    contexts: int | None = None  # for each word; None: as many as the heads study takes
+    contexts: int | None = None  # for each word, for SEAT; None: all templates
+    score_contexts: int | None = None  # for scores of heads; None: as many as the heads study takes
     counter_sentences: int = 500
     triples: int = 1  # one of so many is asked
     occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all

@@ -14,14 +14,20 @@ from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.halves import Halves, halves
+from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
-from levelhead.studies.heads.study import prepare
 
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()
 QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1, null=5)
 FULL = AuditSizes(
-    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None, null=199
+    experiments=EXPERIMENTS,
+    score_contexts=8,
+    occupations=None,
+    sentences=1,
+    starts=None,
+    screen=None,
+    null=199,
 )
 
 
@@ -72,6 +78,7 @@ class Extent:
             self.settings.bias,
             experiments=self.sizes.experiments,
             per_word=self.sizes.contexts,
+            score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
             text=self.settings.text,
             null=self.sizes.null,

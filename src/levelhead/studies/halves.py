@@ -64,7 +64,7 @@ def _tests(battery: Battery, seed: int) -> tuple[WordTest, WordTest]:
         first, second = word_halves(word_table(battery.test, battery.contexts), battery.test, seed)
     except BadProbe:
         return battery.test, battery.test
-    return battery.test.part(first.words), battery.test.part(second.words)
+    return battery.test.of(first.words), battery.test.of(second.words)
 
 
 def _listed(test: WordTest, word: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from levelhead.edits.head import Head
 from levelhead.measures.attention import ContrastPart
-from levelhead.measures.measurement import Null
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -24,6 +25,7 @@ from levelhead.results.records.debias import (
     Tradeoff,
 )
 from levelhead.results.records.heads import (
+    CROSS_FITTED,
     AttentionExample,
     CounterContrast,
     CounterHead,
@@ -31,6 +33,7 @@ from levelhead.results.records.heads import (
     HeadGroup,
     HeadScore,
     Removal,
+    SeatRow,
     Version,
     WordsUsed,
 )
@@ -60,6 +63,8 @@ def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
         top=2,
         trim=False,
         resamples=200,
+        null=19,
+        splits=2,
     )
 
 
@@ -69,7 +74,9 @@ def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
     with Run.open(folder, layout.HEADS, heads_settings(model, seed), hashes=hashes) as run:
         run.result(layout.WORDS, _words)
         seat = measured("seat", 1.23456789, neutral=0.0)
+        run.results(layout.SEAT_ROWS, lambda: _rows(seat))
         run.result(layout.SEAT, lambda: MeasuredVariant(BASE, model, seat))
+        run.results(layout.CROSS_FIT, _cross_fit)
         scores = run.results(layout.SCORES, lambda: _scores(seed))
         removals = [Removal(each.head, 1.2, -0.9 * each.score) for each in scores]
         run.results(layout.REMOVALS.of("1-1 to 4-5"), lambda: removals)
@@ -90,6 +97,28 @@ def _words() -> WordsUsed:
     return WordsUsed(HOSTILE, ("A", "B", "X", "Y"), sizes, words=22, contexts=44, missing=(), skipped={})
 
 
+def _rows(seat: Measurement) -> list[SeatRow]:
+    """All words, one-token words, on which claims rest, and a kind of targets."""
+    sizes = {"A": 6, "B": 6, "X": 5, "Y": 5}
+    judged = replace(
+        seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null twins", 19, 0.01, 0.2, 0.001)
+    )
+    return [
+        SeatRow("all words", "pieces", 22, sizes, False, "", seat),
+        SeatRow("one token", "pieces", 14, sizes, True, "models without meaning lie around 0", judged),
+        SeatRow(HOSTILE, "part", 16, sizes, False, "", measured("seat", None)),
+    ]
+
+
+def _cross_fit() -> list[Measurement]:
+    null = Null("null twins", 19, 0.02, 0.1, 0.03)
+    settings = {"splits": 2, "twins": 19, "contexts a word": 1}
+    return [
+        replace(measured(name, 0.34567891), interval=None, null=null, settings=settings)
+        for name in CROSS_FITTED
+    ]
+
+
 def _scores(seed: int) -> Iterator[HeadScore]:
     scores = np.random.default_rng(seed).normal(0, 0.1, (LAYERS, HEADS))
     rank = (-scores).ravel().argsort().argsort().reshape(scores.shape) + 1
@@ -99,8 +128,8 @@ def _scores(seed: int) -> Iterator[HeadScore]:
             head,
             score=float(scores[head]),
             stderr=0.02,
-            p=0.01,
-            q=0.00001 if head.head == 0 else 0.2,
+            held=0.5 * float(scores[head]),
+            p=0.05 if head.head == 0 else 0.2,
             rank=int(rank[head]),
             objective=1.2,
         )
