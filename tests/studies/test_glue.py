@@ -80,8 +80,9 @@ def test_costs_are_paired_by_seed_and_by_item(run: GlueRun) -> None:
     gold = next(task.gold.values for task in run.tasks if task.task == "rte")
     difference = glue_difference("accuracy", gold, predictions[BASE], predictions["closed"])
     cost = next(c for c in run.costs if (c.task, c.recipe) == ("rte", "closed"))
-    assert cost.measurement.value == pytest.approx(difference.points)
-    assert cost.measurement.interval == pytest.approx(difference.interval)
+    low, high = difference.interval
+    assert cost.measurement.value == pytest.approx(difference.points / 100)
+    assert cost.measurement.interval == pytest.approx((low / 100, high / 100))
     assert cost.verdict == difference.verdict
     assert cost.sentence.startswith(difference.sentence())
 

@@ -48,8 +48,7 @@ from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
 from levelhead.scoring.glue import task_data
 
-GLUE = "glue"  # what the names of its measures begin with
-_NOISE = "; the untouched model itself is not above chance here, so this task shows nothing"
+_NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
 
 
 @dataclass(frozen=True)
@@ -243,8 +242,12 @@ def glue_cells(tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit]) -> list
             chance = {"majority": majority_score(metric, gold), "random": random_score(metric, gold)}
             for recipe, predictions in _by_recipe(task, units).items():
                 score = scored(metric, gold, predictions)
-                known: dict[str, Any] = {"n": len(gold), "details": {"sd": score.sd}}
-                measurement = Measurement(_measure(task, metric), score.value, score.interval, **known)
+                known: dict[str, Any] = {
+                    "n": len(gold),
+                    "details": {"sd": score.sd},
+                    "settings": {"data_hash": task.data_hash},
+                }
+                measurement = Measurement(task.measure(metric), score.value, score.interval, **known)
                 cells.append(GlueCell(task.task, recipe, metric, measurement, score.seeds, **chance))
     return cells
 
@@ -268,9 +271,10 @@ def glue_costs(
 def _cost(
     task: GlueTaskUsed, recipe: str, metric: str, difference: GlueDifference, learned: bool
 ) -> GlueCost:
-    name = f"{_measure(task, metric)} change"
-    known: dict[str, Any] = {"n": task.dev, "settings": {"unit": "points", "margin": difference.margin}}
-    measurement = Measurement(name, difference.points, difference.interval, **known)
+    name = f"{task.measure(metric)} change"
+    low, high = difference.interval
+    known: dict[str, Any] = {"n": task.dev, "neutral": 0.0, "settings": {"margin": difference.margin}}
+    measurement = Measurement(name, difference.points / 100, (low / 100, high / 100), **known)
     sentence = difference.sentence() + ("" if learned else _NOISE)
     verdict, margin = difference.verdict, difference.margin
     return GlueCost(task.task, recipe, metric, measurement, verdict, margin, learned, sentence)
@@ -282,8 +286,3 @@ def _by_recipe(task: GlueTaskUsed, units: Sequence[GlueUnit]) -> dict[str, list[
     for unit in sorted((unit for unit in units if unit.task == task.task), key=lambda unit: unit.seed):
         by_recipe.setdefault(unit.recipe, []).append(unit.predictions.values)
     return by_recipe
-
-
-def _measure(task: GlueTaskUsed, metric: str) -> str:
-    """How a score is called among the measures: glue/mrpc, and glue/mrpc accuracy for a second metric."""
-    return f"{GLUE}/{task.task}" + ("" if metric == task.metrics[0] else f" {metric}")
