@@ -35,6 +35,7 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
+from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
 
@@ -269,6 +270,24 @@ def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: lh.Audit,
     with pytest.raises(BadRun, match="seed"):
         lh.audit(str(folder), audited.folder, lh.AuditSettings(seed=1, sizes=SMALL), device="cpu")
     assert lh.open_audit(audited.folder).settings.seed == 0
+
+
+@pytest.mark.slow
+def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(folder: Path, tmp_path: Path) -> None:
+    training = lh.Hyperparameters(epochs=1, batch_size=8)
+    learning = lh.GlueSettings(str(write_glue(tmp_path / "glue")), ("rte",), seeds=2, training=training)
+    settings = lh.AuditSettings(sizes=SMALL, glue=learning)
+    audit = lh.audit(str(folder), tmp_path / "run", settings, device="cpu")
+    learned = lh.open_glue(tmp_path / "run" / "glue")
+    assert [recipe.name for recipe in learned.recipes] == list(audit.measurements)
+    for name, measurements in audit.measurements.items():
+        own = {each.name: each for each in measurements.values() if each.name.startswith("glue")}
+        assert own == {each.measurement.name: each.measurement for each in learned.measured(name)}
+        assert own.keys() == ({"glue/rte"} if name == BASE else {"glue/rte", "glue/rte change"})
+    assert audit.report is not None
+    assert "What it can still learn" in audit.report.read_text(encoding="utf-8")
+    with pytest.raises(BadOption, match="no GLUE task 'ax'"):
+        lh.AuditSettings(glue=lh.GlueSettings(".", ("ax",)))
 
 
 def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
