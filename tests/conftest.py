@@ -17,11 +17,21 @@ from levelhead.models.model import Model, load
 settings.register_profile("levelhead", deadline=None)
 settings.load_profile("levelhead")
 _HERE = Path(__file__).parent
-_WHOLE_RUNS = ("studies", "mitigation", "test_cli", "test_auditing", "test_docs")  # folders and files
+_WHOLE_RUNS = (  # how paths begin
+    "studies",
+    "mitigation",
+    "scoring",
+    "engine/test_finetuning",
+    "test_auditing",
+    "measures/test_catalog",
+    "test_cli",
+    "test_docs",
+    "test_plants",
+)
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Whole studies, exports, command lines and pages of the docs are slow: not in `make test-fast`."""
+    """Whole measures, studies, exports, commands and pages of the docs are slow: not in `make test-fast`."""
     for item in items:
         if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)

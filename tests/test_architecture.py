@@ -39,6 +39,7 @@ ROOMS = Rooms(
         "studies.counteracts",
         "studies.glue",
         "studies.finetuning",
+        "studies.halves",
         "studies.extent",
         "report",
         "auditing",
@@ -48,7 +49,9 @@ ROOMS = Rooms(
     strangers=["studies"],
     acquainted=[
         ("studies.planted", "studies.heads"),
+        ("studies.halves", "studies.heads"),
         ("studies.extent", "studies.heads"),
+        ("studies.extent", "studies.halves"),
         ("studies.extent", "studies.counteracts"),
         ("studies.extent", "studies.glue"),
     ],

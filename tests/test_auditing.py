@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.results.records.common import BASE
+from levelhead.results.records.audit import NamedValue, ProjectionCandidate
+from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.cloze import ask_cloze
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
@@ -77,11 +79,13 @@ def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
     prompts = CounteractsSettings(per_background=1)
     cells = ask_cloze(bert, prompts.load(), [()], (5,))[0].scores().measurements
     margins = [m for m in cells if m.name == "margin" and _place(m) == (5, BASE, "", "")]
+    odds = [m for m in cells if m.name == "log_odds" and _place(m) == (0, BASE, "", "")]
     direct = {
         "seat": ask_seat(bert, words, template_contexts(words, 2))[0],
         "lpbs career": ask_lpbs(bert, load_words("career"))[0],
         "lpbs science": ask_lpbs(bert, load_words("science"))[0],
         "fluency": ask_fluency(bert, fluency_sentences()[::30])[0],
+        "log_odds": odds[0],
         "margin": margins[0],
         "ability": ask_ability(nli, ability_pairs(limit=60))[0],
         **{name: triples[name] for name in ("ss", "ss_swapped", "lms", "icat", "strength", "distance")},
@@ -98,7 +102,7 @@ def _place(measurement: lh.Measurement) -> tuple[int, str, str, str]:
     return where["k"], where["kind"], where.get("group", ""), where.get("occupation", "")
 
 
-CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: hard, 2-d; sent: soft"
+CLOSED, PROJECTED = "without heads 8-6, 5-5, 1-4", "tokens: hard, 2-d; cls: soft, 2-d; sent: hard"
 FROZEN = {
     BASE: {
         "seat": 0.606654,
@@ -113,23 +117,27 @@ FROZEN = {
         "accuracy": 0.170732,
         "fairness": 0.004164,
         "ability": 0.766667,
+        "log_odds": 0.115613,
         "margin": 0.008808,
     },
+    SAME_ITEMS: {"seat": 0.356108, "strength": 0.058075, "nsp_accuracy": 0.888889, "fluency": 15.408059},
     CLOSED: {
-        "seat": 0.439188,
+        "seat": 0.238465,
         "lpbs math": 1.113877,
-        "strength": 0.034581,
-        "fluency change": 1.010790,
+        "strength": 0.042740,
+        "fluency": 15.691783,
+        "fluency change": 1.018414,
+        "log_odds": 0.060981,
         "margin": 0.005425,
     },
     PROJECTED: {
-        "seat": 0.471951,
+        "seat": 0.251630,
         "lpbs career": 0.847178,
-        "strength": 0.024056,
-        "distance": 0.158054,
-        "fluency change": 1.000305,
+        "strength": 0.032450,
+        "strength change": -0.025625,
+        "nsp_accuracy": 0.666667,
+        "fluency change": 1.000850,
     },
-    "nli tokens from layer 1: soft, 2-d": {"accuracy": 0.012195, "parity": 0.560976, "ability": 0.733333},
 }
 
 
@@ -146,20 +154,19 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
     demo: lh.Audit, bert: lh.Model, tmp_path: Path
 ) -> None:
     run = lh.open_audit(demo.folder)
-    models = {"": bert, "nli ": lh.load("lh:nli-mini", device="cpu")}
+    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    report = whole.halves(whole.battery()).report
     for way in run.mitigations:
-        model = models["nli " if way.variant.startswith("nli ") else ""]
         (tmp_path / "r.toml").write_text(way.recipe, encoding="utf-8")
-        edits = edits_of(model, read_recipe(tmp_path / "r.toml"))
-        if model is bert:
-            direct = ask_nsp(bert, load_triples().every(10), [edits])[0]["strength"]
-            cost = ask_fluency_change(bert, fluency_sentences()[::30], [edits])[0]
-            measured = demo.measurements[way.variant]
-            assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
-            assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
-        else:
-            direct = ask_nli(model, nli_probe(limit=(41, 3)), [edits])[0]["fairness"]
-            assert value(demo.measurements[way.variant]["fairness"]) == pytest.approx(value(direct))
+        edits = edits_of(bert, read_recipe(tmp_path / "r.toml"))
+        direct = ask_nsp(bert, report.triples, [edits])[0]["strength"]
+        cost = ask_fluency_change(bert, report.sentences, [edits])[0]
+        measured = demo.measurements[way.variant]
+        assert value(measured["fluency change"]) == pytest.approx(value(cost), abs=1e-5)
+        assert value(measured["strength"]) == pytest.approx(value(direct), abs=1e-5)
+    projected = demo.measurements[PROJECTED]
+    before, after = demo.measurements[SAME_ITEMS]["strength"], projected["strength"]
+    assert value(projected["strength change"]) == pytest.approx(value(after) - value(before), abs=1e-5)
     assert run.heads is not None
     assert run.mitigations[0].heads == tuple(run.heads.biased_heads(3))
 
@@ -168,13 +175,41 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
 def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: lh.Audit) -> None:
     run = lh.open_audit(demo.folder)
     for trials in (run.candidates, run.nli_candidates):
-        base, able = trials[0], [t for t in trials[1:] if viable(t.ability.value, trials[0].ability.value)]
+        base = trials[0]
+        able = [t for t in trials[1:] if keeps(t.ability, base.ability) and keeps(t.sureness, base.sureness)]
         assert [t.viable for t in trials[1:]] == [t in able for t in trials[1:]]
-        better = [t for t in able if t.gain > base.gain]
+        better = [t for t in able if t.gain > base.gain and not flatter(t, base)]
         assert [t for t in trials if t.chosen] == sorted(better, key=lambda t: -t.gain)[:1]
     names = [way.variant for way in run.mitigations if not way.heads]
     chosen = [t.variant for t in run.candidates if t.chosen]
     assert names == chosen + [f"nli {t.variant}" for t in run.nli_candidates if t.chosen]
+
+
+def keeps(after: NamedValue | None, before: NamedValue | None) -> bool:
+    assert after is not None
+    assert before is not None
+    return viable(after.value, before.value) is True
+
+
+def flatter(trial: ProjectionCandidate, base: ProjectionCandidate) -> bool:
+    """Whether Strength does not fall relative to the scale of the outputs."""
+    own, before = trial.scale_free, base.scale_free
+    if own is None or before is None or own.value is None or before.value is None:
+        return False
+    return abs(own.value) >= abs(before.value)
+
+
+@pytest.mark.slow
+def test_nothing_is_chosen_and_reported_on_the_same_items(demo: lh.Audit, bert: lh.Model) -> None:
+    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    parts = whole.halves(whole.battery())
+    strength = demo.measurements[PROJECTED]["strength"]
+    assert strength.settings["data_hash"] == parts.report.triples.fingerprint
+    assert not {p.original.context for p in parts.choose.triples.pairs} & {
+        p.original.context for p in parts.report.triples.pairs
+    }
+    chosen = next(trial for trial in lh.open_audit(demo.folder).candidates if trial.chosen)
+    assert chosen.bias.value != strength.value
 
 
 @pytest.mark.slow
@@ -207,7 +242,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
     run = tmp_path_factory.mktemp("runs") / "whole"
-    return lh.audit(str(folder), run, lh.AuditSettings(sizes=SMALL), device="cpu")
+    return lh.audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
+
+
+def small(data: Path) -> lh.AuditSettings:
+    """A small audit that fine-tunes too."""
+    training = lh.Hyperparameters(epochs=1, batch_size=8)
+    return lh.AuditSettings(sizes=SMALL, glue=lh.GlueSettings(str(data), ("rte",), 1, training=training))
 
 
 @pytest.mark.slow
@@ -217,7 +258,7 @@ def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure
         assert audited[measure].value is None
         assert audited[measure].reason
     assert any(finding.startswith("Not measured:") for finding in audited.findings)
-    variants = [name for name in audited.measurements if name != BASE]
+    variants = [name for name in audited.measurements if name not in (BASE, SAME_ITEMS)]
     assert variants[0].startswith("without heads ")
     assert value(audited.measurements[variants[0]]["fluency change"]) > 0
 
@@ -233,11 +274,12 @@ def test_check_holds_exceeds_and_does_not_pretend(
     assert "not measured" in capsys.readouterr().out
 
 
-AUDIT = f"""
+AUDIT = """
 import sys
 import levelhead as lh
+from levelhead import AuditSettings, GlueSettings, Hyperparameters
 from levelhead.results.settings import AuditSizes
-lh.audit(sys.argv[1], sys.argv[2], lh.AuditSettings(sizes={SMALL}), device="cpu")
+lh.audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
 """
 
 
@@ -246,7 +288,8 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     audited: lh.Audit, folder: Path, tmp_path: Path
 ) -> None:
     broken, rng = tmp_path / "broken", random.Random(7)
-    command = [sys.executable, "-c", AUDIT, str(folder), str(broken)]
+    settings = repr(small(folder.parent / "glue"))
+    command = [sys.executable, "-c", AUDIT, str(folder), str(broken), settings]
     kills = 0
     for _ in range(4):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -261,38 +304,38 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
         process.wait()
     assert kills >= 2
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    for name in ("results.jsonl", "heads/results.jsonl", "prompts/results.jsonl"):
+    for part in (".", "heads", "prompts", "glue"):
+        name = f"{part}/results.jsonl"
         assert (broken / name).read_bytes() == (audited.folder / name).read_bytes(), name
 
 
 @pytest.mark.slow
 def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: lh.Audit, folder: Path) -> None:
+    settings = replace(small(folder.parent / "glue"), seed=1)
     with pytest.raises(BadRun, match="seed"):
-        lh.audit(str(folder), audited.folder, lh.AuditSettings(seed=1, sizes=SMALL), device="cpu")
+        lh.audit(str(folder), audited.folder, settings, device="cpu")
     assert lh.open_audit(audited.folder).settings.seed == 0
 
 
 @pytest.mark.slow
-def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(folder: Path, tmp_path: Path) -> None:
-    training = lh.Hyperparameters(epochs=1, batch_size=8)
-    learning = lh.GlueSettings(str(write_glue(tmp_path / "glue")), ("rte",), seeds=2, training=training)
-    settings = lh.AuditSettings(sizes=SMALL, glue=learning)
-    audit = lh.audit(str(folder), tmp_path / "run", settings, device="cpu")
-    learned = lh.open_glue(tmp_path / "run" / "glue")
-    assert [recipe.name for recipe in learned.recipes] == list(audit.measurements)
-    for name, measurements in audit.measurements.items():
-        own = {each.name: each for each in measurements.values() if each.name.startswith("glue")}
-        assert own == {each.measurement.name: each.measurement for each in learned.measured(name)}
-        assert own.keys() == ({"glue/rte"} if name == BASE else {"glue/rte", "glue/rte change"})
-    assert audit.report is not None
-    assert "What it can still learn" in audit.report.read_text(encoding="utf-8")
-    with pytest.raises(BadOption, match="no GLUE task 'ax'"):
-        lh.AuditSettings(glue=lh.GlueSettings(".", ("ax",)))
+def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: lh.Audit) -> None:
+    learned = lh.open_glue(audited.folder / "glue")
+    assert [recipe.name for recipe in learned.recipes] == [
+        name for name in audited.measurements if name != SAME_ITEMS
+    ]
+    for recipe in learned.recipes:
+        own = {name: m for name, m in audited.measurements[recipe.name].items() if name.startswith("glue")}
+        assert own == {each.name: each.measurement for each in learned.measured(recipe.name)}
+        assert own.keys() == {"glue/rte"} | ({"glue/rte change"} if recipe.name != BASE else set())
+    assert audited.report is not None
+    assert "What it can still learn" in audited.report.read_text(encoding="utf-8")
 
 
 def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
     with pytest.raises(BadOption, match="top=0 came"):
         lh.AuditSettings(top=0)
+    with pytest.raises(BadOption, match="no GLUE task 'ax'"):
+        lh.AuditSettings(glue=lh.GlueSettings(".", ("ax",)))
     with pytest.raises(BadOption, match="triples=0, sentences=2 came"):
         lh.AuditSettings(sizes=AuditSizes(triples=0))
 
@@ -366,7 +409,7 @@ def test_a_run_with_other_measures_is_another_run(audited: lh.Audit, folder: Pat
 
     lh.register_measure(lh.MeasureInfo("width", "Width"), width)
     with pytest.raises(BadRun, match="measures"):
-        lh.audit(str(folder), audited.folder, lh.AuditSettings(sizes=SMALL), device="cpu")
+        lh.audit(str(folder), audited.folder, small(folder.parent / "glue"), device="cpu")
 
 
 def test_a_file_of_measures_that_does_not_run_is_one_line(

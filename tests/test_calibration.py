@@ -4,7 +4,6 @@ planted association speaks. The large one is `make calibrate` (docs/method.md, F
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from benchmarks.plants import planted_twin
 from scipy import stats
 
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
@@ -21,9 +20,8 @@ from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import open_audit
-from levelhead.scoring.battery import Battery, seat_question, triples_question
-from levelhead.scoring.seat import seat_null
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.battery import Battery, triples_question
+from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
 from tests.report.test_headline import SETTINGS
 from tests.word_lists import gender_toml
 
@@ -37,11 +35,8 @@ def claims(model: Model, folder: Path, seed: int, twins: int) -> dict[str, bool]
     test = load_words(gender_toml(folder))
     contexts = tuple(template_contexts(test, TEMPLATES))
     battery = Battery(test, contexts, triples=load_triples().every(TRIPLES), null=twins)
-    seat = seat_question(model, [()], battery)[0][0]
-    null = seat_null(model, word_table(test, contexts), twins, seed)
-    assert seat.value is not None
-    assert null is not None
-    measured = [replace(seat, null=null.judged(seat.value, "null twins"))]
+    drawn = (draw_twin(model, twin_seed(seed, number)) for number in range(twins))
+    measured = [ask_seat_rows(model, test, contexts, drawn).rows[ALL_WORDS]]
     measured += triples_question(model, [()], battery)[0]
     with Run.open(folder / "run", layout.AUDIT, SETTINGS) as run:
         run.results(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.cli.heads import counter_in_words, print_debias
+from levelhead.cli.heads_printed import counter_in_words, print_debias, print_heads
 from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
@@ -22,8 +22,9 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
-from levelhead.results.records.heads import CounterTest, HeadGroup
+from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import open_heads
+from tests.report.synthetic import write_heads
 from tests.studies.head_runs import empty_run, scored_run
 from tests.word_lists import gender_toml
 
@@ -53,7 +54,7 @@ def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path)
     code, printed, _ = typed("heads", "lh:bert-mini", *options)
     assert code == 0
     assert "SEAT" in printed
-    assert "of 64 heads add to it" in printed
+    assert "of 64 heads have b > 0 on these words" in printed
     assert str(open_heads(out).ranked[0].head) in printed
     assert (tmp_path / "run" / "figures" / "heatmap-signed.svg").is_file()
     code, printed, _ = typed("heads", "lh:bert-mini", *options, "--json")
@@ -95,6 +96,22 @@ def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Pa
         "mean rank",
         "abs seat",
     }
+
+
+def test_the_agreement_of_halves_comes_first_then_the_rows_of_seat_and_which_heads_are_clear(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    print_heads(open_heads(write_heads(tmp_path / "run")))
+    printed = capsys.readouterr().out
+    parts = (
+        "Rank correlation of heads between two halves of the words: 0.346 (0.02 ± 0.10",
+        "Association by words",
+        "Claims rest on one token (14): models without meaning lie around 0.",
+        "Clear beyond what models without meaning show (4):",
+    )
+    places = [printed.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_debias_tables_have_a_column_for_each_measure_and_say_once_what_is_missing(
@@ -200,14 +217,12 @@ def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
     assert answer["settings"]["sentences"] == 2
 
 
-def test_the_counter_experiment_claims_no_more_than_it_shows() -> None:
-    def sentence(t: float | None, p: float | None, group: HeadGroup = "biased") -> str:
+def test_the_papers_t_tests_are_numbers_that_claim_nothing() -> None:
+    def sentence(t: float | None, p: float | None) -> str:
         measured = Measurement("attention change", 0.01, n=500, details={"t": t, "p_value": p})
-        return counter_in_words(CounterTest(group, "", measured))
+        return counter_in_words(CounterTest("biased", "", measured))
 
-    assert sentence(3.2, 0.0008).startswith("attention falls")
-    assert "does not hold here" in sentence(0.5, 0.31)
-    assert "although these heads have b <= 0" in sentence(3.2, 0.0008, "regular")
+    assert sentence(3.2, 0.0008) == "t 3.20, one-tailed p 0.0008, N = 500, if sentences were independent"
     assert sentence(None, None) == "attention does not differ at all (N = 500)"
     missing = CounterTest("biased", "", Measurement.missing("attention change", "no sentences"))
     assert counter_in_words(missing) == "not measured (no sentences)"

@@ -58,10 +58,10 @@ def test_a_finished_run_is_read_without_a_model_and_gets_its_two_files(typed: Ty
 def test_a_run_of_another_study_or_model_is_refused(typed: Typed, tmp_path: Path) -> None:
     folder = write_prompts(tmp_path / "run")
     code, printed, error = typed("reproduce", "heads", "-o", str(folder))
-    assert (code, printed) == (1, "")
+    assert (code, printed) == (2, "")
     assert "holds a run of counteracts, not of heads" in error
     code, printed, error = typed("reproduce", "counteracts", "--model", "lh:bert-mini", "-o", str(folder))
-    assert (code, printed) == (1, "")
+    assert (code, printed) == (2, "")
     assert "holds a finished run of lh:tiny, not of lh:bert-mini" in error
 
 

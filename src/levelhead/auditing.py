@@ -4,7 +4,7 @@
     locate     which attention heads carry the bias (studies/heads/study.py)
     mitigate   two ways out: close the worst heads, or project the best viable subspace away
                (studies/projections/candidates.py)
-    verify     the same questions again, and what the change cost
+    verify     the same questions again, on items that no projection was chosen on, and what the change cost
     report     headline, page, recipes (report/)
 
 Every result is stored as soon as it is there; a killed audit goes on and ends with the same bytes.
@@ -22,6 +22,8 @@ from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
 from levelhead.engine.progress import steps
 from levelhead.errors import BadRun
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
+from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.fitting import default_pairs
 from levelhead.mitigation.mitigate import biased_heads
@@ -29,19 +31,22 @@ from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.report.headline import headline, notebook_html
+from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import Key
 from levelhead.results.records.audit import Mitigation, ProjectionCandidate
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import ask_bias_change
 from levelhead.scoring.registry import SEAT, Question, own_hashes, own_questions, questions
 from levelhead.studies.counteracts import Edited, counteracts
 from levelhead.studies.extent import AuditSettings, Extent
 from levelhead.studies.glue import glue
+from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
 from levelhead.studies.projections.candidates import candidates, settings_for
@@ -73,22 +78,22 @@ def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, 
     """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
     settings, folder = settings or AuditSettings(), Path(folder)
     model = load(name, **loading)
-    twin = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
+    classifier = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
     extent = Extent(settings, model)
     battery = extent.battery()
-    subjects = _subjects(model, twin)
-    with _opened(folder, extent, battery, twin) as run, steps("Audit", 5) as advance:
+    subjects = _subjects(model, classifier)
+    with _opened(folder, extent, battery, classifier) as run, steps("Audit", 5) as advance:
         located = _locate(extent, run)
         advance(1)
         for subject in subjects:
             _measure(subject, battery, run)
         advance(1)
-        screen = extent.screen(battery)
-        plans = [_mitigate(subject, extent, screen, located, run) for subject in subjects]
+        parts = extent.halves(battery)
+        ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
         advance(1)
-        for subject, plan in zip(subjects, plans, strict=True):
-            _verify(subject, plan, battery, run)
-        _prompts(extent, plans[0], run)
+        for subject, own in zip(subjects, ways, strict=True):
+            _verify(subject, own, parts, run)
+        _prompts(extent, ways[0], run)
         _glue(extent, run)
         advance(1)
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
@@ -118,17 +123,17 @@ class _Subject:
     prefix: str = ""  # of its variants' names
 
 
-def _subjects(model: Model, twin: Model | None) -> list[_Subject]:
+def _subjects(model: Model, classifier: Model | None) -> list[_Subject]:
     """The model, and the classifier beside it, which then gets the questions for classifiers."""
-    if twin is None:
+    if classifier is None:
         return [_Subject(model, questions())]
     own = tuple(question for question in questions() if not question.of_classifier)
     others = tuple(question for question in questions() if question.of_classifier)
-    beside = _Subject(twin, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
+    beside = _Subject(classifier, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
     return [_Subject(model, own), beside]
 
 
-def _opened(folder: Path, extent: Extent, battery: Battery, twin: Model | None) -> Open:
+def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | None) -> Open:
     model, settings = extent.model, extent.settings
     stored = AuditRunSettings(
         study=layout.AUDIT.study,
@@ -148,8 +153,8 @@ def _opened(folder: Path, extent: Extent, battery: Battery, twin: Model | None) 
         glue=None if settings.glue is None else settings.glue.data,
     )
     hashes = {"weights": model.fingerprint, **battery.hashes(), **own_hashes()}
-    if twin is not None:
-        hashes["nli weights"] = twin.fingerprint
+    if classifier is not None:
+        hashes["nli weights"] = classifier.fingerprint
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
 
 
@@ -184,45 +189,54 @@ def _base(subject: _Subject, question: Question, battery: Battery) -> list[Measu
 
 
 def _answers(
-    subject: _Subject, question: Question, battery: Battery, plans: Mapping[str, Variant]
+    subject: _Subject, question: Question, battery: Battery, variants: Mapping[str, Variant]
 ) -> dict[str, list[MeasuredVariant]]:
-    answers = question.ask(subject.model, list(plans.values()), battery)
+    answers = question.ask(subject.model, list(variants.values()), battery)
     return {
         name: [MeasuredVariant(name, subject.model.name, measurement) for measurement in measurements]
-        for name, measurements in zip(plans, answers, strict=True)
+        for name, measurements in zip(variants, answers, strict=True)
     }
 
 
 # ---- mitigate
 
 
-def _mitigate(
-    subject: _Subject, extent: Extent, screen: Battery, located: HeadsRun, run: Open
-) -> dict[str, Variant]:
-    """The ways out, by name: the worst heads closed, and the best viable projection if one helps."""
+@dataclass(frozen=True)
+class _Way:
+    """A way out: how it is recorded, and the edits themselves."""
+
+    record: Mitigation
+    edits: Variant
+
+    @property
+    def name(self) -> str:
+        """The name of the changed model."""
+        return self.record.variant
+
+
+def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: HeadsRun, run: Open) -> list[_Way]:
+    """The ways out: the worst heads closed, and the best viable projection if one helps."""
     starts = extent.starts(subject.model)
-    trials = run.results(subject.candidates, lambda: candidates(subject.model, screen, starts))
+    trials = run.results(subject.candidates, lambda: candidates(subject.model, choose, starts))
     ways = list(_projected(subject, trials, starts))
     if subject.model is extent.model:
         ways.insert(0, _closed(extent, located))
-    run.results(subject.mitigations, lambda: [way for way, _ in ways])
-    return {way.variant: edits for way, edits in ways}
+    run.results(subject.mitigations, lambda: [way.record for way in ways])
+    return ways
 
 
-def _closed(extent: Extent, located: HeadsRun) -> tuple[Mitigation, Variant]:
+def _closed(extent: Extent, located: HeadsRun) -> _Way:
     model = extent.model
     closed = biased_heads(located, extent.settings.top, model)
     name = f"without heads {', '.join(map(str, closed))}"
-    what = f"The {len(closed)} heads with the highest bias scores are removed."
+    what = removal_text(located, closed)
     gates = dict.fromkeys(closed, 0.0)
     recipe = Recipe(gates=gates, title=name, model=model.name, fingerprint=model.fingerprint)
-    way = Mitigation(name, what, tuple(closed), recipe_text(recipe), viable=None, chosen=True)
-    return way, removed(model, closed)
+    record = Mitigation(name, what, tuple(closed), recipe_text(recipe), chosen=True)
+    return _Way(record, removed(model, closed))
 
 
-def _projected(
-    subject: _Subject, trials: Sequence[ProjectionCandidate], starts: int
-) -> Iterator[tuple[Mitigation, Variant]]:
+def _projected(subject: _Subject, trials: Sequence[ProjectionCandidate], starts: int) -> Iterator[_Way]:
     model = subject.model
     settings = {setting.name: setting for setting in settings_for(model, starts)}
     what = f"Directions that tell the groups apart are projected out of {model.name}."
@@ -230,41 +244,58 @@ def _projected(
         if trial.chosen:
             name = f"{subject.prefix}{trial.variant}"
             edits = variants_of(model, [settings[trial.variant]], default_pairs(model))[0]
-            yield Mitigation(name, what, (), trial.recipe, viable=True, chosen=True), edits
+            yield _Way(Mitigation(name, what, (), trial.recipe, chosen=True), edits)
 
 
 # ---- verify
 
 
-def _verify(subject: _Subject, plans: Mapping[str, Variant], battery: Battery, run: Open) -> None:
-    """The same questions again for every way out, and the paired cost in fluency."""
+def _verify(subject: _Subject, ways: Sequence[_Way], parts: Halves, run: Open) -> None:
+    """The same questions again for every way out, and for the untouched model on the same items.
+
+    For a projection also what it changes, item by item, in the bias that it was chosen by.
+    """
+    variants = {SAME_ITEMS: (), **{way.name: way.edits for way in ways}} if ways else {}
     for question in subject.questions:
-        keys = {name: layout.VERIFIED.of(f"{name}/{question.name}") for name in plans}
+        keys = {name: layout.VERIFIED.of(f"{name}/{question.name}") for name in variants}
         if all(key in run for key in keys.values()):
             continue
-        answers = _answers(subject, question, battery, plans)
+        answers = _answers(subject, question, parts.report, variants)
         for name, key in keys.items():
             run.results(key, answers[name].copy)
+    for way in ways:
+        if not way.record.heads:
+            key = layout.VERIFIED.of(f"{way.name}/{layout.CHANGE_PART}")
+            run.result(key, partial(_change, subject.model, way, parts))
 
 
-def _prompts(extent: Extent, plans: Mapping[str, Variant], run: Open) -> None:
+def _change(model: Model, way: _Way, parts: Halves) -> MeasuredVariant:
+    change = ask_bias_change(model, parts.report, [way.edits])[0]
+    if change.name == SEAT_CHANGE and not parts.words_apart:
+        reason = "the word list is too short to keep the words that the projection was chosen on apart"
+        change = Measurement.missing(SEAT_CHANGE, reason, n=change.n, neutral=0.0)
+    return MeasuredVariant(way.name, model.name, change)
+
+
+def _prompts(extent: Extent, ways: Sequence[_Way], run: Open) -> None:
     """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     model, label = extent.model, layout.PROMPTS_PART
     if not model.abilities & {"mlm", "causal"}:
-        missing = Measurement.missing("margin", f"{model.name} predicts no words")
+        missing = Measurement.missing(LOG_ODDS, f"{model.name} predicts no words")
         run.result(layout.MEASURED.of(label), lambda: MeasuredVariant(BASE, model.name, missing))
         return
-    variants = {name: Edited(partial(_same, edits), name) for name, edits in plans.items()}
+    variants = {way.name: Edited(partial(_same, way.edits), way.name) for way in ways}
     prompts = counteracts([model], extent.prompts, run.folder / label, variants)
-    for name in (BASE, *plans):
+    for name in (BASE, *variants):
         key = layout.MEASURED.of(label) if name == BASE else layout.VERIFIED.of(f"{name}/{label}")
-        run.results(key, partial(_margin, prompts, name))
+        run.results(key, partial(_fill_in, prompts, name))
 
 
-def _margin(prompts: PromptsRun, variant: str) -> Iterator[MeasuredVariant]:
-    """The preference for the stereotypical group, over all occupations, without any knowledge."""
-    if (cell := prompts.margin(variant)) is not None:
-        yield MeasuredVariant(variant, cell.model, cell.measurement)
+def _fill_in(prompts: PromptsRun, variant: str) -> Iterator[MeasuredVariant]:
+    """Log-odds, the main number, and the margin among the likeliest tokens: both without any knowledge."""
+    for cell in (prompts.log_odds(variant), prompts.margin(variant)):
+        if cell is not None:
+            yield MeasuredVariant(variant, cell.model, cell.measurement)
 
 
 def _same(edits: Variant, _: Model) -> Variant:

@@ -50,6 +50,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write a text; the file appears whole or not at all."""
+    return write_whole(path, lambda work: work.write_text(text, encoding="utf-8"))
+
+
 def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
     """Write a text where a user wants it, and replace only what levelhead wrote there before.
 
@@ -60,7 +65,7 @@ def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
             f"{path} is there and was not written by this command. Give another place, or --force to replace "
             "it."
         )
-    return write_whole(path, lambda work: work.write_text(text, encoding="utf-8"))
+    return write_text(path, text)
 
 
 def _beginning(path: Path) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.measures.crossed import WordSets, _Effect, crossed_seat, nested_seat
+from levelhead.measures.crossed import WordSets, _Effect, crossed_change, crossed_seat, nested_seat
 from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
@@ -139,6 +139,33 @@ def test_intervals_stay_within_what_seat_can_be() -> None:
     measured = crossed_seat(v, word_sets(4, 4, 4), QUICK)
     assert measured.interval is not None
     assert 1.8 < measured.interval[0] <= measured.interval[1] <= 2.0
+
+
+def test_a_paired_change_of_seat_is_the_difference_of_two_and_sharper_than_their_intervals() -> None:
+    design = (6, 10, 10, 4)
+    before, words = sample(design), word_sets(*design[:3])
+    after = before + np.random.default_rng(9).normal(0, 0.05, before.shape)
+    change = crossed_change(before, after, words)
+    single = [crossed_seat(each, words) for each in (before, after)]
+    assert change.value == pytest.approx(abs(single[1].value or 0) - abs(single[0].value or 0))
+    assert width(change.interval) < width(single[0].interval) / 2
+    assert change.null is not None
+    assert change.interval is not None
+    assert (change.null.p_value < 0.05) == (not change.interval[0] <= 0 <= change.interval[1])
+
+
+def test_vectors_that_only_shrink_or_collapse_to_one_point_leave_seat_and_show_in_the_spread() -> None:
+    """A common direction added to all vectors draws cosines together; SEAT divides by their spread."""
+    design = (6, 10, 10, 4)
+    before, words = sample(design), word_sets(*design[:3])
+    assert crossed_change(before, before / 7, words).value == pytest.approx(0.0, abs=1e-12)
+    common = np.zeros(before.shape[-1])
+    common[0] = 20 * np.abs(before).max()
+    change = crossed_change(before, before + common, words)
+    first, second = change.details["spread_before"], change.details["spread_after"]
+    assert first is not None
+    assert second is not None
+    assert second < first / 10
 
 
 def test_what_cannot_be_measured_says_why() -> None:

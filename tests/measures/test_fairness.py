@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fairness import ability, nli_fairness
+from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT, ability, label_details, nli_fairness
 from levelhead.measures.occupations import Predictions
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.published import published_projections
@@ -151,6 +151,17 @@ def test_ability_by_hand() -> None:
     assert measured.value == pytest.approx(2 / 3)
     assert (measured.n, measured.unscored) == (3, {"no prediction": 1})
     assert ability([-1], [1]).value is None
+
+
+def test_sureness_falls_when_outputs_are_flattened_and_accuracy_does_not() -> None:
+    sharp = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.5, 0.3, 0.2]])
+    flat = (sharp + 1) / (sharp + 1).sum(axis=1, keepdims=True)
+    gold = [0, 1, 2]
+    details = [label_details(p, gold, neutral=1) for p in (sharp, flat)]
+    assert details[0][P_RIGHT] == pytest.approx((0.8 + 0.7 + 0.2) / 3)
+    assert details[0][ALWAYS_NEUTRAL] == pytest.approx(1 / 3)
+    assert details[1][P_RIGHT] < details[0][P_RIGHT]
+    assert ability(sharp.argmax(axis=1), gold).value == ability(flat.argmax(axis=1), gold).value
 
 
 def test_bad_columns_are_refused() -> None:

@@ -69,18 +69,34 @@ def test_the_largest_score_alone_would_miss_what_holds() -> None:
     assert np.abs(halves[0, 0]).ravel()[:10].max() < single[20]
 
 
-def test_agreement_stands_beside_that_of_the_twins() -> None:
+def test_the_largest_score_that_holds_stands_beside_that_of_the_twins() -> None:
     rng = np.random.default_rng(5)
     halves, twins = noise(rng, 3), noise(rng, 19, 3)
-    halves += 2 * rng.normal(size=(8, 8))
-    agreement = head_test(halves, twins).agreement
-    assert agreement.value == pytest.approx(half_agreement(halves).mean())
-    assert agreement.value is not None
-    assert agreement.value > 0.6
-    assert agreement.null is not None
-    assert agreement.null.p_value == 1 / 20
-    assert abs(agreement.null.floor) < 0.1
-    assert agreement.details["sd"] == pytest.approx(half_agreement(halves).std(ddof=1))
+    halves[:, :, 2, 2] = 9.0
+    largest = head_test(halves, twins).largest
+    assert largest.value == pytest.approx(9.0)
+    assert largest.null is not None
+    of_twins = np.array([np.abs(held_scores(twin)).max() for twin in twins])
+    assert largest.null.floor == pytest.approx(of_twins.mean())
+    logs = np.log(of_twins)
+    t = (np.log(9.0) - logs.mean()) / (logs.std(ddof=1) * np.sqrt(1 + 1 / 19))
+    assert largest.null.p_value == pytest.approx(stats.t.sf(t, 18))
+    many = head_test(halves, noise(rng, 199, 3)).largest
+    assert many.null is not None
+    assert many.null.p_value == 1 / 200
+
+
+def test_students_p_of_the_largest_score_is_small_as_often_as_it_says() -> None:
+    """Heavy tails of the scores: t with 3 degrees of freedom."""
+    rng = np.random.default_rng(7)
+    p_values = []
+    for _ in range(600):
+        scores = rng.standard_t(3, size=(20, 2, 2, 8, 8))
+        null = head_test(scores[0], scores[1:]).largest.null
+        assert null is not None
+        p_values.append(null.p_value)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.03)
+    assert np.mean(np.array(p_values) < 0.005) < 0.02
 
 
 def test_other_shapes_are_refused() -> None:

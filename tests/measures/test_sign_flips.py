@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.measures.sign_flips import DRAWS, mean_null, top_share_null
+from levelhead.measures.sign_flips import DRAWS, exchange_null, mean_null, top_share_null
 from levelhead.measures.statistics import FloatArray
 
 RUNS = 1_000
@@ -46,6 +46,26 @@ def test_the_largest_of_three_by_hand() -> None:
     assert (null.draws, null.p_value) == (7, (1 + 3) / 8)  # three other flips keep 3 positive
     assert null.floor == pytest.approx(np.mean(largest))
     assert null.spread == pytest.approx(np.std(largest, ddof=1))
+
+
+def mean_of(columns: FloatArray) -> FloatArray:
+    return np.asarray(columns[:, :, 0].mean(axis=1), dtype=np.float64)
+
+
+def test_three_answers_that_all_fall_have_p_one_quarter_when_exchanged() -> None:
+    null = exchange_null([[3.0], [4.0], [5.0]], [[2.0], [2.0], [2.0]], mean_of, [0, 1, 2])
+    # changes of the flips: the means of ±1, ±2, ±3; of the 7 others only + + + lies as far from 0
+    assert (null.draws, null.p_value, null.floor) == (7, 2 / 8, 0.0)
+
+
+def test_exchanging_a_mean_is_flipping_the_signs_of_its_differences() -> None:
+    rng = np.random.default_rng(2)
+    before, after, clusters = rng.normal(size=(30, 1)), rng.normal(size=(30, 1)), np.arange(30) // 3
+    exchanged = exchange_null(before, after, mean_of, clusters)
+    flipped = mean_null((after - before)[:, 0], clusters)
+    assert exchanged.p_value == pytest.approx(flipped.p_value)
+    with pytest.raises(BadProbe, match="before and"):
+        exchange_null(before, after[:3], mean_of, clusters)
 
 
 # --- invariants

@@ -50,6 +50,35 @@ def test_gender_has_over_200_distinct_pairs_and_80_targets_a_side_in_equal_numbe
     assert "engineer" in test.Y
 
 
+def test_the_kinds_of_gender_targets_are_the_whole_list_in_equal_numbers() -> None:
+    test = load_words("gender")
+    parts = test.by_part()
+    assert {name: (len(part.X), len(part.Y)) for name, part in parts.items()} == {
+        "occupations": (28, 28),
+        "traits": (34, 34),
+        "things": (28, 28),
+    }
+    assert sorted(word for part in parts.values() for word in part.X) == sorted(test.X)
+    assert sorted(word for part in parts.values() for word in part.Y) == sorted(test.Y)
+    assert parts["traits"].pairs == test.pairs
+    assert load_words("race").by_part() == {}
+
+
+def test_a_kind_needs_two_words_of_either_side_and_parts_change_the_fingerprint(tmp_path: Path) -> None:
+    plain = RELIGION.replace('["peaceful"]', '["peaceful", "gentle"]')
+    deeds = 'deeds = ["violent", "hostile", "peaceful"]'
+    parts = f'[parts]\n{deeds}\nall = ["violent", "hostile", "peaceful", "gentle"]\n'
+    test, without = load_words(written(tmp_path, plain + parts)), load_words(written(tmp_path, plain))
+    assert list(test.by_part()) == ["all"]
+    assert test.fingerprint() != without.fingerprint()
+
+
+def test_a_test_of_some_words_keeps_a_pair_where_both_of_its_words_are_left() -> None:
+    some = load_words("gender").of({"she", "he", "woman", "nurse", "engineer"})
+    assert some.groups() == {"A": ("she", "woman"), "B": ("he",), "X": ("nurse",), "Y": ("engineer",)}
+    assert some.pairs == (("she", "he"),)
+
+
 def test_race_attributes_are_the_papers_three_pairs_with_their_repeats() -> None:
     test = load_words("race")
     assert test.A == ("black", "African", "black")
@@ -145,6 +174,9 @@ def test_counterparts_go_both_ways_and_keep_every_choice() -> None:
         ('Y = ["peaceful"]', "", "the list Y is missing"),
         ('name = "religion"', "name = 5", "line 1: name is 5"),
         ('"threat", "peace"]', '"threat"]', "line 2: labels is"),
+        ('["peaceful"]', '["peaceful"]\nparts = 3', "line 9: parts is 3; it must be a table"),
+        ('["peaceful"]', '["peaceful"]\n[parts]\ndeeds = []', 'line 10: the part "deeds" is []'),
+        ('["peaceful"]', '["peaceful"]\n[parts]\ndeeds = ["imam"]', "line 10: 'imam' in the part 'deeds'"),
     ],
 )
 def test_a_mistake_in_a_list_names_file_line_and_word(

@@ -90,7 +90,7 @@ def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> N
         """plots => plots.map(
              p => [p.querySelectorAll('svg path, svg text').length, p.getBoundingClientRect().height])""",
     )
-    assert len(marks) == 9
+    assert len(marks) == 10
     assert all(count > 10 and height > 80 for count, height in marks)
 
 

@@ -38,6 +38,17 @@ def test_before_and_after_limits_and_reproduction_are_there(text: str) -> None:
     assert "levelhead audit" in text
 
 
+def test_what_a_change_cost_and_bought_item_by_item_stands_in_the_card(text: str) -> None:
+    cost = "| Fluency (perplexity) (fluency change) | 1.023 | 1.013 to 1.033 |"
+    assert text.count(cost) == 2
+    assert (
+        "| Strength of stereotype: paired change (strength change) | −0.373 | −0.423 to −0.323 | 85 |" in text
+    )
+    (line,) = [line for line in text.splitlines() if "(strength change)" in line]
+    assert line.endswith("| falls |")
+    assert "### Untouched model, on the items of the changed ones" in text
+
+
 def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:
     prose = text.split("```sh")[0]
     assert "<script" not in prose

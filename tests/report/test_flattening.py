@@ -10,19 +10,19 @@ import pytest
 from numpy.typing import NDArray
 
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.paired import strength_change
 from levelhead.measures.statistics import Resampling
-from levelhead.measures.stereoset import SCALE_FREE
+from levelhead.measures.stereoset import SCALE_FREE, triple_strength
 from levelhead.measures.viability import viable
 from levelhead.probes.triples import Triple, TriplePair, TripleSet
 from levelhead.report.headline import headline
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import open_audit
 from levelhead.scoring.next_sentences import HEAD, TripleAnswers
 from levelhead.scoring.pairs import triple_measures
-from levelhead.studies.projections.candidates import best
 from tests.report.test_headline import SETTINGS
 
 FEW = Resampling(100)
@@ -63,18 +63,29 @@ def candidate(name: str, of_variant: Measured, base: Measured) -> ProjectionCand
     return ProjectionCandidate(name, "SENT", "", *values, is_viable, -strength, recipe="", chosen=False)
 
 
-def finding(folder: Path, before: Measured, after: Measured) -> str:
-    """What the page says of the edit, whether it was chosen or not."""
-    trials = [candidate(BASE, before, before), candidate(EDITED, after, before)]
-    chosen = best(trials)
-    marked = [replace(trial, chosen=trial is chosen) for trial in trials]
+def strengths(x: Doubles) -> Doubles:
+    p = 1 / (1 + np.exp(-x))
+    original, twin = p[:PAIRS], p[PAIRS:]
+    return triple_strength(original[:, 0], original[:, 1], twin[:, 1], twin[:, 0])
+
+
+def finding(folder: Path, before: Doubles, after: Doubles) -> str:
+    """What the page says of an edit from logits to logits, were it chosen."""
+    base, edited = measured(before), measured(after)
+    contexts = [pair.original.context for pair in triples().pairs]
+    edited["strength change"] = strength_change(strengths(before), strengths(after), contexts, resampling=FEW)
+    trials = [
+        candidate(BASE, base, base),
+        replace(candidate(EDITED, edited, base), chosen=True),
+    ]
     with Run.open(folder, layout.AUDIT, SETTINGS) as run:
         for variant, key, values in (
-            (BASE, layout.MEASURED.of("triples"), before),
-            (EDITED, layout.VERIFIED.of(f"{EDITED}/triples"), after),
+            (BASE, layout.MEASURED.of("triples"), base),
+            (SAME_ITEMS, layout.VERIFIED.of(f"{SAME_ITEMS}/triples"), base),
+            (EDITED, layout.VERIFIED.of(f"{EDITED}/triples"), edited),
         ):
             run.results(key, [MeasuredVariant(variant, "tiny", each) for each in values.values()].copy)
-        run.results(layout.CANDIDATES, marked.copy)
+        run.results(layout.CANDIDATES, trials.copy)
     return next(text for text in headline(open_audit(folder)).findings if "projections" in text)
 
 
@@ -83,9 +94,9 @@ def finding(folder: Path, before: Measured, after: Measured) -> str:
 def test_halved_logits_are_never_called_a_mitigation(tmp_path: Path, seed: int, loudness: float) -> None:
     x = logits(seed, loudness)
     before, after = measured(x), measured(0.5 * x)
-    text = finding(tmp_path / "run", before, after)
-    assert "only flattens the outputs" in text or text.startswith("None of")
-    assert "falls" not in text
+    text = finding(tmp_path / "run", x, 0.5 * x)
+    assert "only flattens the outputs" in text or "is not shown to" in text
+    assert "lowers" not in text
     assert after["preference"].details[SCALE_FREE] == pytest.approx(before["preference"].details[SCALE_FREE])
     assert after["ss_paired"].value == before["ss_paired"].value
 
@@ -95,7 +106,6 @@ def test_an_edit_that_caps_strong_stereotypes_alone_is_not_called_flat(tmp_path:
     gap = x[:, 0] - x[:, 1]
     even = x.copy()
     even[:, 0] = x[:, 1] + np.minimum(gap, 0.8)
-    text = finding(tmp_path / "run", measured(x), measured(even))
+    text = finding(tmp_path / "run", x, even)
     assert "only flattens" not in text
-    assert "It falls relative to the scale of the outputs" in text
-    assert text.endswith("too.")
+    assert "relative to the scale of the outputs" in text

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import beyond_floor
-from levelhead.report.headline import counter_sides, headline, notebook_html, valued
+from levelhead.report.claims import beyond_floor, valued
+from levelhead.report.fill_in import beyond_twins
+from levelhead.report.headline import headline, headline_claims, notebook_html
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import (
     CHANGE_ON_OTHER_WORDS,
     HEAD_AGREEMENT,
-    CounterTest,
-    WordsUsed,
+    LARGEST_HELD,
+    HeadScore,
 )
-from levelhead.results.runs import open_audit, open_heads
+from levelhead.results.runs import open_audit, open_heads, open_prompts
 from levelhead.results.settings import AuditRunSettings
-from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
+from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads, write_prompts
+from tests.report.synthetic.heads import contrasts
 
 CLOSED = "without heads 4-5, 1-2"
 SETTINGS = AuditRunSettings(
@@ -41,7 +45,7 @@ SETTINGS = AuditRunSettings(
     top=2,
     full=False,
 )
-WAY = Mitigation(CLOSED, "Heads are removed.", (Head(3, 4), Head(0, 1)), "", None, True)
+WAY = Mitigation(CLOSED, "Heads are removed.", (Head(3, 4), Head(0, 1)), "", True)
 PERPLEXITY = measured("fluency change", 1.0234, 0.01, neutral=1.0)
 
 
@@ -119,69 +123,188 @@ def test_strength_is_held_against_chance(tmp_path: Path) -> None:
     assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
 
 
-def test_the_best_projection_is_said_with_the_items_that_it_was_chosen_on(tmp_path: Path) -> None:
+def strength_change(value: float, p: float = 0.0002) -> Measurement:
+    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, p)
+    return measured("strength change", value, 0.05, 85, neutral=0.0, null=null)
+
+
+def projected(folder: Path, before: list[Measurement], after: list[Measurement]) -> str:
+    """What is said of a projection with these numbers on the items that it was not chosen on."""
     candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings == (
-        "Of 1 projections, sent: soft does best on the items that it was chosen on: "
-        "strength 0.41 → 0.20, lms 0.80 → 0.79.",
+    variants = {BASE: [seat(1.2)], SAME_ITEMS: before, "sent: soft": after}
+    _, findings = headline_of(folder, variants, candidates)
+    (text,) = [text for text in findings if "sent: soft" in text]
+    return text
+
+
+def test_a_projection_is_claimed_with_verified_values_on_items_that_it_was_not_chosen_on(
+    tmp_path: Path,
+) -> None:
+    before = [strength(0.41, 2.1), measured("lms", 0.8)]
+    after = [strength(0.2, 1.0), strength_change(-0.21), measured("lms", 0.79), PERPLEXITY]
+    assert projected(tmp_path, before, after) == (
+        "Of 1 projections, sent: soft lowers Strength on triples that it was not chosen on: paired change "
+        "-0.21 [-0.26, -0.16], to 0.20 [0.19, 0.21], p < 0.001; relative to the scale of the outputs "
+        "2.10 → 1.00; lms 0.80 → 0.79, perplexity ratio 1.00 → 1.02."
     )
 
 
 @pytest.mark.parametrize(
-    ("relative", "words"),
+    ("after", "words"),
     [
-        (2.2, "This only flattens the outputs: relative to the scale of the outputs 2.10 → 2.20."),
-        (1.0, "It falls relative to the scale of the outputs 2.10 → 1.00 too."),
+        ([strength(0.2, 2.2), strength_change(-0.21)], "only flattens the outputs: paired change -0.21"),
+        ([strength(0.2, 1.0), strength_change(-0.21, p=0.2)], "is not shown to lower Strength on triples"),
+        ([strength(0.4, 2.0), strength_change(-0.01)], "is not shown to lower Strength on triples"),
+        ([strength(0.6, 1.0), strength_change(0.21)], "is not shown to lower Strength on triples"),
+        (
+            [strength(0.2, 1.0), strength_change(-0.21), measured("nsp_accuracy", 0.6)],
+            "loses too much ability on triples that it was not chosen on",
+        ),
     ],
 )
-def test_a_projection_that_only_flattens_the_outputs_is_called_that(
-    tmp_path: Path, relative: float, words: str
+def test_a_projection_counts_only_if_its_bias_and_its_scale_free_companion_fall_and_ability_is_kept(
+    tmp_path: Path, after: list[Measurement], words: str
 ) -> None:
-    candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    variants = {BASE: [seat(1.2), strength(0.41, 2.1)], "sent: soft": [strength(0.2, relative)]}
-    _, findings = headline_of(tmp_path, variants, candidates)
-    assert findings[1].endswith(words)
+    before = [strength(0.41, 2.1), measured("nsp_accuracy", 0.8)]
+    assert f"sent: soft {words}" in projected(tmp_path, before, after)
+
+
+def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: Path) -> None:
+    able = measured("ability", 0.7, details={P_RIGHT: 0.6, ALWAYS_NEUTRAL: 1 / 3})
+    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, 0.0002)
+    change = measured("fairness change", 0.3, 0.05, 20, neutral=0.0, null=null)
+    values = NamedValue("fairness", 0.1), NamedValue("ability", 0.7)
+    candidates = [
+        ProjectionCandidate(name, "SENT", "", *values, viable=True, gain=0.1, recipe="", chosen=name != BASE)
+        for name in (BASE, "sent: soft")
+    ]
+    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+        for variant, own in ((SAME_ITEMS, [able]), ("nli sent: soft", [able, change])):
+            records = [MeasuredVariant(variant, "tiny-nli", each) for each in own]
+            run.results(layout.VERIFIED.of(f"{variant}/inference"), records.copy)
+        run.results(layout.NLI_CANDIDATES, candidates.copy)
+    findings = headline(open_audit(tmp_path)).findings
+    assert findings[0] == (
+        "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not "
+        "chosen on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have "
+        "fairness 1 and ability 0.33; ability 0.70 → 0.70, p of the right label 0.60 → 0.60."
+    )
+
+
+def test_a_projection_without_a_change_claims_nothing(tmp_path: Path) -> None:
+    missing = Measurement.missing("strength change", "no triple pair")
+    assert projected(tmp_path / "missing", [], [missing]).endswith("no change is shown: no triple pair.")
+    assert projected(tmp_path / "none", [], [PERPLEXITY]).endswith("no change is shown: it was not verified.")
 
 
 def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
     _, findings = headline_of(
         tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
     )
-    assert findings == ("None of 1 projections has a better strength without losing too much ability.",)
-
-
-@pytest.mark.parametrize(
-    ("ability", "words"),
-    [
-        ((None, None), "lms not measured → not measured"),
-        ((0.8, None), "lms 0.80 → not measured"),
-        ((None, 0.8), "lms not measured → 0.80"),
-    ],
-)
-def test_an_ability_or_a_bias_that_was_not_measured_is_no_number(
-    tmp_path: Path, ability: tuple[float | None, float | None], words: str
-) -> None:
-    before, after = ability
-    candidates = [candidate(BASE, None, before), candidate("sent: soft", 0.2, after, chosen=True)]
-    _, findings = headline_of(tmp_path, {BASE: [seat(1.2)]}, candidates)
-    assert findings[0].endswith(f"strength not measured → 0.20, {words}.")
+    assert findings == ("None of 1 projections is shown to lower Strength without losing too much ability.",)
 
 
 def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
     _, findings = headline_beside(tmp_path)
-    assert findings[0] == f"{sum(score.biased for score in scores)} of 20 heads have a score above 0."
-    assert findings[1] == (
+    biased = sum(score.biased for score in scores)
+    start = findings.index(f"{biased} of 20 heads have a score above 0 on these words.")
+    assert findings[start + 1] == (
         "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
     )
-    assert findings[2] == (
-        "When a stereotype is turned around, attention of biased heads to the group word falls by "
-        "0.0400 [0.0300, 0.0500] (N = 140; sentences share templates: not tested). "
-        "Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
-        "whatever is said."
+    assert findings[start + 2] == (
+        "Of that contrast, 0.0250 [0.0150, 0.0350] is what the stereotype does; apart from it, biased heads "
+        "look 0.0600 [0.0500, 0.0700] more than regular ones at A words, whatever is said."
     )
+
+
+@pytest.mark.parametrize(
+    ("p", "words"), [(0.004, "falls more in biased"), (0.2, "is not shown to fall more")]
+)
+def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
+    tmp_path: Path, p: float, words: str
+) -> None:
+    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
+        run.results(layout.COUNTER_CONTRASTS, partial(contrasts, p))
+    _, findings = headline_beside(tmp_path)
+    assert words in findings[0]
+    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    assert claims["attention contrast"].p == p
+
+
+# ---- fill-in prompts
+
+
+def test_odds_that_follow_occupations_are_claimed_and_the_margin_is_described(tmp_path: Path) -> None:
+    dealt = Null("occupations dealt out", 9_999, 0.0, 0.05, 0.0001)
+    level = measured("log_odds", 0.4, 0.1, 58, neutral=0.0, null=dealt)
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level, measured("margin", 0.05, 0.01, 58)]})
+    assert findings[0] == (
+        "Fill-in prompts: the odds of the two groups' words follow the stereotypes of occupations: log-odds "
+        "0.40 [0.30, 0.50] (0 is none, 0.7 twice the odds; 0.00 ± 0.05 with occupations dealt out anew, "
+        "p < 0.001)."
+    )
+    assert findings[1].startswith("Fill-in prompts among the likeliest tokens alone: margin 0.05")
+
+
+def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> None:
+    """The second kind has p = 0.03 against twins: enough alone, too little among four claims."""
+    write_prompts(tmp_path / "part")
+    with Run.open(tmp_path / "audit", layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+        lpbs = measured("lpbs career", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5})
+        run.result(layout.MEASURED.of("lpbs"), lambda: MeasuredVariant(BASE, "tiny", lpbs))
+    (tmp_path / "part").rename(tmp_path / "audit" / layout.PROMPTS_PART)
+    claims = {
+        name: (claim.p, holds) for name, claim, holds in headline_claims(open_audit(tmp_path / "audit"))
+    }
+    assert claims["knowledge, target counter semantic"] == (0.0001, True)
+    assert claims["knowledge, unrelated"] == (0.03, False)
+    findings = headline(open_audit(tmp_path / "audit")).findings
+    assert (
+        "Knowledge, target counter semantic: it overturns the stereotype, log-odds change "
+        "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in models without meaning, p < 0.001)."
+    ) in findings
+    assert "Knowledge: the effects of 1 kinds each cannot be told" in " ".join(findings)
+
+
+def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> None:
+    cell = open_prompts(write_prompts(tmp_path)).knowledge()[0]
+    assert beyond_twins(cell)
+    null = Null("null twins", 9, -0.9, 0.03, 0.0001)
+    assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+
+
+def test_the_association_is_claimed_of_the_sound_row_and_says_over_which_words(
+    tmp_path: Path,
+) -> None:
+    write_heads(tmp_path / layout.HEADS_PART)
+    text, _ = headline_beside(tmp_path)
+    assert "SEAT 0.81 [0.40, 1.20] over the 14 words that are one token (0 is none, 2 the most; 0.01" in text
+
+
+@pytest.mark.parametrize(
+    ("p_of_largest", "p_of_heads", "words"),
+    [
+        (0.0001, 0.05, "1 of 1 heads stand out clearly (1-1): the largest score that holds"),
+        (0.04, 0.05, "1 of 1 heads stand out clearly (1-1) by themselves, but corrected for all claims"),
+        (0.3, 0.35, "No head stands out clearly: the largest score that holds on other words is 0.200; 0.00"),
+    ],
+)
+def test_a_clear_head_is_a_claim_of_its_own(
+    tmp_path: Path, p_of_largest: float, p_of_heads: float, words: str
+) -> None:
+    fits = [cross_fitted(HEAD_AGREEMENT, 0.1, 0.0, 0.04), cross_fitted(LARGEST_HELD, 0.2, 0.0, p_of_largest)]
+    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
+        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
+        run.results(layout.CROSS_FIT, fits.copy)
+        run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p_of_heads, 1, 1.2))
+    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    assert claims["clear head"].p == p_of_largest
+    assert any(finding.startswith(words) for finding in headline(open_audit(tmp_path)).findings)
 
 
 def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:
@@ -227,25 +350,6 @@ def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 # ---- pieces
-
-
-def test_a_warning_needs_two_sides_that_contradict_each_other(tmp_path: Path) -> None:
-    known = open_heads(write_heads(tmp_path / "run"))
-    first, second = known.counter_sides
-    open_end = replace(second, measurement=replace(second.measurement, interval=None))
-    without_t = replace(second, measurement=replace(second.measurement, details={}))
-    assert "with B ones -1.5;" in sides_of(tmp_path / "both", [first, second])
-    assert "with B ones not measured;" in sides_of(tmp_path / "no t", [first, without_t])
-    assert sides_of(tmp_path / "same", [first, first]) == ""
-    assert sides_of(tmp_path / "open", [first, open_end]) == ""
-    assert sides_of(tmp_path / "one", [first]) == ""
-
-
-def sides_of(folder: Path, tests: list[CounterTest]) -> str:
-    with Run.open(folder, layout.HEADS, heads_settings()) as run:
-        run.result(layout.WORDS, lambda: WordsUsed("test", ("A", "B", "X", "Y"), {}, 4, 4, (), {}))
-        run.results(layout.COUNTER_SIDES, tests.copy)
-    return counter_sides(open_heads(folder))
 
 
 def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() -> None:

@@ -12,12 +12,10 @@ import pytest
 
 from levelhead.errors import BadRun
 from levelhead.report.contents import arcs, open_contents
-from levelhead.report.headline import counter_sides
 from levelhead.report.page import write_report
 from levelhead.report.tables import Table, number, shown, words
 from levelhead.results import layout
 from levelhead.results.folder import Run
-from levelhead.results.runs import open_heads
 from tests.report.synthetic import (
     HOSTILE,
     heads_settings,
@@ -134,7 +132,7 @@ def test_the_number_test_can_fail(audit: Path) -> None:
         assert_numbers_are_those_of_the_results(audit, Page(text), 1)
 
 
-def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: Page) -> None:
+def test_head_buttons_tell_the_score_what_holds_and_whether_it_is_clear(audit: Path, page: Page) -> None:
     heads = [attrs for attrs, _ in page.tagged("button") if "data-layer" in attrs]
     assert len(heads) == 20
     for attrs in heads:
@@ -143,7 +141,8 @@ def test_head_buttons_tell_score_error_and_q_of_the_results(audit: Path, page: P
         assert score["head"] == attrs["data-name"] == f"{layer + 1}-{head + 1}"
         label = str(attrs["aria-label"]).replace("−", "-")
         beginning = f"Layer {layer + 1}, head {head + 1}: score {score['score']:.4f}"
-        assert label.startswith(f"{beginning}, standard error 0.0200, q ")
+        assert label.startswith(f"{beginning}, of which {score['held']:.4f} holds on other words, p ")
+        assert label.endswith("(clear)") == (head == 0)
 
 
 def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
@@ -172,6 +171,7 @@ def test_every_chapter_of_an_audit_is_there(page: Page) -> None:
         "removal",
         "counter-stereotypes",
         "debias",
+        "log-odds",
         "margins",
         "masses-female",
         "masses-male",
@@ -190,14 +190,13 @@ def test_strategies_have_a_column_for_each_measure_each_lpbs_test_too(page: Page
     assert "top-1" in learned[0]
 
 
-def test_the_sides_of_the_counter_experiment_stand_beside_it_and_a_contradiction_is_said(audit: Path) -> None:
-    page = Page((audit / "report.html").read_text(encoding="utf-8"))
-    (table,) = [text for _, text in page.tagged("table") if "biased heads, A originals" in text]
-    assert "biased heads, B originals" in table
-    assert counter_sides(open_heads(audit / "heads")) == (
-        " Mind the sides: with A originals t is 2.5, with B ones -1.5; these heads look at A words more, "
-        "whatever is said."
-    )
+def test_the_contrast_of_biased_and_regular_heads_stands_before_the_papers_tests(page: Page) -> None:
+    tables = [text for _, text in page.tagged("table") if "biased" in text and "heads" in text]
+    (contrast,) = [text for text in tables if "biased less regular heads: the whole change" in text]
+    assert "looking at A words, whatever is said" in contrast
+    (tests,) = [text for text in tables if "biased heads, A originals" in text]
+    assert "biased heads, B originals" in tests
+    assert tables.index(contrast) < tables.index(tests)
 
 
 def test_what_was_not_measured_is_said_with_its_reason(page: Page) -> None:

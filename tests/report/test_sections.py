@@ -12,6 +12,7 @@ from levelhead.report.contents import Contents, open_contents
 from levelhead.report.sections.changes import changes_section
 from levelhead.report.sections.heads import heads_section
 from levelhead.report.sections.index import sections
+from levelhead.report.sections.knowledge import knowledge_section
 from levelhead.report.sections.measured import measured_section
 from levelhead.report.sections.sweep import sweep_section
 from levelhead.report.tables import Table
@@ -77,9 +78,36 @@ def test_before_and_after_has_a_paired_change_where_the_audit_has_one(audit: Con
         f"After: tokens: soft, 2-d {HOSTILE}",
     ]
     lines = {line[0].text: [cell.text for cell in line[1:]] for line in table.rows}
-    assert lines["Word association (SEAT)"][:2] == ["1.235 [1.135, 1.335]", "0.735 [0.635, 0.835]"]
-    assert lines["Fluency (perplexity)"] == ["21.99 [20.49, 23.49]", "–", "–"]
     assert lines["Fluency (perplexity): paired change"] == ["–", *2 * ["1.023 [1.013, 1.033]"]]
+    assert lines["Strength of stereotype: paired change"] == ["–", "–", "−0.373 [−0.423, −0.323]"]
+
+
+def test_before_is_the_untouched_model_on_the_items_of_the_changed_ones(audit: Contents) -> None:
+    table = tables_of(changes_section(audit))["before-after"]
+    lines = {line[0].text: [cell.text for cell in line[1:]] for line in table.rows}
+    assert lines["Word association (SEAT)"][:2] == ["1.255 [1.155, 1.355]", "0.735 [0.635, 0.835]"]
+    assert lines["Fluency (perplexity)"] == 3 * ["22.50 [21.00, 24.00]"]
+    assert lines["Fairness of inferences"] == ["0.123 [0.103, 0.143]", "–", "–"]  # asked of the classifier
+
+
+def test_ability_is_judged_by_every_ability_that_was_measured(audit: Contents) -> None:
+    lines = tables_of(changes_section(audit))["changes"].rows
+    assert [(line[3].text, line[3].small) for line in lines] == 2 * [
+        ("yes", "lms 0.80 → 0.80, perplexity ratio 1.00 → 1.02")
+    ]
+
+
+def test_log_odds_and_their_verdicts_come_before_margins(tmp_path: Path) -> None:
+    contents = open_contents(write_prompts(tmp_path / "run"))
+    tables = tables_of(knowledge_section(contents))
+    assert list(tables) == ["log-odds", "knowledge"]
+    verdicts = {(line[0].text, line[0].small): line[5].text for line in tables["log-odds"].rows}
+    assert verdicts["target counter semantic", "lh:tiny"] == "overturns"
+    assert verdicts["unrelated", "lh:tiny"] == "no change"  # p 0.03, corrected for four changes
+    run = contents.prompts
+    assert run is not None
+    stored = {cell.kind: cell.verdict for cell in run.knowledge()}
+    assert stored["unrelated"] == "strengthens"
 
 
 def test_candidates_of_the_model_and_of_its_classifier_are_two_charts_with_one_list(audit: Contents) -> None:

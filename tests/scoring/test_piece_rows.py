@@ -15,6 +15,8 @@ from levelhead.probes.pieces import piece_rows
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.piece_rows import ask_seat_rows, pool_null
 from levelhead.scoring.seat import ask_seat
+from tests.tiny import tiny
+from tests.word_lists import GENDER
 
 
 def one_token(model: Model) -> WordTest:
@@ -38,12 +40,33 @@ def test_random_words_have_the_length_that_was_asked_for(
     assert words != random_words(model, pieces, 40, 4)
 
 
+def test_a_kind_of_targets_has_the_value_and_the_null_of_a_list_of_its_own() -> None:
+    model = tiny("bert")
+    kind = ("nurse", "dancer", "gentle", "engineer", "soldier", "boss")
+    test = replace(GENDER, parts=(("people", kind),))
+    contexts = template_contexts(test, 3)
+    twins = [draw_twin(model, seed) for seed in range(4)]
+    answers = ask_seat_rows(model, test, contexts, twins)
+    alone = replace(GENDER, X=("nurse", "gentle", "dancer"), Y=("engineer", "soldier", "boss"))
+    own = ask_seat_rows(model, alone, template_contexts(alone, 3), twins)
+    assert answers.parts == ("people",)
+    measured, expected = answers.rows["people"], own.rows["all words"]
+    assert measured.value == pytest.approx(expected.value, abs=1e-6)
+    assert measured.interval == pytest.approx(expected.interval, abs=1e-4)
+    assert measured.null is not None
+    assert expected.null is not None
+    assert measured.null.floor == pytest.approx(expected.null.floor, abs=1e-6)
+    assert answers.sound != "people"
+    assert ask_seat_rows(model, test, contexts).why == "no null twin was asked"
+
+
 @pytest.mark.slow
 def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> None:
     test = load_words("gender")
     twins = [draw_twin(bert, seed) for seed in (1, 2, 3)]
     found = ask_seat_rows(bert, test, template_contexts(test, 1), twins)
-    assert list(found.rows) == ["all words", "matched by pieces", "one token"]
+    assert list(found.rows) == ["all words", "matched by pieces", "one token", *found.parts]
+    assert found.parts == ("occupations", "traits", "things")
     for name, row in found.tests.items():
         alone = ask_seat(bert, row, template_contexts(row, 1))[0]
         assert found.rows[name].value == pytest.approx(alone.value, abs=1e-6)
@@ -56,7 +79,7 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
         assert null.floor == pytest.approx(
             np.mean([value for value in values if value is not None]), abs=1e-6
         )
-    assert found.sound in found.rows
+    assert found.sound in ("all words", "matched by pieces", "one token")
 
 
 @pytest.mark.slow

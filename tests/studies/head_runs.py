@@ -44,12 +44,12 @@ def scored_run(
     scores: list[list[float]],
     seat: float,
     words: str = "gender",
-    q: float | None = 0.01,
+    p: float | None = 0.05,
 ) -> Path:
     """A run with these scores of a model of that name; words: the hash of its word list."""
     order = sorted((score for layer in scores for score in layer), reverse=True)
     records = [
-        HeadScore(Head(layer, head), score, 0.1, 0.01, q, 1 + order.index(score), abs(seat))
+        HeadScore(Head(layer, head), score, 0.1, score / 2, p, 1 + order.index(score), abs(seat))
         for layer, of_layer in enumerate(scores)
         for head, score in enumerate(of_layer)
     ]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from levelhead.measures import viability
+from levelhead.measures.fairness import P_RIGHT
+from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import default_pairs
 from levelhead.probes.contexts import template_contexts
@@ -57,6 +59,15 @@ def test_the_fairest_viable_one_is_chosen_only_if_it_beats_the_untouched_model()
     assert best([base, unable]) is None
 
 
+def test_a_candidate_that_only_flattens_the_outputs_is_not_chosen() -> None:
+    def scaled(gain: float, relative: float) -> ProjectionCandidate:
+        return replace(trial(gain, True), scale_free=NamedValue(SCALE_FREE, relative))
+
+    base, flat, fairer = scaled(-0.4, 2.0), scaled(-0.1, 2.0), scaled(-0.3, 1.5)
+    assert best([base, flat]) is None
+    assert best([base, flat, fairer]) is fairer
+
+
 def test_a_model_with_a_sentence_vector_tries_the_papers_settings_and_deeper_ones() -> None:
     nsp, mlm = tiny("bert", "nsp", layers=4), tiny("bert", "mlm", layers=4)
     assert settings_for(nsp, 0) == list(paper_settings())
@@ -79,12 +90,18 @@ def test_a_classifier_is_judged_by_fairness_and_ability(battery: Battery) -> Non
     able = [measured.value for measured in ask_ability(model, battery.ability, variants)]
     assert trials[number].bias == NamedValue("fairness", fair[1])
     assert trials[number].ability == NamedValue("ability", able[1])
-    assert (trials[number].gain, trials[number].viable) == (fair[1], viable(able[1], able[0]))
+    sure = [measured.details[P_RIGHT] for measured in ask_ability(model, battery.ability, variants)]
+    named = trials[number].sureness
+    assert named is not None
+    assert named.name == P_RIGHT
+    assert named.value == pytest.approx(sure[1], abs=1e-6)
+    kept = viable(able[1], able[0]) and viable(sure[1], sure[0])
+    assert (trials[number].gain, trials[number].viable) == (fair[1], kept)
     assert 'location = "cls"' in trials[number].recipe
     assert [t for t in trials if t.chosen] == [replace(t, chosen=True) for t in [best(trials)] if t]
 
 
-def test_a_next_sentence_model_is_judged_by_strength_and_lms(battery: Battery) -> None:
+def test_a_next_sentence_model_is_judged_by_strength_lms_and_balanced_accuracy(battery: Battery) -> None:
     model = tiny("bert", "nsp")
     trials = candidates(model, battery, starts=0)
     setting = paper_settings()[40]
@@ -95,6 +112,14 @@ def test_a_next_sentence_model_is_judged_by_strength_and_lms(battery: Battery) -
     assert trials[40].bias.value == pytest.approx(strength, abs=1e-5)
     assert trials[40].gain == pytest.approx(-strength, abs=1e-5)
     assert trials[40].ability == NamedValue("lms", measured["lms"].value)
+    accuracy, relative = measured["nsp_accuracy"].value, measured["strength"].details[SCALE_FREE]
+    assert trials[40].sureness == NamedValue("nsp_accuracy", accuracy)
+    assert trials[40].scale_free is not None
+    assert trials[40].scale_free.value == pytest.approx(relative, abs=1e-4)
+    first = trials[0].sureness
+    assert first is not None
+    lms = viable(trials[40].ability.value, trials[0].ability.value)
+    assert trials[40].viable == (lms and viable(accuracy, first.value))
 
 
 def test_any_other_model_is_judged_by_seat_and_perplexity(

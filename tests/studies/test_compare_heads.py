@@ -36,7 +36,7 @@ def test_flips_and_counts_by_hand(tmp_path: Path) -> None:
     runs = [scored_run(tmp_path, "base", BASE, -0.8), scored_run(tmp_path, "chat", OTHER, 0.5)]
     comparison = compare_heads(runs, tmp_path / "out", top=1)
     agreement = only_agreement(comparison)
-    assert (agreement.flips, agreement.flips_back, agreement.certain_flips) == (1, 1, 1)
+    assert (agreement.flips, agreement.flips_back, agreement.clear_flips) == (1, 1, 1)
     assert (agreement.followed, agreement.followed_flips) == ((Head(1, 0),), 0)
     assert agreement.spearman.value == pytest.approx(0.4)
     (pair,) = comparison.pairs
@@ -57,14 +57,14 @@ def test_the_comparison_is_read_back_as_it_was_returned(tmp_path: Path) -> None:
     assert again.model == "base, chat"
 
 
-def test_a_flip_of_uncertain_scores_is_not_a_certain_one(tmp_path: Path) -> None:
-    for q in (0.5, None):
-        base = scored_run(tmp_path, f"base {q}", BASE, 0.8)
-        other = scored_run(tmp_path, f"chat {q}", OTHER, 0.5, q=q)
-        comparison = compare_heads([base, other], tmp_path / f"out {q}")
+def test_a_flip_of_heads_that_are_not_clear_is_not_a_clear_one(tmp_path: Path) -> None:
+    for p in (0.5, None):
+        base = scored_run(tmp_path, f"base {p}", BASE, 0.8)
+        other = scored_run(tmp_path, f"chat {p}", OTHER, 0.5, p=p)
+        comparison = compare_heads([base, other], tmp_path / f"out {p}")
         agreement = only_agreement(comparison)
-        assert (agreement.flips, agreement.certain_flips) == (1, 0)
-        assert [flip.certain for flip in comparison.flips] == [False]
+        assert (agreement.flips, agreement.clear_flips) == (1, 0)
+        assert [flip.clear for flip in comparison.flips] == [False]
 
 
 def test_a_model_against_itself_flips_nothing(tmp_path: Path) -> None:

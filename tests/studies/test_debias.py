@@ -22,14 +22,17 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
 from levelhead.results.records.debias import LearnedMeasured, RandomMeasured, Rival, StrategyMeasured
 from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import word_table
-from levelhead.studies.heads.bench import Bench
+from levelhead.studies.heads.bench import OTHER_WORDS, Bench
+from levelhead.studies.heads.crossfit import halves
 from levelhead.studies.heads.debias import debias, tradeoffs, verdict
 from levelhead.studies.heads.learned_gates import GateProblem, Point, blanks, learn_gates, step
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import DebiasSettings, LearnSettings
 from levelhead.studies.heads.strategies import (
     UNTOUCHED_MODEL,
+    WordScores,
     drawn,
     ranked,
     strategies,
@@ -42,6 +45,8 @@ from tests.word_lists import GENDER
 
 SCORES = np.array([[0.3, -0.2, 0.0, 0.1], [0.5, -0.9, 0.2, -0.1], [0.0, 0.4, -0.3, 0.05]])
 CONTEXTS = template_contexts(GENDER, 2)
+PARTS = halves(word_table(GENDER, CONTEXTS), GENDER, 0)
+WORD_SCORES = WordScores(SCORES, (SCORES, SCORES[::-1]))
 LEARN = LearnSettings(bounds=(1.05, 1.2), steps=2, words=6, blanks=12)
 FAST = DebiasSettings(k=2, seeds=3, costly_seeds=2, sentences=4, learn=LEARN, resamples=100)
 
@@ -49,7 +54,7 @@ FAST = DebiasSettings(k=2, seeds=3, costly_seeds=2, sentences=4, learn=LEARN, re
 def debiased(model: Model, folder: Path, settings: DebiasSettings = FAST) -> HeadsRun:
     """A run that holds the debias experiment of a model, with scores that are given."""
     with empty_run(folder) as run:
-        debias(Bench(model, GENDER, CONTEXTS, settings), SCORES, run)
+        debias(Bench(model, GENDER, CONTEXTS, settings, PARTS), WORD_SCORES, run)
     return open_heads(folder)
 
 
@@ -106,11 +111,25 @@ def test_top_0_and_amplify_1_measure_what_the_base_measures() -> None:
     model = tiny("bert")
     bench = Bench(model, GENDER, CONTEXTS, FAST)
     same = strategies(model, SCORES, replace(FAST, amplify=1.0))[-1]
-    base, none, amplified = bench.measure([(), top(model, SCORES, 0).variant, same.variant])
+    base, none, amplified = bench.measure([UNTOUCHED_MODEL, top(model, SCORES, 0), same])
     assert none == base
     assert amplified[0].value == pytest.approx(base[0].value, abs=1e-6)
     assert amplified[-1].value == pytest.approx(1.0, abs=1e-6)
     assert (amplified[0].name, amplified[-1].name) == ("seat", "fluency change")
+
+
+def test_heads_are_judged_on_the_words_that_they_were_not_chosen_on_both_ways_round() -> None:
+    model = tiny("bert")
+    strategy = WORD_SCORES.chosen(lambda scores: [top(model, scores, 2)])[0]
+    chosen = [top(model, scores, 2).variant for scores in (SCORES, SCORES[::-1])]
+    assert strategy.halves == tuple(chosen)
+    seat = Bench(model, GENDER, CONTEXTS, FAST, PARTS).seats([strategy])[0]
+    first, second = absolute_seats(model, PARTS[1], chosen[:1]), absolute_seats(model, PARTS[0], chosen[1:])
+    assert seat.value == pytest.approx((first[0] + second[0]) / 2, abs=1e-6)
+    assert seat.settings["judged on"] == OTHER_WORDS
+    whole = Bench(model, GENDER, CONTEXTS, FAST).seats([strategy])[0]
+    assert whole.value == pytest.approx(abs(seat.details["all words, chosen on them"] or 0), abs=1e-6)
+    assert whole.settings["judged on"] == "the words it was chosen on"
 
 
 # ---- a whole run
@@ -169,7 +188,8 @@ def test_random_strategies_are_means_over_seeds(run: HeadsRun) -> None:
 
 
 def test_a_list_without_she_and_he_gets_the_lpbs_of_its_own_words() -> None:
-    bench = Bench(tiny("bert"), replace(GENDER, A=("women",), B=("men",), pairs=()), CONTEXTS, FAST)
+    test = replace(GENDER, A=("women",), B=("men",), pairs=())
+    bench = Bench(tiny("bert"), test, template_contexts(test, 1), FAST)
     ((lpbs,),) = bench.lpbs([()])
     assert (lpbs.name, lpbs.reason) == ("lpbs", "")
     assert lpbs.settings["attributes"] == [["women"], ["men"]]
@@ -202,7 +222,7 @@ def test_wrong_settings_and_scores_are_one_clear_line(tmp_path: Path) -> None:
         LearnSettings(words=1)
     bench = Bench(tiny("bert"), GENDER, CONTEXTS, FAST)
     with empty_run(tmp_path / "run") as run, pytest.raises(BadOption, match="needs finite ones"):
-        debias(bench, SCORES[:2], run)
+        debias(bench, WordScores(SCORES[:2]), run)
 
 
 # ---- verdict and trade-off
@@ -328,9 +348,7 @@ def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model)
     scores = head_scores(bert, word_table(test, contexts)).scores
     bench = Bench(bert, test, contexts, DebiasSettings(resamples=100))
     tried = [UNTOUCHED_MODEL, top(bert, scores, 3), *drawn(bert, "random-3", 3, range(4))]
-    base, best, *chance = (
-        abs(m.value or math.nan) for m in bench.seats([s.variant for s in tried], intervals=False)
-    )
+    base, best, *chance = (abs(m.value or math.nan) for m in bench.seats(tried))
     assert best < base
     assert best < np.mean(chance)
 
@@ -355,7 +373,7 @@ def test_debiasing_runs_on_real_models_of_other_families(name: str, tmp_path: Pa
     few = LearnSettings(bounds=(1.2,), steps=1, words=4, blanks=4)
     settings = DebiasSettings(k=3, ks=(0, 3), seeds=2, costly_seeds=1, sentences=3, learn=few, resamples=100)
     with empty_run(tmp_path / "run") as opened:
-        debias(Bench(model, GENDER, contexts, settings), scores, opened)
+        debias(Bench(model, GENDER, contexts, settings), WordScores(scores), opened)
     run = open_heads(tmp_path / "run")
     seats = values(run.strategies, "seat")
     assert len(seats) == 5

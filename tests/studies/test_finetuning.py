@@ -1,9 +1,10 @@
-"""`levelhead finetune`: the folder is the model that was trained, edits and all; SNLI is learned as plainly."""
+"""`levelhead finetune`: the folder is the model that was trained, with its edits; SNLI is learned well."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +120,7 @@ def plainly_trained(train: list[GlueItem], dev: list[GlueItem], place: Path) -> 
     network = AutoModelForSequenceClassification.from_pretrained(place, num_labels=3)
     tokenizer = AutoTokenizer.from_pretrained(place)
 
-    def encoded(items: list[GlueItem]) -> list[dict[str, object]]:
+    def encoded(items: list[GlueItem]) -> Any:
         texts = [item.first for item in items], [item.second for item in items]
         rows = tokenizer(*texts, truncation=True, max_length=128)
         return [
@@ -142,7 +143,7 @@ def plainly_trained(train: list[GlueItem], dev: list[GlueItem], place: Path) -> 
     )
     trainer = Trainer(network, args, train_dataset=encoded(train), processing_class=tokenizer)
     trainer.train()
-    answers = trainer.predict(encoded(dev)).predictions.argmax(-1)
+    answers = np.asarray(trainer.predict(encoded(dev)).predictions).argmax(-1)
     return float(np.mean(answers == [item.label for item in dev]))
 
 

@@ -22,10 +22,12 @@ from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.report.figures.heads import write_figures
 from levelhead.results import layout
+from levelhead.results.records.heads import CROSS_FITTED, LARGEST_HELD, CrossFit
 from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 from levelhead.studies.heads.counter import arc_sheet, counter_attention, counter_sentences
+from levelhead.studies.heads.crossfit import Splits, cross_fit, held_on_other_words, highest, summaries
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads
@@ -126,19 +128,93 @@ def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
     assert base - cut > base - np.mean(random)
 
 
-def test_scores_rank_from_the_most_biased_and_have_no_q_without_a_standard_error() -> None:
+def test_scores_rank_from_the_most_biased_and_have_no_error_where_no_word_has_two_contexts() -> None:
     model = tiny("bert")
     test = replace(GENDER, A=("she", "her"), B=("he", "him"), pairs=())
     unsure = score_records(head_scores(model, word_table(test, template_contexts(test, 1))))
-    assert all(score.stderr is None and score.q is None for score in unsure)
+    assert all(score.stderr is None and score.held is None and not score.clear for score in unsure)
     tested = score_records(head_scores(model, word_table(test, template_contexts(test, 3))))
     assert [score.head for score in tested] == all_heads(model)
     best = min(tested, key=lambda score: score.rank)
     assert best.score == max(score.score for score in tested)
-    for score in tested:
-        assert score.p is not None
-        assert score.q is not None
-        assert 0 <= score.p <= score.q <= 1
+    assert all(score.stderr is not None for score in tested)
+
+
+# ---- other words
+
+
+def test_the_halves_of_a_split_share_no_word_and_keep_counterparts_together(table: WordTable) -> None:
+    splits = Splits.of(table, GENDER, 3, seed=0)
+    for first, second in splits.parts:
+        assert not set(first.words) & set(second.words)
+        assert {*first.words, *second.words} == set(table.words)
+        for a, b in GENDER.pairs:
+            assert (a in first.words) == (b in first.words)
+    assert splits.parts == Splits.of(table, GENDER, 3, seed=0).parts
+    assert len(splits.table.contexts) == len(table.words)  # one context a word
+
+
+def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTable) -> None:
+    model = tiny("bert")
+    splits = Splits.of(table, GENDER, 1, seed=0)
+    (fit,) = cross_fit(model, splits, 2, None)
+    scores = [head_scores(model, part).scores for part in splits.parts[0]]
+    np.testing.assert_allclose(np.array(fit.halves), scores, atol=1e-9)
+    chosen, other = [], []
+    for side, own in enumerate(scores):
+        variant = removed(model, highest(own, 2))
+        changes = [np.diff(absolute_seats(model, part, [(), variant]))[0] for part in splits.parts[0]]
+        chosen.append(changes[side])
+        other.append(changes[1 - side])
+    assert fit.chosen == pytest.approx(np.mean(chosen), abs=1e-6)
+    assert fit.other == pytest.approx(np.mean(other), abs=1e-6)
+
+
+def made_fits(rng: np.random.Generator, planted: float) -> list[CrossFit]:
+    """Two splits of a model and of 19 twins; the planted head scores so much in every half of the model."""
+    fits = []
+    for twin in (None, *range(19)):
+        for split in range(2):
+            halves = rng.normal(size=(2, 4, 4))
+            if twin is None:
+                halves[:, 1, 2] += planted
+            scores = tuple(tuple(map(tuple, half)) for half in halves.tolist())
+            fits.append(CrossFit(twin, split, 0.0, -0.1, 0.0, scores))
+    return fits
+
+
+def test_a_planted_head_is_clear_and_a_twin_in_the_models_place_has_none() -> None:
+    rng = np.random.default_rng(0)
+    held, test = held_on_other_words(made_fits(rng, planted=8.0))
+    assert test is not None
+    assert [tuple(place) for place in np.argwhere(test.p_value <= 0.05)] == [(1, 2)]
+    assert held[1, 2] == np.abs(held).max()
+    silent = [held_on_other_words(made_fits(rng, planted=0.0))[1] for _ in range(100)]
+    assert sum(test is not None and bool((test.p_value <= 0.05).any()) for test in silent) < 12
+    _, _, largest = summaries(made_fits(rng, planted=8.0))
+    assert largest.name == LARGEST_HELD
+    assert largest.null is not None
+    assert largest.null.p_value < 0.005
+
+
+def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
+    held, test = held_on_other_words(run.cross_fits)
+    assert test is not None
+    assert [score.held for score in run.scores] == held.ravel().tolist()
+    assert [score.p for score in run.scores] == test.p_value.ravel().tolist()
+    assert run.clear_heads == []  # with two twins no head can be beyond 19 of 20
+    assert [each.name for each in run.cross_fit] == list(CROSS_FITTED)
+
+
+def test_the_rows_of_seat_are_stored_and_all_words_is_the_seat_of_the_run(run: HeadsRun) -> None:
+    rows = {row.name: row for row in run.seat_rows}
+    assert list(rows) == ["all words", "matched by pieces"]
+    assert run.seat is not None
+    assert rows["all words"].measurement == run.seat.measurement
+    assert rows["all words"].words == 22
+    assert [row.name for row in run.seat_rows if row.sound] == [run.sound_row.name if run.sound_row else ""]
+    assert run.seat.measurement.null is not None
+    assert run.seat.measurement.null.draws == 2
 
 
 # ---- counter-stereotypes
@@ -240,7 +316,7 @@ def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: HeadsRun
     assert line["text"][line["start"] : line["end"]] == line["word"]
     with (run.folder / "head_scores.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["layer", "head", "score", "stderr", "q"]
+    assert list(lines[0]) == ["layer", "head", "score", "stderr", "held", "p", "clear"]
     assert (lines[0]["layer"], lines[-1]["layer"], lines[-1]["head"]) == ("1", "3", "4")
     assert [float(line["score"]) for line in lines] == [score.score for score in run.scores]
     assert len(run.counter_heads) == 12
@@ -376,11 +452,14 @@ def test_words_that_the_tokenizer_cannot_write_are_missing_rather_than_one_vecto
     assert words.skipped == {"context of a word that the tokenizer does not know": 2}
 
 
-def test_short_lists_get_more_templates_than_long_ones() -> None:
-    settings = HeadsSettings()
-    assert settings.contexts_per_word(GENDER) == 16
-    assert settings.contexts_per_word(load_words("gender")) == 2
-    assert HeadsSettings(contexts="corpus.txt").contexts_per_word(GENDER) == 20
+def test_seat_takes_all_templates_and_scores_of_long_lists_take_fewer() -> None:
+    settings, corpus = HeadsSettings(), HeadsSettings(contexts="corpus.txt")
+    assert settings.contexts_per_word == 16
+    assert settings.score_contexts_per_word(GENDER) == 16
+    assert settings.score_contexts_per_word(load_words("gender")) == 2
+    assert HeadsSettings(per_word=1).score_contexts_per_word(load_words("gender")) == 1
+    assert (corpus.contexts_per_word, corpus.score_contexts_per_word(GENDER)) == (20, 20)
+    assert HeadsSettings(score_contexts=5).score_contexts_per_word(GENDER) == 5
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,11 @@ def audit(
 
 def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
     """Before and after, side by side; a measure of which the untouched model has no number is left out."""
-    from levelhead.report.headline import valued
+    from levelhead.report.claims import valued
     from levelhead.results.records.common import BASE
 
-    names = [name for name, measurement in measurements[BASE].items() if measurement.value is not None]
+    named = {**measurements[BASE], **{name: m for own in measurements.values() for name, m in own.items()}}
+    names = [name for name in named if measurements[BASE].get(name, named[name]).value is not None]
     lines = [
         [
             name,

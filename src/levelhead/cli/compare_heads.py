@@ -69,5 +69,5 @@ def _in_words(pair: ModelPair) -> str:
     followed = f"{both.followed_flips} of the {len(both.followed)} most anti-biased"
     return (
         f"{ranks}; {both.flips} of {both.anti_biased_in_base} anti-biased heads became biased "
-        f"({both.certain_flips} with q < 0.05 in both; {followed}), {both.flips_back} went the other way"
+        f"({both.clear_flips} of them clear in both; {followed}), {both.flips_back} went the other way"
     )

@@ -71,6 +71,7 @@ def prompts(
         raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
     from levelhead.models.model import load
     from levelhead.report.figures.counteracts import counteracts_figures
+    from levelhead.report.fill_in import corrected
     from levelhead.studies.counteracts import CounteractsSettings, counteracts
 
     settings = CounteractsSettings(
@@ -93,8 +94,11 @@ def prompts(
         ]
         print_json({"run": str(run), "figures": [str(path) for path in figures], "models": entries})
         return
+    judged = corrected(results, {})
     for form, own in cells.items():
-        _print_verdicts(form, own)
+        _print_verdicts(
+            form, [cell for cell in judged if (cell.model, cell.variant) == (form.model, form.variant)]
+        )
         _print_masses(form, own, max(settings.ks))
     print(f"All numbers: {run / 'results.jsonl'}. Charts: {figures[0].parent}.")
 
@@ -135,7 +139,8 @@ def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell]) -> None:
     note = (
         "Log-odds: half the gap in log p(one group's words) / p(the other's) between the two groups of "
         f"occupations; without knowledge {bare[_LOG_ODDS]}. Verdict: what the knowledge does to the "
-        "stereotype; no change: the interval includes 0, or null twins change as much (p 0.05 or more)."
+        "stereotype; no change: the interval includes 0, or null twins change as much (p 0.05 or more after "
+        "correction for all lines)."
     )
     if _CORRELATION in bare:
         note += f" Rank correlation with the groups' real shares: {bare[_CORRELATION]}."

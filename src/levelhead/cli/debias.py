@@ -43,14 +43,21 @@ def debias(
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, read_recipe
     from levelhead.models.model import load
+    from levelhead.report.heads_in_words import removal_text
     from levelhead.results.runs import open_heads
 
     plan = Recipe() if recipe is None else read_recipe(recipe)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
-    biased = {} if run is None else dict.fromkeys(biased_heads(run, top, loaded), 0.0)
-    report = mitigate(loaded, replace(plan, gates={**plan.gates, **biased, **named}), output)
-    print_json(report) if json else _print(model, report)
+    biased = [] if run is None else biased_heads(run, top, loaded)
+    gates = {**plan.gates, **dict.fromkeys(biased, 0.0), **named}
+    report = mitigate(loaded, replace(plan, gates=gates), output)
+    if json:
+        print_json(report)
+        return
+    _print(model, report)
+    if run is not None:
+        print(f"  {removal_text(run, biased)}")
 
 
 def parse_heads(text: str) -> dict[Head, float]:

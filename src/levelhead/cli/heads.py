@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
@@ -16,7 +15,6 @@ from levelhead.cli.app import (
     loads,
     print_json,
     print_left_out,
-    print_table,
     provenance,
 )
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
     from levelhead.probes.files import UnusableItem
     from levelhead.probes.lpbs import Kind, LpbsTemplates
-    from levelhead.results.records.heads import CounterTest
     from levelhead.results.runs import HeadsRun
 
 ModelName = Annotated[
@@ -53,7 +50,11 @@ def heads(
     ] = "scores,ablation,counter",
     per_word: Annotated[
         int | None,
-        typer.Option(help="Contexts a word. Default: 2 to 16 templates, 20 sentences of a corpus."),
+        typer.Option(help="Contexts a word. Default: all 16 templates, 20 sentences of a corpus."),
+    ] = None,
+    score_contexts: Annotated[
+        int | None,
+        typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),
     ] = None,
     sentences: Annotated[
         str | None,
@@ -78,9 +79,9 @@ def heads(
     loading: Loading,
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
+    from levelhead.cli.heads_printed import print_heads
     from levelhead.models.model import load
     from levelhead.report.figures.heads import write_figures
-    from levelhead.report.headline import counter_sides
     from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
@@ -96,30 +97,35 @@ def heads(
         trim=trim,
         null=null,
         seed=seed,
+        score_contexts=score_contexts,
     )
     model = load(name, **loading)
     run = find_heads(model, settings, out)
-    figures, warning = write_figures(out), counter_sides(run).strip()
+    figures = write_figures(out)
     if json:
-        print_json(_json(run, warning) | {"figures": [str(path) for path in figures]})
+        print_json(_json(run) | {"figures": [str(path) for path in figures]})
     else:
-        _print_heads(run, warning)
+        print_heads(run)
 
 
-def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
+def _json(run: HeadsRun) -> dict[str, Any]:
     """What a program wants to know of a run; experiments that were not asked for are left out."""
     everything = {
         "run": str(run.folder),
         "model": run.model,
         "words": run.words,
         "seat": run.seat,
+        "seat_rows": run.seat_rows,
+        "cross_fit": run.cross_fit,
+        "clear_heads": run.clear_heads,
         "heads": len(run.scores),
         "biased": sum(score.biased for score in run.scores),
         "most_biased": run.ranked[:_SHOWN],
         "most_anti_biased": run.ranked[: -_SHOWN - 1 : -1],
         "agreement": run.agreement,
+        "contrasts": run.contrasts,
         "counter": run.counter,
-        "counter_sides": warning,
+        "counter_sides": run.counter_sides,
         "strategies": run.strategies,
         "random_strategies": run.random_strategies,
         "verdict": run.verdict,
@@ -129,104 +135,6 @@ def _json(run: HeadsRun, warning: str) -> dict[str, Any]:
         "tradeoffs": run.tradeoffs,
     }
     return {name: value for name, value in everything.items() if value not in (None, ())}
-
-
-def _print_heads(run: HeadsRun, warning: str) -> None:
-    words, seat = run.words, run.seat
-    if words is not None:
-        print(f"{run.model}, {words.test}: {words.words} words in {words.contexts} contexts")
-        if words.missing:
-            shown = ", ".join(words.missing[:10]) + (" ..." if len(words.missing) > 10 else "")
-            print(f"{len(words.missing)} words have no context and do not count: {shown}")
-    if seat is not None:
-        p = seat.measurement.details["p_value"]
-        print(f"SEAT {_valued(seat.measurement)}, p {p:.2g} (0: no association, ±2 the most)")
-    print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads add to it (b > 0)")
-    ends = dict.fromkeys((*run.ranked[:_SHOWN], *run.ranked[-_SHOWN:]))
-    lines = [(score.head, score.score, score.stderr, score.q) for score in ends]
-    note = "b: how |SEAT| grows with the head's gate. Below 0 the head works against the bias."
-    print_table("Most biased and most anti-biased heads", ("head", "b", "stderr", "q"), lines, note)
-    if run.agreement is not None:
-        print(f"Ablation: {_agreement(run.agreement)}")
-    for test in run.counter:
-        print(f"Counter-stereotypes, {test.group} heads: {counter_in_words(test)}")
-    if warning:
-        print(f"  {warning}")
-    print_debias(run)
-    print(f"Results and figures: {run.folder}")
-
-
-def print_debias(run: HeadsRun) -> None:
-    """What removing heads bought and cost (Table 1), more and more of them (Table 3), and learned gates."""
-    tried = [(each.strategy, each.measurement) for each in run.strategies]
-    tried += [(each.strategy, each.measurement) for each in run.random_strategies]
-    _print_strategies("What removing heads buys and costs", tried)
-    swept = [(each.strategy, each.measurement) for each in run.top_sweep]
-    _print_strategies("Removing more and more of the most biased heads", swept)
-    if (verdict := run.verdict) is not None:
-        holds = {True: "holds", False: "does not hold", None: "could not be tested"}[verdict.holds]
-        better = f"{verdict.random_lower} of {verdict.seeds} random draws do better"
-        print(f"That {verdict.claim} {holds} here ({better}).")
-    for trade in run.tradeoffs:
-        reached = f"|SEAT| {trade.abs_seat:.3f} at {trade.ratio:.3f} x the perplexity"
-        rival = trade.rival
-        beside = "" if rival is None else f"; {rival.strategy}: {rival.abs_seat:.3f} at {rival.ratio:.3f}"
-        print(f"Gates {trade.strategy}: {reached}{beside}")
-
-
-def _print_strategies(title: str, measured: Sequence[tuple[str, Measurement]]) -> None:
-    """A line a strategy, a column a measure; what no strategy has is named once, with its reason."""
-    cells = {(strategy, each.name): each for strategy, each in measured}
-    known = list(dict.fromkeys(each.name for _, each in measured if each.value is not None))
-    if known:
-        lines = [
-            [strategy, *(_shown(cells.get((strategy, name))) for name in known)]
-            for strategy in dict.fromkeys(strategy for strategy, _ in measured)
-        ]
-        print_table(title, ["strategy", *known], lines)
-    missing = {each.name: each.reason for _, each in measured if each.name not in known}
-    for reason in dict.fromkeys(missing.values()):
-        print(f"Not measured: {', '.join(name for name, own in missing.items() if own == reason)} ({reason})")
-
-
-def _shown(measured: Measurement | None) -> str:
-    if measured is None:
-        return ""
-    return "not measured" if measured.value is None else _valued(measured)
-
-
-def _valued(measured: Measurement) -> str:
-    interval = measured.interval
-    return f"{measured.value:.3f}" + ("" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]")
-
-
-def _agreement(rho: Measurement) -> str:
-    if rho.value is None:
-        return f"not measured ({rho.reason})"
-    if rho.value >= 0.7:
-        verdict = "the scores rank heads as removal does"
-    elif rho.value >= 0.3:
-        verdict = "the scores agree only in part"
-    else:
-        verdict = "the scores do not tell what removal does: trust the removals"
-    return f"Spearman's rho {_valued(rho)} between b and the drop of |SEAT| on removal; {verdict}"
-
-
-def counter_in_words(test: CounterTest) -> str:
-    """A t-test of the counter-stereotype experiment as a sentence that claims no more than it shows."""
-    measured = test.measurement
-    if measured.value is None:
-        return f"not measured ({measured.reason})"
-    t, p = measured.details["t"], measured.details["p_value"]
-    if t is None or p is None:
-        return f"attention does not differ at all (N = {measured.n})"
-    falls = p < 0.05
-    claim = "attention falls when the stereotype is turned" if falls else "no sign that attention falls"
-    if test.group == "biased" and not falls:
-        claim += "; the paper's claim does not hold here"
-    if test.group == "regular" and falls:
-        claim += ", although these heads have b <= 0"
-    return f"{claim} (t {t:.2f}, one-tailed p {p:.3g}, N = {measured.n})"
 
 
 @app.command()

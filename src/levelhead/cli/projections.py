@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import (
+    Force,
     Json,
     Loading,
     Strict,
@@ -68,6 +69,7 @@ def nsp(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
     ] = None,
+    force: Force = False,
     strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
@@ -86,7 +88,7 @@ def nsp(
     answers = (likelihood_answers if likelihood else head_answers)(loaded, probe)[0]
     measurements = triple_measures(probe, answers, Resampling(seed=seed), top)
     if csv is not None:
-        _write_triples(csv, probe, answers)
+        _write_triples(csv, probe, answers, force)
     if json:
         data = {"triples": probe.name, "problems": probe.problems, "unusable": probe.unusable}
         print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
@@ -99,12 +101,13 @@ def nsp(
         print(f"Every triple: {csv}")
 
 
-def _write_triples(path: Path, triples: TripleSet, answers: TripleAnswers) -> None:
-    from levelhead.report.page import write_page
+def _write_triples(path: Path, triples: TripleSet, answers: TripleAnswers, force: bool) -> None:
+    from levelhead.files import write_output
     from levelhead.results.layout import TRIPLES_TABLE
     from levelhead.scoring.triple_table import triple_lines
 
-    write_page(path, TRIPLES_TABLE.text(triple_lines(triples, answers)))
+    table = TRIPLES_TABLE.text(triple_lines(triples, answers))
+    write_output(path, table, table.partition("\n")[0], force)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.probes.glue import TASKS, GlueTask
 
 Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
@@ -428,6 +428,8 @@ class Catalog:
             return by_name[name]
         if name in _FLUENCIES and "fluency" in by_name:
             return replace(by_name["fluency"], name=name, **_FLUENCIES[name])
+        if name.endswith(CHANGE) and (measure := by_name.get(name.removesuffix(CHANGE))) is not None:
+            return _paired_change(measure)
         for known in sorted(by_name, key=len, reverse=True):
             if name.startswith(known) and name[len(known)] in _SEPARATORS:
                 rest = name[len(known) :].lstrip("".join(_SEPARATORS))
@@ -453,6 +455,22 @@ class Catalog:
         return _against_null(measurement, interval) or (
             info.above if value > (neutral if null is None else null.floor) else info.below
         )
+
+
+def _paired_change(measure: MeasureInfo) -> MeasureInfo:
+    """How the paired change of a measure is shown: it is neither bias nor use, it rises or falls."""
+    return replace(
+        measure,
+        name=f"{measure.name}{CHANGE}",
+        title=f"{measure.title}: paired change",
+        asks="",
+        reading="0: no change on these items.",
+        neutral=0.0,
+        biased="none",
+        scale=None,
+        above="rises",
+        below="falls",
+    )
 
 
 def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:

@@ -31,10 +31,11 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
 SETS = ("A", "B", "X", "Y")
+SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
 Ints = npt.NDArray[np.int64]
 
@@ -178,6 +179,11 @@ class _Effect:
         return cls(float(difference / spread), most, unit, norm, direction, (x, y), by_s, words)
 
     @property
+    def spread(self) -> float:
+        """Standard deviation of the targets' associations, ddof = 1."""
+        return float(np.concatenate(self.s).std(ddof=1))
+
+    @property
     def by_direction(self) -> FloatArray:
         """d value / d direction: [d]"""
         sides = zip(self.by_s, "XY", strict=True)
@@ -218,8 +224,65 @@ class _Effect:
         return np.asarray(np.einsum("wd,wtd->t", slope, deviations) / deviations.shape[1])
 
 
+def crossed_change(
+    before: npt.ArrayLike, after: npt.ArrayLike, words: WordSets, resampling: Resampling = DEFAULT
+) -> Measurement:
+    """Change of |SEAT| between two sets of vectors of the same words; the interval redraws what SEAT's does.
+
+        change = |SEAT(after)| − |SEAT(before)|,   influence of a unit = that on the one − that on the other
+        interval = change ± quantile · error,      p = share of redraws with |t*| ≥ |change| / error
+
+    before, after [word, template, d]; with one template words alone are redrawn. The scale of the vectors
+    does not count; details hold the standard deviation of associations, which falls where cosines collapse.
+    """
+    sides = [np.asarray(vectors, np.float64) for vectors in (before, after)]
+    if sides[0].ndim != 3 or sides[0].shape[:2] != sides[1].shape[:2]:
+        raise BadProbe(f"Vectors {sides[0].shape} and {sides[1].shape}: give [word, template, d] twice.")
+    known = {"n": _listed(words) * sides[0].shape[1], "neutral": 0.0}
+    settings = {**resampling.settings("symmetric studentized bootstrap", "as for SEAT"), "of": "|SEAT|"}
+    first, second = (_Effect.of(vectors.mean(axis=1), words) for vectors in sides)
+    if first is None or second is None:
+        reason = "fewer than 2 targets on a side, or all targets have the same association"
+        return Measurement.missing(SEAT_CHANGE, reason, settings=settings, **known)
+    old, new = _all_influences(first, sides[0]), _all_influences(second, sides[1])
+    signs = math.copysign(1, first.value), math.copysign(1, second.value)
+    influences = [signs[1] * after_one - signs[0] * one for one, after_one in zip(old, new, strict=True)]
+    change = abs(second.value) - abs(first.value)
+    drawn = _studentized(influences, resampling)
+    details = {"spread_before": first.spread, "spread_after": second.spread}
+    if drawn is None:
+        return Measurement(SEAT_CHANGE, change, details=details, settings=settings, **known)
+    t, error = drawn
+    half = float(np.quantile(t, resampling.level)) * error
+    p = float((1 + (t >= abs(change) / error).sum()) / (1 + t.size))
+    null = Null("symmetric studentized bootstrap, two-sided", t.size, 0.0, error, p)
+    interval = change - half, change + half
+    return Measurement(SEAT_CHANGE, change, interval, details=details, settings=settings, null=null, **known)
+
+
+def _all_influences(effect: _Effect, vectors: FloatArray) -> list[FloatArray]:
+    """Of attribute pairs, of X, of Y, and of templates where there are several."""
+    influences = effect.influences(effect.words)
+    if vectors.shape[1] > 1:
+        influences.append(effect.template_influence(vectors - vectors.mean(axis=1, keepdims=True)))
+    return influences
+
+
 def _interval(effect: _Effect, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:
-    """The influences of each kind add up to 0; a kind of one unit leaves the interval unknown."""
+    drawn = _studentized(influences, resampling)
+    if drawn is None:
+        return None
+    t, error = drawn
+    r = effect.value / effect.most
+    half = float(np.quantile(t, resampling.level)) * error / (effect.most * (1 - r * r))
+    return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)
+
+
+def _studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tuple[FloatArray, float] | None:
+    """|t*| of redraws, and the error of the value itself.
+
+    The influences of each kind add up to 0; a kind of one unit leaves the error unknown.
+    """
     if any(own.size < 2 for own in influences):
         return None
     rng = np.random.default_rng(resampling.seed)
@@ -234,7 +297,4 @@ def _interval(effect: _Effect, influences: Sequence[FloatArray], resampling: Res
         return None
     with np.errstate(all="ignore"):
         t = np.abs(total) / np.sqrt(variance)
-    quantile = float(np.quantile(t[np.isfinite(t)], resampling.level))
-    r = effect.value / effect.most
-    half = quantile * math.sqrt(error) / (effect.most * (1 - r * r))
-    return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)
+    return t[np.isfinite(t)], math.sqrt(error)

@@ -22,6 +22,8 @@ from levelhead.measures.statistics import (
     wilson,
 )
 
+P_RIGHT, ALWAYS_NEUTRAL = "p_right", "always_neutral"  # details of an ability
+
 
 def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> dict[str, Measurement]:
     """Accuracy, parity, strict parity and fairness; neutral is the right answer to every probe.
@@ -80,6 +82,19 @@ def ability(label: npt.ArrayLike, gold: npt.ArrayLike, level: float = 0.95) -> M
         return Measurement.missing("ability", "no prediction", unscored=unscored, settings=settings)
     share = float((predicted == right)[scored].mean())
     return Measurement("ability", share, wilson(share, n, level), n, unscored, settings=settings)
+
+
+def label_details(p: npt.ArrayLike, gold: npt.ArrayLike, neutral: int) -> dict[str, float]:
+    """What accuracy does not see, as details of an ability.
+
+        p_right        = mean over pairs of p(right label)      flattened outputs keep accuracy, not this
+        always_neutral = share of pairs whose right label is neutral
+
+    always_neutral is the ability of a classifier that answers neutral to everything, whose fairness is 1.
+    """
+    right, probability = np.asarray(gold, dtype=np.int64), np.asarray(p, dtype=np.float64)
+    of_right = probability[np.arange(right.size), right]
+    return {P_RIGHT: float(of_right.mean()), ALWAYS_NEUTRAL: float((right == neutral).mean())}
 
 
 def _whole(statistic: Callable[[FloatArray], FloatArray], n: int) -> float:

@@ -26,7 +26,7 @@ from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.measures.null import NullDistribution
+from levelhead.measures.null import MANY, NullDistribution
 from levelhead.measures.statistics import FloatArray
 
 LEVEL = 0.05
@@ -52,7 +52,7 @@ class HeadTest:
     held: FloatArray  # [layer, head]
     p_value: FloatArray  # [layer, head], corrected for the number of heads
     threshold: float  # a head is clear beyond it
-    agreement: Measurement  # rho between the halves, with twins as its null
+    largest: Measurement  # the largest |held|, with that of twins as its null
 
     @property
     def clear(self) -> npt.NDArray[np.bool_]:
@@ -75,18 +75,25 @@ def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike) -> HeadTest:
     largest = NullDistribution(np.array([np.abs(held_scores(twin)).max() for twin in others]))
     p_value = (1 + (largest.values[:, None, None] >= np.abs(held)).sum(axis=0)) / (1 + len(largest))
     threshold = largest.upper_quantile(1 - LEVEL)
-    return HeadTest(held, np.asarray(p_value), threshold, _agreement(own, others))
+    value = float(np.abs(held).max())
+    measured = Measurement("largest held score", value, n=held.size, null=_judged(largest, value))
+    return HeadTest(held, np.asarray(p_value), threshold, measured)
 
 
-def _agreement(own: FloatArray, twins: FloatArray) -> Measurement:
-    by_split = half_agreement(own)
-    null = NullDistribution(np.array([half_agreement(twin).mean() for twin in twins]))
-    value = float(by_split.mean())
-    judged = Null("null twins, one-sided", len(null), null.floor, null.spread, null.upper_p_value(value))
-    details = {"sd": float(by_split.std(ddof=1)) if by_split.size > 1 else None}
-    return Measurement(
-        "rho between halves", value, n=len(by_split), neutral=0.0, details=details, null=judged
-    )
+def _judged(largest: NullDistribution, value: float) -> Null:
+    """The null of the largest |held|, one-sided: the exact p, or Student's where twins are too few for it.
+
+    Largest values are skewed to the right, their logarithms much less: Student's t is taken of those,
+
+        t = (log value − mean log null) / (spread of log null · sqrt(1 + 1/K)),   K − 1 degrees of freedom
+    """
+    p, how = largest.upper_p_value(value), "exact"
+    if len(largest) < MANY and min(value, largest.values.min()) > 0:
+        logs = NullDistribution(np.log(largest.values))
+        two_sided = logs.student_p_value(float(np.log(value)))
+        p = two_sided / 2 if np.log(value) > logs.floor else 1 - two_sided / 2
+        how = "Student's t of logarithms"
+    return Null(f"null twins; p one-sided, {how}", len(largest), largest.floor, largest.spread, max(p, 1e-12))
 
 
 def _checked(halves: npt.ArrayLike) -> FloatArray:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+CHANGE = " change"  # how the name of a change ends
+
 
 @dataclass(frozen=True)
 class Null:

@@ -31,7 +31,7 @@ from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import FloatArray
 
 _CELLS = 2_000_000  # numbers held at once
-_MANY = 199  # draws from which on an exact p can be small enough to survive a correction
+MANY = 199  # draws from which on an exact p can be small enough to survive a correction
 _NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 that was not near it
 
 
@@ -95,7 +95,7 @@ class NullDistribution:
 
         The exact p where draws are many (199 or more), else Student's, which assumes that they are normal.
         """
-        exact = len(self) >= _MANY
+        exact = len(self) >= MANY
         p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)
         how = "exact" if exact else "Student's t, normal null"
         return Null(f"{method}; p two-sided, {how}", len(self), self.floor, self.spread, p)

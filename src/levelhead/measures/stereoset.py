@@ -20,6 +20,7 @@ from levelhead.measures.statistics import (
     FloatArray,
     Interval,
     Resampling,
+    Statistic,
     bootstrap,
     clustered_values,
     mean_share_interval,
@@ -210,8 +211,16 @@ def _top_mean(
     settings = {**resampling.settings(BCA, unit), "share": share}
     if not n:
         return Measurement.missing(name, "no triple pair", settings=settings)
+    interval = bootstrap(top_statistic(values, context, share), int(context.max()) + 1, resampling)
+    mean = float(np.sort(values)[::-1][:top].mean())
+    return Measurement(name, mean, interval, n, details={"top": float(top)}, settings=settings)
+
+
+def top_statistic(values: FloatArray, clusters: npt.NDArray[np.int64], share: float) -> Statistic:
+    """The mean of the largest share of values, by how often each cluster was drawn."""
+    n, top = values.size, top_share_count(share, values.size)
     order = np.argsort(-values, kind="stable")
-    ordered, member = values[order], context[order]
+    ordered, member = values[order], clusters[order]
 
     def statistic(drawn: FloatArray) -> FloatArray:
         # columns are items from the largest down; each is taken as often as it was drawn, until `top` are
@@ -220,9 +229,7 @@ def _top_mean(
         taken = np.clip(room - (counts.cumsum(axis=1) - counts), 0.0, counts)
         return np.asarray((taken @ ordered) / room[:, 0], dtype=np.float64)
 
-    interval = bootstrap(statistic, int(context.max()) + 1, resampling)
-    mean = float(ordered[:top].mean())
-    return Measurement(name, mean, interval, n, details={"top": float(top)}, settings=settings)
+    return statistic
 
 
 def probabilities(name: str, *given: npt.ArrayLike) -> list[FloatArray]:

@@ -38,7 +38,10 @@ def edits_of(model: Model, recipe: Recipe) -> Variant:
 
 def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:
     """The heads with the highest bias scores in a run of the heads study, most biased first: at most `top`,
-    and only scores above 0. A run about other weights is refused: its heads mean nothing here."""
+    and only scores above 0, clear or not (HeadsRun.clear_heads says which are).
+
+    A run about other weights is refused: its heads mean nothing here.
+    """
     if run.weights != model.fingerprint:
         raise BadRun(f"{run.folder} is about {run.model}, with other weights than those of {model.name}.")
     return run.biased_heads(top)

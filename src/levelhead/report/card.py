@@ -5,20 +5,21 @@ from __future__ import annotations
 import html
 import re
 
-from levelhead.report.contents import Contents, Reported, measurements, variants
+from levelhead.report.contents import Contents, Reported, changes, measurements, variants
 from levelhead.report.infos import info_of, p_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
 from levelhead.report.sections.opening import opening
 from levelhead.report.tables import probability, shown
 from levelhead.results.layout import GLUE
-from levelhead.results.records.common import BASE
+from levelhead.results.records.common import BASE, SAME_ITEMS
 
 _COLUMNS = (
     "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
     "|---|---:|---|---:|---:|---:|---:|---|",
 )
 HEADING = "## Bias evaluation"  # by which a card of ours is known
+_SAME = "Untouched model, on the items of the changed ones"
 
 
 def card(contents: Contents) -> str:
@@ -32,7 +33,8 @@ def card(contents: Contents) -> str:
     lines += _table(contents, BASE, "Untouched model")
     for name in variants(contents) if contents.audit is not None or contents.study == GLUE.study else ():
         if name != BASE:
-            lines += _table(contents, name, f"Changed: {name}")
+            title = _SAME if name == SAME_ITEMS else f"Changed: {name}"
+            lines += _table(contents, name, title)
     warnings = [f"- {_safe(limit)}" for limit in limits(contents)]
     lines += ["### What these numbers do not show", "", *warnings, ""]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]
@@ -43,7 +45,8 @@ def card(contents: Contents) -> str:
 
 
 def _table(contents: Contents, variant: str, title: str) -> list[str]:
-    lines = [_line(contents, each) for each in measurements(contents, variant)]
+    reported = [*measurements(contents, variant), *changes(contents, variant).values()]
+    lines = [_line(contents, each) for each in reported]
     return [f"### {_safe(title)}", "", *_COLUMNS, *lines, ""]
 
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import Catalog
-from levelhead.measures.measurement import Measurement
-from levelhead.report.contents import CHANGE, Contents, changes, measurements, variants
+from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.report.contents import Contents, changes, measurements, variants
 from levelhead.report.infos import catalog_of
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE

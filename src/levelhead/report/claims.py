@@ -52,6 +52,16 @@ def floor_text(null: Null) -> str:
     return f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
 
 
+def valued(measurement: Measurement, digits: int = 2) -> str:
+    """`0.93 [0.85, 1.01]`, or why there is no number."""
+    if measurement.value is None:
+        return f"not measured ({measurement.reason})"
+    if measurement.interval is None:
+        return f"{measurement.value:.{digits}f}"
+    low, high = measurement.interval
+    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
 def p_text(value: float | None) -> str:
     """A p-value as it is read."""
     if value is None:

@@ -13,13 +13,13 @@ from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Block, Page, Points, Section, Shown
 from levelhead.report.compare_items import Column, Difference, HeadChanges, head_changes, paired_differences
-from levelhead.report.contents import changes, measurements, open_contents, variants
+from levelhead.report.contents import before, changes, measurements, open_contents, variants
 from levelhead.report.infos import info_of
 from levelhead.report.limits import ALWAYS
 from levelhead.report.page import render
 from levelhead.report.tables import NOTHING, Cell, Part, Table, measured, shown, words
 from levelhead.results.codec import Record
-from levelhead.results.records.common import BASE
+from levelhead.results.records.common import BASE, SAME_ITEMS
 
 UNPAIRED = "unpaired: from the two intervals"
 
@@ -72,10 +72,10 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
 def _columns(folders: Sequence[str | Path]) -> list[Column]:
     if len(folders) == 1:
         contents = open_contents(folders[0])
-        names = variants(contents)
+        names = [name for name in variants(contents) if name != SAME_ITEMS]
         if len(names) == 1:
             raise BadOption(f"{folders[0]} has one model only. Give a second run folder to compare it with.")
-        return [Column("before" if name == BASE else name, contents, name) for name in names]
+        return [Column("before" if name == BASE else name, contents, name, within=True) for name in names]
     opened = [open_contents(folder) for folder in folders]
     models = [contents.model for contents in opened]
     labels = [
@@ -86,7 +86,9 @@ def _columns(folders: Sequence[str | Path]) -> list[Column]:
 
 
 def _measurements(column: Column) -> dict[str, Measurement]:
-    return {each.name: each.measurement for each in measurements(column.contents, column.variant)}
+    untouched = column.within and column.variant == BASE
+    own = before(column.contents) if untouched else measurements(column.contents, column.variant)
+    return {each.name: each.measurement for each in own}
 
 
 def _info(columns: Sequence[Column], name: str) -> MeasureInfo:

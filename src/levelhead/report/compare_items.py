@@ -35,6 +35,7 @@ class Column:
     label: str
     contents: Contents
     variant: str = BASE
+    within: bool = False  # compared with other variants of the same run, so on their items
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,11 @@ from functools import cached_property
 from pathlib import Path
 
 from levelhead.errors import BadRun
-from levelhead.measures.measurement import Measurement
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.glue import GlueCell, GlueCost
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
 from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SweepRun, open_run
-
-CHANGE = " change"  # how the name of a paired change ends
 
 
 @dataclass(frozen=True)
@@ -124,6 +122,12 @@ def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
     return list(chosen.values())
 
 
+def before(contents: Contents) -> list[Reported]:
+    """The untouched model, on the items that changed models were verified on where there are such."""
+    same = {each.name: each for each in measurements(contents, SAME_ITEMS)} if contents.audit else {}
+    return [same.get(each.name, each) for each in measurements(contents)]
+
+
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:
     """Paired changes of a variant against the untouched model, by the name of the measure."""
     paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
@@ -162,8 +166,9 @@ def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
     for setting in () if sweep is None else sweep.measured:
         if setting.variant == variant:
             yield Reported(setting.measurement, variant, setting.model, contents.address(setting))
-    if prompts is not None and (margin := prompts.margin(variant)) is not None:
-        yield Reported(margin.measurement, variant, margin.model, contents.address(margin))
+    for cell in () if prompts is None else (prompts.log_odds(variant), prompts.margin(variant)):
+        if cell is not None:
+            yield Reported(cell.measurement, variant, cell.model, contents.address(cell))
     if glue is not None:
         yield from _learned(contents, glue.cells, variant)
 

@@ -7,11 +7,14 @@ from html import escape
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence
-from levelhead.results.records.audit import Headline, NamedValue, ProjectionCandidate
+from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence, valued
+from levelhead.report.counter import contrast_claim, contrast_parts
+from levelhead.report.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
+from levelhead.report.heads_in_words import row_words
+from levelhead.report.ways_out import projection_claims, unclaimed_projections
+from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CounterTest
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD
 from levelhead.results.runs import AuditRun, HeadsRun
 
 Measured = Mapping[str, Mapping[str, Measurement]]  # variant -> measure -> measurement
@@ -21,12 +24,11 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
-_CLEARLY = 0.99  # of a scale-free companion: what is left must be less
 _ASSOCIATION, _REMOVAL = "association", "removal"
 _FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
-    "margin": "Fill-in prompts about occupations: margin {} (0 is even; no null is known for it).",
+    "margin": "Fill-in prompts among the likeliest tokens alone: margin {} (0 is even; it has no null).",
 }
 
 
@@ -38,9 +40,16 @@ def headline(run: AuditRun) -> Headline:
     measured = run.by_variant()
     claims = headline_claims(run)
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
-    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in _FIRST]
+    quiet = [name for name, _, holds in claims if is_knowledge(name) and not holds]  # said in one sentence
+    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in (*_FIRST, *quiet)]
     base = measured[BASE]
-    findings += [*_described(base), *_head_findings(run.heads), *_mitigation_findings(run, measured)]
+    findings += [
+        *silent_text(quiet),
+        *untested_text(run.prompts),
+        *_described(base),
+        *_head_findings(run.heads),
+    ]
+    findings += unclaimed_projections(run, measured)
     skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
@@ -58,7 +67,12 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         _ASSOCIATION: _opening(run, base),
         _REMOVAL: _removal(run, measured),
         "agreement": _agreement(run.heads),
+        "attention contrast": contrast_claim(run.heads),
+        "clear head": _clear_head(run.heads),
         **dict(_base_claims(base)),
+        "log-odds": level_claim(base),
+        **knowledge_claims(run.prompts),
+        **projection_claims(run, measured),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
     holds = judged(list(known.values()))
@@ -66,16 +80,6 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
 
 
 # ---- numbers in sentences
-
-
-def valued(measurement: Measurement, digits: int = 2) -> str:
-    """`0.93 [0.85, 1.01]`, or why there is no number."""
-    if measurement.value is None:
-        return f"not measured ({measurement.reason})"
-    if measurement.interval is None:
-        return f"{measurement.value:.{digits}f}"
-    low, high = measurement.interval
-    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
@@ -96,12 +100,15 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
     seat = base.get("seat")
     if seat is None or seat.value is None:
         return None
+    row = None if run.heads is None else run.heads.sound_row
+    over = "" if row is None else f" over {row_words(row)}"
+    seat = seat if row is None else row.measurement
     null, bias = seat.null, _bias(run)
     if null is None:
         p = p_text(seat.details.get("p_value"))
-        text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
+        text = f"{run.model}: SEAT {valued(seat)}{over} (0 is none, 2 the most; p {p} over the words alone). "
         return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
-    value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)})"
+    value = f"SEAT {valued(seat)}{over} (0 is none, 2 the most; {floor_text(null)})"
     return Claim(
         null.p_value,
         beyond_floor(seat, null.floor),
@@ -149,6 +156,19 @@ def _agreement(heads: HeadsRun | None) -> Claim | None:
         f"Heads found on half of the words hold on the other half: {by}.",
         f"Heads found on half of the words do not clearly hold on the other half: {by}.",
     )
+
+
+def _clear_head(heads: HeadsRun | None) -> Claim | None:
+    """Whether any head is clear: the largest score that holds on other words, against that of twins."""
+    largest = _cross_fitted(heads, LARGEST_HELD)
+    if heads is None or largest is None or largest.value is None or largest.null is None:
+        return None
+    by = f"the largest score that holds on other words is {largest.value:.3f}; {floor_text(largest.null)}"
+    if not (clear := heads.clear_heads):
+        return Claim(largest.null.p_value, False, "", f"No head stands out clearly: {by}.")
+    many = f"{len(clear)} of {len(heads.scores)} heads stand out clearly ({_listed(clear)})"
+    unsaid = "corrected for all claims of this page that cannot be told from a model without meaning"
+    return Claim(largest.null.p_value, True, f"{many}: {by}.", f"{many} by themselves, but {unsaid}: {by}.")
 
 
 def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
@@ -202,99 +222,13 @@ def _head_findings(heads: HeadsRun | None) -> list[str]:
     if heads is None or not heads.scores:
         return []
     biased = [score for score in heads.scores if score.biased]
-    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0."]
+    findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0 on these words."]
     if heads.agreement is not None and heads.agreement.value is not None:
         rho = valued(heads.agreement)
         findings.append(
             f"Scores against removing heads one by one: Spearman's rho {rho} (1: the same order)."
         )
-    tests = [test for test in heads.counter if test.group == "biased" and test.measurement.value is not None]
-    return findings + [_counter_finding(test, heads) for test in tests]
-
-
-def _counter_finding(test: CounterTest, heads: HeadsRun) -> str:
-    """The change of attention over sentences, which share templates: nothing is claimed of it."""
-    change = valued(test.measurement, 4)
-    sentence = (
-        f"When a stereotype is turned around, attention of biased heads to the group word falls by {change}"
-    )
-    return (
-        f"{sentence} (N = {test.measurement.n}; sentences share templates: not tested).{counter_sides(heads)}"
-    )
-
-
-def counter_sides(heads: HeadsRun) -> str:
-    """A warning where the two sides of the counter-stereotype experiment contradict each other, or
-    nothing."""
-    tests = [test.measurement for test in heads.counter_sides if test.group == "biased"]
-    signs = [(low > 0) - (high < 0) for low, high in (m.interval for m in tests if m.interval is not None)]
-    if len(signs) < 2 or signs[0] * signs[1] >= 0 or heads.words is None:
-        return ""
-    first, second = heads.words.labels[:2]
-    t = [_number(m.details.get("t"), 1) for m in tests if m.interval is not None]
-    more = first if signs[0] > 0 else second
-    return (
-        f" Mind the sides: with {first} originals t is {t[0]}, with {second} ones {t[1]}; "
-        f"these heads look at {more} words more, whatever is said."
-    )
-
-
-def _mitigation_findings(run: AuditRun, measured: Measured) -> list[str]:
-    return [
-        _candidate_finding(candidates, prefix, whose, measured)
-        for candidates, prefix, whose in (
-            (run.candidates, "", ""),
-            (run.nli_candidates, "nli ", " of the classifier"),
-        )
-        if candidates
-    ]
-
-
-def _candidate_finding(
-    candidates: Sequence[ProjectionCandidate], prefix: str, whose: str, measured: Measured
-) -> str:
-    """The best viable projection against the untouched model, which is the first candidate."""
-    before = candidates[0]
-    tried = f"{len(candidates) - 1} projections{whose}"
-    chosen = next((each for each in candidates if each.chosen), None)
-    if chosen is None:
-        return f"None of {tried} has a better {before.bias.name} without losing too much ability."
-    bias, ability = _step(before.bias, chosen.bias), _step(before.ability, chosen.ability)
-    text = f"Of {tried}, {chosen.variant} does best on the items that it was chosen on: {bias}, {ability}."
-    return text + _flatness(before.bias.name, measured.get(f"{prefix}{chosen.variant}", {}), measured[BASE])
-
-
-def _flatness(name: str, after: Mapping[str, Measurement], before: Mapping[str, Measurement]) -> str:
-    """Whether a smaller difference is only a flatter output: scale-free companions say.
-
-    The companion of a measure of probabilities moves a little when all logits are multiplied by one number,
-    that of the preference, on the logit scale, does not. So both must fall, where both are known.
-    """
-    own, preferred = (
-        (_companion(before, measure), _companion(after, measure)) for measure in (name, "preference")
-    )
-    if own[0] is None or own[1] is None:
-        return ""
-    relative = f"relative to the scale of the outputs {own[0]:.2f} → {own[1]:.2f}"
-    falls = own[1] < _CLEARLY * own[0]
-    if preferred[0] is None or preferred[1] is None or name == "preference":
-        return f" It falls {relative} too." if falls else f" This only flattens the outputs: {relative}."
-    relative += f" (preference {preferred[0]:.2f} → {preferred[1]:.2f})"
-    if falls and preferred[1] < _CLEARLY * preferred[0]:
-        return f" It falls {relative} too."
-    if falls and preferred[1] > preferred[0] / _CLEARLY:
-        return f" It falls {relative}, but the preference rises."
-    return f" This only flattens the outputs: {relative}."
-
-
-def _companion(measurements: Mapping[str, Measurement], name: str) -> float | None:
-    """The size of a difference relative to the scale of all."""
-    value = measurements[name].details.get(SCALE_FREE) if name in measurements else None
-    return None if value is None else abs(value)
-
-
-def _step(before: NamedValue, after: NamedValue) -> str:
-    return f"{after.name} {_number(before.value)} → {_number(after.value)}"
+    return findings + contrast_parts(heads)
 
 
 # ---- notebooks

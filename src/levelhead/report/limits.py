@@ -22,8 +22,8 @@ _HEADS = (
     "Attention from one word to another is what a head reads, not why the model answers as it does.",
 )
 _PROMPTS = (
-    "CounterActs counts only words of its two lists among the k likeliest tokens. Prompts without any such "
-    "word say nothing; their share stands in the table."
+    "CounterActs reads only words of its two lists that are one token. Its margin counts them among the k "
+    "likeliest tokens: prompts without any such word say nothing, and their share stands in the table."
 )
 _NLI = (
     "Fairness of inferences rests on short template sentences about occupations. It does not tell how the "
@@ -34,8 +34,8 @@ _GLUE = (
     "Nothing is chosen on them. With one seed, an interval cannot answer for another training."
 )
 _CHANGED = (
-    "What was changed was chosen with the same kind of probes that it is then measured with, so “after” "
-    "numbers are optimistic. Measure with your own data before you rely on them."
+    "What was changed was chosen on other items, but with the same kind of probes that it is then measured "
+    "with. Measure with your own data before you rely on “after” numbers."
 )
 _QUICK = "This was a quick audit: fewer items and wider intervals than with --full."
 

@@ -91,6 +91,7 @@ def _heads(settings: HeadsRunSettings) -> Arguments:
         *("heads", settings.model, "--bias", settings.bias, "--contexts", settings.contexts),
         *("--experiments", ",".join(settings.experiments)),
         *_option("--per-word", settings.per_word),
+        *_option("--score-contexts", settings.score_contexts),
         *_option("--sentences", settings.sentences),
         *("--top", str(settings.top)),
         *_option("--text", settings.text),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
-from levelhead.files import TEMPORARY, write_whole, writing
+from levelhead.files import TEMPORARY, write_text, writing
 from levelhead.results.codec import Json, Record, as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
 
@@ -157,7 +157,7 @@ class Run(Generic[S]):
                 _check_same(folder, _read_settings(folder), stored)
             else:
                 text = json.dumps(stored.to_json(), indent=1, ensure_ascii=False) + "\n"
-                write_whole(folder / SETTINGS, lambda path: path.write_text(text, encoding="utf-8"))
+                write_text(folder / SETTINGS, text)
             return cls(folder, layout, lock, _recover(folder / RESULTS))
         except BaseException:
             os.close(lock)
@@ -186,7 +186,7 @@ class Run(Generic[S]):
     def file(self, file: Writable[C], content: C) -> Path:
         """Write a file of the run; it appears whole, or not at all."""
         text = file.text(content)
-        return write_whole(self.folder / file.name, lambda path: path.write_text(text, encoding="utf-8"))
+        return write_text(self.folder / file.name, text)
 
     def data(self) -> RunData[S]:
         """The run as readers see it."""

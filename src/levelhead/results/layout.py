@@ -40,6 +40,7 @@ from levelhead.results.records.heads import (
     HeadScore,
     Removal,
     ScoreLine,
+    SeatRow,
     SentenceLine,
     WordList,
     WordsUsed,
@@ -71,11 +72,12 @@ from levelhead.results.settings import (
 # ---- heads
 
 WORDS = Key("words", WordsUsed)
-SEAT = Key("seat", MeasuredVariant)
+SEAT_ROWS = Key("seat/rows", SeatRow)  # by the tokenizer's pieces, then by kinds of targets
+SEAT = Key("seat", MeasuredVariant)  # of all words
 SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
-CROSS_FITS = Key("cross-fit/splits", CrossFit)
-CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words
+CROSS_FITS = KeyFamily("cross-fit/", CrossFit)  # labels: model, twin 1 ...
+CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words, largest held score
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
@@ -95,10 +97,10 @@ HEADS = Layout(
     HeadsRunSettings,
     (
         WORDS,
+        SEAT_ROWS,
         SEAT,
-        SCORES,
-        CROSS_FITS,
         CROSS_FIT,
+        SCORES,
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,
@@ -113,7 +115,7 @@ HEADS = Layout(
         LEARNED_GATES,
         TRADEOFFS,
     ),
-    (REMOVALS,),
+    (CROSS_FITS, REMOVALS),
 )
 WORD_LIST = JsonFile("words.json", WordList)
 CONTEXTS = JsonLines("contexts.jsonl", Context)
@@ -227,6 +229,7 @@ ARCS = JsonFile("arcs.json", ArcSheet)
 REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 GLUE_PART = "glue"  # and of what the model can still learn, where that was asked
+CHANGE_PART = "change"  # the end of a verified label: the bias that a projection was chosen by, item by item
 
 FIGURES = "figures"  # a folder of SVG files
 

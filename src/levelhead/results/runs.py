@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
 from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
@@ -38,6 +39,7 @@ from levelhead.results.records.heads import (
     CrossFit,
     HeadScore,
     Removal,
+    SeatRow,
     WordsUsed,
 )
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
@@ -101,8 +103,18 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
         return self.data.single(layout.WORDS)
 
     @property
+    def seat_rows(self) -> tuple[SeatRow, ...]:
+        """SEAT by the tokenizer's pieces, and of each kind of targets."""
+        return self.data.records(layout.SEAT_ROWS)
+
+    @property
+    def sound_row(self) -> SeatRow | None:
+        """The row that claims rest on."""
+        return next((row for row in self.seat_rows if row.sound), None)
+
+    @property
     def seat(self) -> MeasuredVariant | None:
-        """The association that heads are scored for."""
+        """The association of all words, which heads are scored for."""
         return self.data.single(layout.SEAT)
 
     @property
@@ -116,13 +128,20 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
         return sorted(self.scores, key=lambda score: score.rank)
 
     @property
+    def clear_heads(self) -> list[Head]:
+        """The heads whose scores hold on other words, farther than any head's does in null twins."""
+        return [score.head for score in self.ranked if score.clear]
+
+    @property
     def cross_fits(self) -> tuple[CrossFit, ...]:
         """Heads chosen on half of the words, judged on the other: the model's splits, then its twins'."""
-        return self.data.records(layout.CROSS_FITS)
+        parts = self.data.family(layout.CROSS_FITS).values()
+        return tuple(fit for part in parts for fit in part)
 
     @property
     def cross_fit(self) -> tuple[Measurement, ...]:
-        """Agreement of heads between halves of the words, and what removing them does on other words."""
+        """Agreement of heads between halves of the words, what removing them does on other words, and the
+        largest score that holds."""
         return self.data.records(layout.CROSS_FIT)
 
     @property
@@ -343,6 +362,11 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
     def log_odds(self, variant: str = BASE) -> ClozeCell | None:
         """The first model's stereotype log-odds without knowledge."""
         return self._bare(LOG_ODDS, NO_TOP_K, variant)
+
+    def knowledge(self, variant: str = BASE) -> tuple[ClozeCell, ...]:
+        """What each kind of knowledge does to the first model's log-odds."""
+        cells = self.cells_of(self.settings.models[0], variant)
+        return tuple(cell for cell in cells if (cell.name, cell.group) == (LOG_ODDS_CHANGE, ""))
 
     def _bare(self, name: str, k: int, variant: str) -> ClozeCell | None:
         """One measure of the first model without knowledge over all occupations."""

@@ -33,7 +33,9 @@ class HeadsRunSettings(RunSettings):
     trim: bool
     resamples: int
     null: int = 0  # null twins
-    splits: int = 0  # of the words, for cross-fitting
+    splits: int = 0  # of the words, for cross-fitting, on the first context of each word
+    score_contexts: int | None = None  # for each word, that scores and removals were taken on, if asked
+    score_contexts_per_word: int | None = None  # that followed from it
     text: str | None = None  # of the user's, for fluency; None: ours
 
 
@@ -132,7 +134,8 @@ class AuditSizes(Record):
     """How much an audit asks; by default what a quick audit asks of a small model."""
 
     experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
-    contexts: int | None = None  # for each word; None: as many as the heads study takes
+    contexts: int | None = None  # for each word, for SEAT; None: all templates
+    score_contexts: int | None = None  # for scores of heads; None: as many as the heads study takes
     counter_sentences: int = 500
     triples: int = 1  # one of so many is asked
     occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all
@@ -140,7 +143,7 @@ class AuditSizes(Record):
     sentences: int = 2  # of the text for fluency, one of so many is asked
     backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
     starts: int | None = 4  # first layers of token projections; None: all
-    screen: tuple[int, int] | None = (25, 6)  # occupations, contexts for choosing projections; None: all
+    screen: tuple[int, int] | None = (25, 6)  # most occupations, contexts for choosing; None: all of a half
     null: int = 19  # twins of the model without meaning
     triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
     prompt_twins: int = 9  # of them answer CounterActs' prompts, at most

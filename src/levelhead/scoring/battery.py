@@ -18,7 +18,7 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import WordTest
 from levelhead.results.folder import text_hash
-from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
+from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change
 from levelhead.scoring.lpbs import ask_lpbs_tests
 from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
@@ -111,11 +111,11 @@ def inference_question(model: Model, variants: Sequence[Variant], battery: Batte
 
 
 def fluency_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
-    """Perplexity of the untouched model; of an edited one what the edit costs, because the ratio of
-    perplexities is far sharper than their difference."""
+    """Perplexity; of edited models also what the edit costs, because the ratio of perplexities is far
+    sharper than their difference."""
     if any(variants):
-        changes = ask_fluency_change(model, battery.sentences, variants, battery.resampling)
-        return [[change] for change in changes]
+        pairs = ask_fluency_and_change(model, battery.sentences, variants, battery.resampling)
+        return [list(pair) if edits else [pair[0]] for pair, edits in zip(pairs, variants, strict=True)]
     measured = ask_fluency(model, battery.sentences, variants, resampling=battery.resampling)
     return [[replace(m, name=FLUENCY, settings={**m.settings, "kind": m.name})] for m in measured]
 

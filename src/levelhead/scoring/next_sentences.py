@@ -66,7 +66,7 @@ def likelihood_answers(
         [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
     )
     x = means.astype(np.float64).reshape(len(variants), -1, len(_KINDS))
-    return [TripleAnswers(*of_variant, LIKELIHOOD) for of_variant in zip(_softmax(x), x, strict=True)]
+    return [TripleAnswers(*of_variant, LIKELIHOOD) for of_variant in zip(softmax(x), x, strict=True)]
 
 
 def related_answers(model: Model, triples: TripleSet) -> TripleAnswers:
@@ -87,7 +87,7 @@ def _head_answers(
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
     texts = [Text(context, sentence) for context, sentence in _next_sentences(triples, kinds)]
     logits = read_one(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
-    p = _softmax(logits)[:, :, 0].reshape(len(variants), -1, len(kinds))
+    p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(kinds))
     x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
     return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]
 
@@ -101,6 +101,7 @@ def _next_sentences(triples: TripleSet, kinds: Sequence[str]) -> list[tuple[str,
     ]
 
 
-def _softmax(x: Doubles) -> Doubles:
+def softmax(x: Doubles) -> Doubles:
+    """Probabilities over the last axis."""
     shifted = np.exp(x - x.max(axis=-1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float64)

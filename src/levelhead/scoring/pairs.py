@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, NliPair, NliProbe
 from levelhead.probes.nli.labels import LABELS, NEUTRAL, label_order
 from levelhead.probes.triples import TripleSet
-from levelhead.scoring.next_sentences import HEAD, TripleAnswers, head_answers, likelihood_answers
+from levelhead.scoring.next_sentences import HEAD, TripleAnswers, head_answers, likelihood_answers, softmax
 
 Doubles = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -50,6 +51,16 @@ def ask_nsp(
     """
     answers = head_answers(model, triples, variants)
     return [triple_measures(triples, of_variant, resampling) for of_variant in answers]
+
+
+def nsp_strengths(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> Doubles:
+    """s of every triple pair that has a twin, [variant, pair], for changes item by item."""
+    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    strengths = []
+    for answers in head_answers(model, triples, variants):
+        original, twin = answers.p[: len(has_twin)][has_twin], answers.p[len(has_twin) :]
+        strengths.append(stereoset.triple_strength(original[:, 0], original[:, 1], twin[:, 1], twin[:, 0]))
+    return np.stack(strengths)
 
 
 def ask_likelihood_triples(
@@ -165,9 +176,19 @@ def ask_nli(
 def ask_ability(
     model: Model, ability_set: AbilitySet, variants: Sequence[Variant] = UNTOUCHED, labels: str | None = None
 ) -> list[Measurement]:
-    """Accuracy on ordinary labeled pairs, in every variant; a measurement's settings say which set it was."""
-    predicted = nli_labels(model, ability_set.pairs, variants, labels)
-    return [ability_measure(ability_set, of_variant) for of_variant in predicted]
+    """Accuracy on ordinary labeled pairs, in every variant; a measurement's settings say which set it was.
+
+    Its details hold what accuracy does not see (fairness.label_details).
+    """
+    logits = _nli_logits(model, ability_set.pairs, variants, labels)
+    gold = [LABELS.index(pair.label) for pair in ability_set.pairs]
+    return [
+        replace(
+            ability_measure(ability_set, np.asarray(of_variant.argmax(axis=1), dtype=np.int64)),
+            details=fairness.label_details(softmax(of_variant.astype(np.float64)), gold, NEUTRAL),
+        )
+        for of_variant in logits
+    ]
 
 
 def nli_labels(
@@ -177,10 +198,16 @@ def nli_labels(
     labels: str | None = None,
 ) -> Labels:
     """Predicted labels, numbered as in LABELS whatever the classifier's own order: [variant, pair]"""
+    return np.asarray(_nli_logits(model, pairs, variants, labels).argmax(axis=2), dtype=np.int64)
+
+
+def _nli_logits(
+    model: Model, pairs: Sequence[NliPair | LabeledPair], variants: Sequence[Variant], labels: str | None
+) -> NDArray[np.floating[Any]]:
+    """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)
     texts = [Text(pair.premise, pair.hypothesis) for pair in pairs]
-    logits = read_one(model, Pooled(texts), variants, label="Inferences")
-    return np.asarray(logits[:, :, list(order)].argmax(axis=2), dtype=np.int64)
+    return np.asarray(read_one(model, Pooled(texts), variants, label="Inferences")[:, :, list(order)])
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:

@@ -14,19 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.progress import steps
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.crossed import WordSets, crossed_seat, nested_seat
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.null import NullDistribution
 from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
 from levelhead.measures.seat.measurements import seat_measurement, word_seat_measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
 from levelhead.scoring.word_table import WordTable, word_table
@@ -69,22 +66,18 @@ def ask_seat(
         without = f"left out: {len(table.contexts)} contexts take too much memory"
     else:
         without = "" if intervals is not False else "not asked for"
-    known = {
-        "words": test.name,
-        "pooling": "mean over word pieces of last_hidden_state",
-        "seed": resampling.seed,
-    }
     measurements: list[Measurement] = []
     for some in turns(variants, 2 * len(table.words) * width if without else size):
         if without:
             static = read_one(model, table.static(), some, label="SEAT")
+            settings = {"interval": without, "seed": resampling.seed}
             measured = [
-                _without_interval(v, table, {"interval": without, "seed": resampling.seed}) for v in static
+                _completed(_without_interval(v, table, settings), table, test, resampling) for v in static
             ]
         else:
             vectors = read_one(model, table.each(), some, label="SEAT")
-            measured = [_with_interval(v, table, test, resampling) for v in vectors]
-        measurements += [_completed(m, table, known) for m in measured]
+            measured = [seat_of_contexts(v, table, test, resampling) for v in vectors]
+        measurements += measured
     return measurements
 
 
@@ -112,14 +105,19 @@ def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
     return associations(x, a, b), associations(y, a, b)
 
 
+def seat_of_contexts(
+    vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling = DEFAULT
+) -> Measurement:
+    """SEAT of vectors [context, hidden], with the permutation p of its targets, and the interval that redraws
+    words and contexts."""
+    return _completed(_with_interval(vectors, table, test, resampling), table, test, resampling)
+
+
 def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling) -> Measurement:
-    """SEAT with the permutation p of its targets, and the interval that redraws words and contexts."""
-    number = {word: i for i, word in enumerate(table.words)}
-    pairs = [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
     plain = word_seat_measurement(vectors, table.word, table.sets, resampling)
     if plain.value is None:
         return plain
-    words = WordSets(table.sets, pairs)
+    words = word_sets(table, test)
     order = table.crossed_order()
     if order is None:
         wide = nested_seat(vectors, table.word, words, resampling)
@@ -129,21 +127,12 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
     return replace(plain, interval=wide.interval, settings=settings)
 
 
-def seat_null(model: Model, table: WordTable, twins: int, seed: int = 0) -> NullDistribution | None:
-    """SEAT in so many null twins of the model, with one context for each word; None for no twins.
-
-    One context a word scatters a little more than several do, so the null is, if anything, too wide.
-    """
-    if twins < 2:
-        return None
-    single = table.first_contexts()
-    values = []
-    with steps("SEAT in null twins", twins) as advance:
-        for number in range(twins):
-            with twinned(model, draw_twin(model, twin_seed(seed, number))):
-                values.append(seat_of(read_one(model, single.static(), label="SEAT")[0], single))
-            advance(1)
-    return NullDistribution(np.asarray(values))
+def word_sets(table: WordTable, test: WordTest) -> WordSets:
+    """The sets of a table, with the attribute words that are counterparts."""
+    number = {word: i for i, word in enumerate(table.words)}
+    return WordSets(
+        table.sets, [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
+    )
 
 
 def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
@@ -155,7 +144,14 @@ def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, ob
     return effect_measurement(SEAT, s_x, s_y, None, known)
 
 
-def _completed(measured: Measurement, table: WordTable, known: dict[str, object]) -> Measurement:
+def _completed(
+    measured: Measurement, table: WordTable, test: WordTest, resampling: Resampling
+) -> Measurement:
+    known = {
+        "words": test.name,
+        "pooling": "mean over word pieces of last_hidden_state",
+        "seed": resampling.seed,
+    }
     lost = {"entry without context": table.lost} if table.lost else {}
     return replace(measured, unscored=lost, settings={**measured.settings, **known})
 

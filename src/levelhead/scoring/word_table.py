@@ -51,10 +51,14 @@ class WordTable:
             return None
         return np.asarray([of_word[word] for word in range(len(self.words))], np.int64)
 
-    def first_contexts(self) -> WordTable:
-        """The table with the first context of each word alone."""
-        first = list({word: i for i, word in reversed(list(enumerate(self.word)))}.values())
-        kept = sorted(first)
+    def first_contexts(self, n: int = 1) -> WordTable:
+        """The table with the first n contexts of each word alone."""
+        seen: dict[int, int] = {}
+        kept = []
+        for i, word in enumerate(self.word):
+            seen[word] = seen.get(word, 0) + 1
+            if seen[word] <= n:
+                kept.append(i)
         return replace(
             self,
             contexts=tuple(self.contexts[i] for i in kept),

@@ -14,16 +14,22 @@ from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
+from levelhead.studies.halves import Halves, halves
+from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
-from levelhead.studies.heads.study import prepare
 
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()
 QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1, null=5)
 FULL = AuditSizes(
-    experiments=EXPERIMENTS, contexts=8, occupations=None, sentences=1, starts=None, screen=None, null=199
+    experiments=EXPERIMENTS,
+    score_contexts=8,
+    occupations=None,
+    sentences=1,
+    starts=None,
+    screen=None,
+    null=199,
 )
-_MANY_CONTEXTS = 600  # from so many on, a fourth of them is enough for choosing projections
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class Extent:
             self.settings.bias,
             experiments=self.sizes.experiments,
             per_word=self.sizes.contexts,
+            score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
             text=self.settings.text,
             null=self.sizes.null,
@@ -105,13 +112,9 @@ class Extent:
             null=min(self.sizes.triple_twins, self.sizes.null),
         )
 
-    def screen(self, battery: Battery) -> Battery:
-        """What projections are chosen on: less than what the chosen one is verified on."""
-        if self.sizes.screen is None:
-            return battery
-        contexts = battery.contexts[:: 1 if len(battery.contexts) < _MANY_CONTEXTS else 4]
-        probe = nli_probe(limit=self.sizes.screen)
-        return replace(battery, contexts=contexts, probe=probe, sentences=battery.sentences[::3])
+    def halves(self, battery: Battery) -> Halves:
+        """What projections are chosen on, and what ways out are verified on: no item is in both."""
+        return halves(battery, self.settings.seed, self.sizes.screen)
 
     def starts(self, model: Model) -> int:
         """From how many layers token projections are tried beside the paper's settings."""

@@ -26,7 +26,7 @@ from levelhead.measures.glue import (
     random_score,
     scored,
 )
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
@@ -271,7 +271,7 @@ def glue_costs(
 def _cost(
     task: GlueTaskUsed, recipe: str, metric: str, difference: GlueDifference, learned: bool
 ) -> GlueCost:
-    name = f"{task.measure(metric)} change"
+    name = f"{task.measure(metric)}{CHANGE}"
     low, high = difference.interval
     known: dict[str, Any] = {"n": task.dev, "neutral": 0.0, "settings": {"margin": difference.margin}}
     measurement = Measurement(name, difference.points / 100, (low / 100, high / 100), **known)

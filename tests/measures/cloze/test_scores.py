@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -176,7 +175,6 @@ def test_verdicts(change: float, spread: float, word: str) -> None:
     held = replace(change_of_all, null=Null("twins", 9, 0.0, 0.01, 0.001))
     assert Verdict.of(held).word == word
     assert Verdict.of(replace(held, null=Null("twins", 9, 0.0, 0.1, 0.3))).word == "no change"
-    json.dumps([verdict.to_json() for verdict in scores.verdicts])
 
 
 def test_intervals_resample_occupations_and_so_do_not_shrink_with_repeated_prompts() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.viability import viable
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Headline, Mitigation, NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import ArcPair, ArcSheet, ArcVersion
 from levelhead.results.settings import AuditRunSettings
 from tests.report.synthetic.heads import HEADS, LAYERS, write_heads
@@ -40,9 +40,8 @@ def write_audit(folder: Path, model: str = "lh:tiny", seed: int = 0, shift: floa
         run.results(layout.MITIGATIONS, _mitigations)
         run.results(layout.NLI_CANDIDATES, _classifier_candidates)
         run.results(layout.NLI_MITIGATIONS, list)
-        for variant, change in ((CLOSED, -0.5), (PROJECTED, -1.1)):
-            cost = measured("fluency change", 1.0234, 0.01, neutral=1.0)
-            for group, measurements in {**_groups(shift + change), "fluency": [cost]}.items():
+        for variant, change in ((SAME_ITEMS, 0.02), (CLOSED, -0.5), (PROJECTED, -1.1)):
+            for group, measurements in {**_groups(shift + change), **_verified_groups(variant)}.items():
                 records = [MeasuredVariant(variant, model, each) for each in measurements]
                 run.results(layout.VERIFIED.of(f"{variant}/{group}"), records.copy)
         headline = Headline(f"{model} leans: SEAT 1.23.", ("One & two <b>three</b>.",))
@@ -85,7 +84,10 @@ def _groups(shift: float) -> dict[str, list[Measurement]]:
             measured("lms", 0.8, 0.03, neutral=1.0),
             measured("strength", 0.4111 + shift / 3, 0.05, neutral=0.0),
         ],
-        "prompts": [measured("margin", 0.05 + shift / 20, 0.01, 58, neutral=0.0)],
+        "prompts": [
+            measured("log_odds", 0.4 + shift / 20, 0.1, 58, neutral=0.0),
+            measured("margin", 0.05 + shift / 20, 0.01, 58, neutral=0.0),
+        ],
     }
 
 
@@ -101,6 +103,18 @@ def _untouched_groups() -> dict[str, list[Measurement]]:
     }
 
 
+def _verified_groups(variant: str) -> dict[str, list[Measurement]]:
+    """What is asked of the untouched model on the same items, and of changed models, beside the rest."""
+    fluency = [measured("fluency", 22.5, 1.5, 2000)]
+    if variant != SAME_ITEMS:
+        fluency.append(measured("fluency change", 1.0234, 0.01, neutral=1.0))
+    groups = {"fluency": fluency}
+    if variant == PROJECTED:
+        null = Null("before and after exchanged", 9_999, 0.0, 0.03, 0.0002)
+        groups[layout.CHANGE_PART] = [measured("strength change", -0.3733, 0.05, 85, neutral=0.0, null=null)]
+    return groups
+
+
 # ---- ways out
 
 
@@ -111,7 +125,6 @@ def _mitigations() -> list[Mitigation]:
             what="The 2 heads with the highest scores are removed.",
             heads=CLOSED_HEADS,
             recipe="[[gate]]\nlayer = 4\nhead = 5\nvalue = 0.0\n",
-            viable=None,
             chosen=True,
         ),
         Mitigation(
@@ -119,7 +132,6 @@ def _mitigations() -> list[Mitigation]:
             what="Directions are projected out.",
             heads=(),
             recipe=f'title = "{HOSTILE}"\n',
-            viable=True,
             chosen=True,
         ),
     ]

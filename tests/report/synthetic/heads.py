@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from levelhead.edits.head import Head
+from levelhead.measures.attention import ContrastPart
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -22,12 +25,15 @@ from levelhead.results.records.debias import (
     Tradeoff,
 )
 from levelhead.results.records.heads import (
+    CROSS_FITTED,
     AttentionExample,
+    CounterContrast,
     CounterHead,
     CounterTest,
     HeadGroup,
     HeadScore,
     Removal,
+    SeatRow,
     Version,
     WordsUsed,
 )
@@ -57,6 +63,8 @@ def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
         top=2,
         trim=False,
         resamples=200,
+        null=19,
+        splits=2,
     )
 
 
@@ -66,13 +74,16 @@ def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
     with Run.open(folder, layout.HEADS, heads_settings(model, seed), hashes=hashes) as run:
         run.result(layout.WORDS, _words)
         seat = measured("seat", 1.23456789, neutral=0.0)
+        run.results(layout.SEAT_ROWS, lambda: _rows(seat))
         run.result(layout.SEAT, lambda: MeasuredVariant(BASE, model, seat))
+        run.results(layout.CROSS_FIT, _cross_fit)
         scores = run.results(layout.SCORES, lambda: _scores(seed))
         removals = [Removal(each.head, 1.2, -0.9 * each.score) for each in scores]
         run.results(layout.REMOVALS.of("1-1 to 4-5"), lambda: removals)
         rho = measured("spearman", 0.93, 0.04, 20, neutral=0.0, details={"p_value": 1.2e-28})
         run.result(layout.AGREEMENT, lambda: rho)
         run.results(layout.COUNTER_SIDES, _sides)
+        run.results(layout.COUNTER_CONTRASTS, contrasts)
         tests = [CounterHead(each.head, 0.04, 2.5, 0.007, 0.02, 140) for each in scores]
         run.results(layout.COUNTER_HEADS, lambda: tests)
         run.results(layout.COUNTER_EXAMPLE, _example)
@@ -86,6 +97,28 @@ def _words() -> WordsUsed:
     return WordsUsed(HOSTILE, ("A", "B", "X", "Y"), sizes, words=22, contexts=44, missing=(), skipped={})
 
 
+def _rows(seat: Measurement) -> list[SeatRow]:
+    """All words, one-token words, on which claims rest, and a kind of targets."""
+    sizes = {"A": 6, "B": 6, "X": 5, "Y": 5}
+    judged = replace(
+        seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null twins", 19, 0.01, 0.2, 0.001)
+    )
+    return [
+        SeatRow("all words", "pieces", 22, sizes, False, "", seat),
+        SeatRow("one token", "pieces", 14, sizes, True, "models without meaning lie around 0", judged),
+        SeatRow(HOSTILE, "part", 16, sizes, False, "", measured("seat", None)),
+    ]
+
+
+def _cross_fit() -> list[Measurement]:
+    null = Null("null twins", 19, 0.02, 0.1, 0.03)
+    settings = {"splits": 2, "twins": 19, "contexts a word": 1}
+    return [
+        replace(measured(name, 0.34567891), interval=None, null=null, settings=settings)
+        for name in CROSS_FITTED
+    ]
+
+
 def _scores(seed: int) -> Iterator[HeadScore]:
     scores = np.random.default_rng(seed).normal(0, 0.1, (LAYERS, HEADS))
     rank = (-scores).ravel().argsort().argsort().reshape(scores.shape) + 1
@@ -95,8 +128,8 @@ def _scores(seed: int) -> Iterator[HeadScore]:
             head,
             score=float(scores[head]),
             stderr=0.02,
-            p=0.01,
-            q=0.00001 if head.head == 0 else 0.2,
+            held=0.5 * float(scores[head]),
+            p=0.05 if head.head == 0 else 0.2,
             rank=int(rank[head]),
             objective=1.2,
         )
@@ -118,6 +151,30 @@ def _sides() -> list[CounterTest]:
     return [
         CounterTest("biased", "A", measured(name, 0.09, 0.01, 70, details=DETAILS)),
         CounterTest("biased", "B", measured(name, -0.03, 0.01, 70, details={**DETAILS, "t": -1.5})),
+    ]
+
+
+def contrasts(p: float = 0.004) -> list[CounterContrast]:
+    """Biased less regular heads: the main number and its two parts; p is that of the main number."""
+    parts: dict[ContrastPart, tuple[float, float]] = {
+        "whole": (0.03, p),
+        "stereotype": (0.025, 0.006),
+        "group words": (0.06, 0.0002),
+    }
+    return [
+        CounterContrast(
+            "biased - regular",
+            part,
+            measured(
+                f"attention contrast, {part}",
+                value,
+                0.01,
+                140,
+                neutral=0.0,
+                null=Null("by cluster", 9_999, 0.0, 0.005, p_value),
+            ),
+        )
+        for part, (value, p_value) in parts.items()
     ]
 
 

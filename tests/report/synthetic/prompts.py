@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from levelhead.edits.head import Head
+from levelhead.measures.cloze.log_odds import NO_TOP_K
+from levelhead.measures.measurement import Null
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
@@ -53,6 +55,7 @@ def write_prompts(
             label, moved = prompts_label(model, variant), drift + number / 50
             forms = [ClozeForm(model, variant, "sentence pair", ("mums",))]
             cells = [cell for k in KS for cell in _cells(model, variant, k, moved)]
+            cells += _log_odds_cells(model, variant, moved)
             run.file(layout.OCCUPATIONS.of(label), _occupations(seed, moved))
             run.results(layout.CLOZE_FORMS.of(label), forms.copy)
             run.results(layout.CLOZE_CELLS.of(label), cells.copy)
@@ -71,6 +74,22 @@ def _cells(model: str, variant: str, k: int, drift: float) -> Iterator[ClozeCell
                 yield ClozeCell(model, variant, k, kind, group, each)
             if kind != BASE:
                 yield ClozeCell(model, variant, k, kind, group, change, "no change", "weakens")
+
+
+def _log_odds_cells(model: str, variant: str, drift: float) -> Iterator[ClozeCell]:
+    """A level that is clear, knowledge that clearly turns it, and knowledge that does a little."""
+    dealt = Null("occupations dealt out between the groups, two-sided", 9_999, 0.0, 0.05, 0.0001)
+    changes = {"target counter semantic": -0.5, "unrelated": 0.1}
+    for kind in KINDS:
+        change = changes.get(kind, 0.0)
+        level = measured("log_odds", 0.4 + change + drift, 0.1, 58, neutral=0.0, null=dealt)
+        yield ClozeCell(model, variant, NO_TOP_K, kind, "", level)
+        if kind != BASE:
+            p, word = (0.0001, "overturns") if change < 0 else (0.03, "strengthens")
+            details = {"base": 0.4 + drift, "reached": 0.4 + change + drift}
+            held = Null("null twins; p two-sided", 9, 0.02, 0.03, p)
+            moved = measured("log_odds change", change, 0.07, 58, neutral=0.0, details=details, null=held)
+            yield ClozeCell(model, variant, NO_TOP_K, kind, "", moved, word, "weakens")
 
 
 def _occupations(seed: int, drift: float) -> Iterator[OccupationLine]:

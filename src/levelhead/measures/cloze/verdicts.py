@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Interval
@@ -32,11 +32,6 @@ class Verdict:
         """
         settings = change.settings
         return cls(settings["kind"], settings["group"], settings["k"], _word(change), change)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for a JSON line."""
-        labels = {"kind": self.kind, "group": self.group, "k": self.k, "verdict": self.word}
-        return {**labels, "change": self.change.to_json()}
 
 
 def verdict_word(

@@ -15,6 +15,7 @@ from levelhead.measures.permutation import permutation_p_value
 from levelhead.measures.statistics import FloatArray, Interval
 
 SETS = ("A", "B", "X", "Y")  # attributes A and B, targets X and Y
+SPREAD = "spread"  # the detail that holds the standard deviation of associations, which SEAT divides by
 FLAT = 1e-12  # a spread of cosines or log-probabilities below this is rounding, not association
 
 
@@ -66,7 +67,9 @@ def effect_measurement(
     """
     seed = int(known["settings"]["seed"])
     test = permutation_p_value(s_x, s_y, seed)
-    details = {"p_value": test.p_value, "partitions": float(test.partitions), **known.get("details", {})}
+    spread = float(np.concatenate([s_x, s_y]).std(ddof=1))
+    details = {"p_value": test.p_value, "partitions": float(test.partitions), SPREAD: spread}
+    details |= known.get("details", {})
     return Measurement(name, seat(s_x, s_y), interval, neutral=0.0, **{**known, "details": details})
 
 

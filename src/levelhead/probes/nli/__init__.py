@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -58,6 +58,15 @@ class NliProbe:
         """(occupations, contexts, 2)."""
         return len(self.occupations), len(self.contexts), 2
 
+    def about(self, occupations: Collection[str], limit: tuple[int, int] | None = None) -> NliProbe:
+        """The pairs about these occupations, a part of the probe; limit as for nli_probe."""
+        jobs, acts = tuple(job for job in self.occupations if job in occupations), self.contexts
+        if limit is not None:
+            jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
+        pairs = tuple(pair for pair in self.pairs if pair.occupation in jobs and pair.context in acts)
+        fingerprint = _fingerprint((pair.premise, pair.hypothesis) for pair in pairs)
+        return replace(self, occupations=jobs, contexts=acts, pairs=pairs, fingerprint=fingerprint)
+
 
 @dataclass(frozen=True)
 class LabeledPair:
@@ -77,6 +86,12 @@ class AbilitySet:
     fingerprint: str  # sha256 of every premise, hypothesis and label in order
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> entries without a usable pair
     unusable: tuple[UnusableItem, ...] = ()  # the same one by one, in the order of the source
+
+    def about(self, premises: Collection[str]) -> AbilitySet:
+        """The pairs of these premises, a part of the set."""
+        pairs = tuple(pair for pair in self.pairs if pair.premise in premises)
+        fingerprint = _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs)
+        return replace(self, pairs=pairs, fingerprint=fingerprint)
 
 
 def nli_probe(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,8 +72,14 @@ class TripleSet:
 
     def every(self, step: int) -> TripleSet:
         """Every step-th pair in order, a part of the set for a quick look."""
-        some = self.pairs[::step]
-        return self if step == 1 else replace(self, pairs=some, fingerprint=_fingerprint(list(some)))
+        return self if step == 1 else self._of(self.pairs[::step])
+
+    def about(self, contexts: Collection[str]) -> TripleSet:
+        """The pairs of these contexts, a part of the set."""
+        return self._of(tuple(pair for pair in self.pairs if pair.original.context in contexts))
+
+    def _of(self, pairs: tuple[TriplePair, ...]) -> TripleSet:
+        return replace(self, pairs=pairs, fingerprint=_fingerprint(list(pairs)))
 
 
 def load_triples(

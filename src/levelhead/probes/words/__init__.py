@@ -7,6 +7,8 @@ Shipped, written by us: gender, race, career, math, science. Yours: a TOML file 
     pairs = [["mosque", "church"], ["imam", "pastor"]]   # A and B at once, counterparts side by side
     X = ["violent", "hostile"]                           # stereotyped with A
     Y = ["peaceful", "friendly"]                         # stereotyped with B
+    [parts]                                              # optional, last: kinds of targets
+    traits = ["violent", "peaceful", "hostile", "friendly"]
 
 A and B can be lists of their own instead; pairs are then optional.
 Published lists load as they are: a folder with female.txt, male.txt and stereotype.txt; a .json of race
@@ -18,6 +20,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,7 @@ class WordTest:
     Y: tuple[str, ...]
     labels: tuple[str, str, str, str] = GROUPS  # what A, B, X, Y are called in reports
     pairs: tuple[tuple[str, str], ...] = ()  # attribute counterparts (a, b)
+    parts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # kinds of targets: name, words of X and Y
 
     def __post_init__(self) -> None:
         for group, members in self.groups().items():
@@ -79,9 +83,24 @@ class WordTest:
         size = min(len(self.X), len(self.Y))
         return replace(self, X=self.X[:size], Y=self.Y[:size])
 
+    def by_part(self) -> dict[str, WordTest]:
+        """The test of each kind of targets by its name; a kind needs two words of X and two of Y."""
+        tests = {}
+        for name, words in self.parts:
+            x, y = (tuple(word for word in side if word in words) for side in (self.X, self.Y))
+            if min(len(x), len(y)) >= 2:
+                tests[name] = replace(self, X=x, Y=y, parts=())
+        return tests
+
+    def of(self, words: Collection[str]) -> WordTest:
+        """The test of some of its words; a pair stays where both of its words do."""
+        a, b, x, y = (tuple(word for word in side if word in words) for side in self.groups().values())
+        pairs = tuple(pair for pair in self.pairs if pair[0] in words and pair[1] in words)
+        return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs)
+
     def fingerprint(self) -> str:
-        """A hash of the words, their order and the pairs; names and labels do not count."""
-        return _hash([self.A, self.B, self.X, self.Y, self.pairs])
+        """A hash of the words, their order, pairs and parts; names and labels do not count."""
+        return _hash([self.A, self.B, self.X, self.Y, self.pairs, *([self.parts] if self.parts else [])])
 
 
 @dataclass(frozen=True)
@@ -142,7 +161,7 @@ def _load(name_or_path: str | Path) -> WordTest:
         allowed = ".toml, .json (race attributes), .jsonl (SEAT) or a folder"
         raise BadProbe(f"{path.name}: not a word list; those are {allowed}.")
     lists = read_word_file(path)
-    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs)
+    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs, lists.parts)
 
 
 def _words_of(test: SentenceTest) -> WordTest:

@@ -17,7 +17,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
-KEYS = ("name", "labels", *GROUPS, "pairs")
+KEYS = ("name", "labels", *GROUPS, "pairs", "parts")
 _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
 
 _TOKEN = re.compile(
@@ -60,6 +60,7 @@ class WordLists:
     Y: tuple[str, ...]
     labels: tuple[str, str, str, str]
     pairs: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def read_word_file(path: Path) -> WordLists:
         pairs = list(zip(sets["A"], sets["B"], strict=True))
     A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
     counterparts = tuple((a.word, b.word) for a, b in pairs or ())
-    return WordLists(_name(file, path.stem), A, B, X, Y, _labels(file), counterparts)
+    return WordLists(_name(file, path.stem), A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}))
 
 
 def _parse(path: Path) -> WordFile:
@@ -175,6 +176,22 @@ def _labels(file: WordFile) -> tuple[str, str, str, str]:
             file.line("labels"), f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
         )
     return texts[0], texts[1], texts[2], texts[3]
+
+
+def _parts(file: WordFile, targets: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Kinds of targets by name; every word must be a target."""
+    parts = file.values.get("parts", {})
+    if not isinstance(parts, dict):
+        raise file.fail(file.key_lines.get("parts"), f"parts is {shown(parts)}; it must be a table, [parts].")
+    for name, words in parts.items():
+        line = file.key_lines.get(name)
+        if not isinstance(words, list) or not words:
+            raise file.fail(line, f'the part "{name}" is {shown(words)}; it must be a list of targets.')
+        if other := [word for word in words if word not in targets]:
+            raise file.fail(
+                line, f"{shown(other[0])} in the part {name!r} is neither in X nor in Y; remove it."
+            )
+    return tuple((str(name), tuple(words)) for name, words in parts.items())
 
 
 def _words(file: WordFile, key: str) -> list[Entry]:

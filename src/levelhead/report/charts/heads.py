@@ -45,7 +45,9 @@ def distribution(scores: Sequence[HeadScore]) -> Chart:
         .encode(x=x, y=alt.value(220), color=color, tooltip=["head:N", alt.Tooltip("score:Q", format=".4f")])
     )
     zero = chart_of([{"x": 0}]).mark_rule(color="$muted", strokeDash=[4, 4]).encode(x="x:Q")
-    title = f"{biased} of {len(scores)} heads add to the bias"
+    title = f"{biased} of {len(scores)} heads have a score above 0"
+    if any(each.p is not None for each in scores):
+        title += f"; {sum(each.clear for each in scores) or 'none'} clear"
     return Chart("distribution", title, alt_text, page_spec(curve + zero + ticks, alt_text, 220))
 
 

@@ -1,6 +1,7 @@
 """Charts of CounterActs: one model at a time for the page, models side by side for SVG files.
 
-The side-by-side figure of masses is that of Figures 2-4 of 'Counteracts'; margins with intervals are ours.
+The side-by-side figure of masses is that of Figures 2-4 of 'Counteracts'; log-odds and margins with
+intervals are ours.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
+from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.measurement import Measurement
-from levelhead.report.charts.base import Chart, Control, Point, chart_of, data_of, page_spec
+from levelhead.report.charts.base import Chart, Control, Point, chart_of, data_of, following, page_spec
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -28,6 +32,19 @@ _VERDICTS = {  # colors of what knowledge does to the stereotype
     "not measured": "$faint",
     "without knowledge": "$ink",
 }
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A number that knowledge moves, and the name of its change."""
+
+    name: str
+    change: str
+    title: str  # of the axis
+
+
+_LOG_ODDS = _Level(LOG_ODDS, LOG_ODDS_CHANGE, "stereotype log-odds")
+_MARGIN = _Level("margin", "margin change", "margin")
 _PANEL = 190  # pixels: the width of one model among several
 _LINE = 18  # letters in a line of a kind's name
 
@@ -50,15 +67,33 @@ def prompt_controls(run: PromptsRun) -> list[Control]:
     return controls
 
 
+def log_odds(run: PromptsRun, cells: Sequence[ClozeCell], controls: Sequence[Control]) -> Chart:
+    """The log-odds of each kind with their interval and verdict; cells hold the verdicts to be shown."""
+    alt_text = (
+        "How much the odds of the two groups' words follow the stereotype after each kind of knowledge, "
+        "with intervals."
+    )
+    of_all_words = [control for control in controls if control.signal != "k"]
+    marks = following(
+        _level_marks(_level_points(cells, _LOG_ODDS), _kinds_in_lines(run), _LOG_ODDS), of_all_words
+    )
+    spec = page_spec(marks, alt_text, 36 * len(run.settings.kinds))
+    return Chart("log-odds", "Does knowledge change the odds?", alt_text, spec, _signals(of_all_words))
+
+
 def margins(run: PromptsRun, controls: Sequence[Control]) -> Chart:
     """The margin of each kind with its interval and verdict, beside the margin without knowledge."""
     alt_text = (
         "Margin between the stereotyped group's words and the other's after each kind of knowledge, "
         "with intervals."
     )
-    marks = _following(_margin_marks(_margin_points(run.cells), _kinds_in_lines(run)), controls)
+    marks = following(
+        _level_marks(_level_points(run.cells, _MARGIN), _kinds_in_lines(run), _MARGIN), controls
+    )
     spec = page_spec(marks, alt_text, 36 * len(run.settings.kinds))
-    return Chart("margins", "Does knowledge change the answer?", alt_text, spec, _signals(controls))
+    return Chart(
+        "margins", "Does knowledge change the likeliest answers?", alt_text, spec, _signals(controls)
+    )
 
 
 def masses(run: PromptsRun, controls: Sequence[Control]) -> list[Chart]:
@@ -67,18 +102,11 @@ def masses(run: PromptsRun, controls: Sequence[Control]) -> list[Chart]:
     for group in run.settings.groups:
         alt_text = f"Probability of {_both(run)} words after each kind of knowledge, {group} occupations."
         points = _mass_points([cell for cell in run.cells if cell.group == group], run.settings.groups)
-        marks = _following(_mass_marks(points, run.settings.groups, _kinds_in_lines(run)), controls)
+        marks = following(_mass_marks(points, run.settings.groups, _kinds_in_lines(run)), controls)
         spec = page_spec(marks, alt_text, 34 * len(run.settings.kinds))
         title = f"Answers about {group} occupations"
         charts.append(Chart(f"masses-{group}", title, alt_text, spec, _signals(controls)))
     return charts
-
-
-def _following(marks: Any, controls: Iterable[Control]) -> Any:
-    for control in controls:
-        parameter = alt.param(name=control.signal, value=control.chosen)
-        marks = marks.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
-    return marks
 
 
 def _signals(controls: Iterable[Control]) -> list[str]:
@@ -88,10 +116,20 @@ def _signals(controls: Iterable[Control]) -> list[str]:
 # ---- models side by side, for one k
 
 
+def log_odds_panels(run: PromptsRun, cells: Sequence[ClozeCell]) -> Chart:
+    """The log-odds of every model and variant; cells hold the verdicts to be shown."""
+    marks = _level_marks(_level_points(cells, _LOG_ODDS), _kinds(run), _LOG_ODDS)
+    marks = marks.properties(width=_PANEL, height=24 * len(run.settings.kinds))
+    spec = marks.facet(column=_by_model(run)).to_dict()
+    alt_text = "Log-odds of every model after each kind of knowledge, with intervals."
+    return Chart("counteracts-log-odds", "Does knowledge change the odds?", alt_text, spec)
+
+
 def margin_panels(run: PromptsRun, k: int) -> Chart:
     """The margins of every model and variant."""
-    points = _margin_points([cell for cell in run.cells if cell.k == k])
-    marks = _margin_marks(points, _kinds(run)).properties(width=_PANEL, height=24 * len(run.settings.kinds))
+    points = _level_points([cell for cell in run.cells if cell.k == k], _MARGIN)
+    marks = _level_marks(points, _kinds(run), _MARGIN)
+    marks = marks.properties(width=_PANEL, height=24 * len(run.settings.kinds))
     spec = marks.facet(column=_by_model(run)).to_dict()
     alt_text = f"Margins of every model after each kind of knowledge, top {k}, with intervals."
     return Chart(f"counteracts-margins-k{k}", "Does knowledge change the answer?", alt_text, spec)
@@ -117,20 +155,20 @@ def _by_model(run: PromptsRun) -> alt.Column:
 # ---- what both show
 
 
-def _margin_points(cells: Iterable[ClozeCell]) -> list[Point]:
+def _level_points(cells: Iterable[ClozeCell], level: _Level) -> list[Point]:
     whole = [cell for cell in cells if not cell.group]
-    verdicts = {_place(cell): cell.verdict for cell in whole if cell.name == "margin change"}
+    verdicts = {_place(cell): cell.verdict for cell in whole if cell.name == level.change}
     return [
         {
             **_labels(cell),
-            "margin": cell.measurement.value,
+            "level": cell.measurement.value,
             "low": _bound(cell.measurement, 0),
             "high": _bound(cell.measurement, 1),
             "bare": cell.kind == BASE,
             "verdict": verdicts.get(_place(cell), "without knowledge"),
         }
         for cell in whole
-        if cell.name == "margin" and cell.measurement.value is not None
+        if cell.name == level.name and cell.measurement.value is not None
     ]
 
 
@@ -148,23 +186,23 @@ def _mass_points(cells: Iterable[ClozeCell], groups: tuple[str, str]) -> list[Po
     ]
 
 
-def _margin_marks(points: Sequence[Point], kinds: alt.Y) -> Any:
+def _level_marks(points: Sequence[Point], kinds: alt.Y, level: _Level) -> Any:
     base = alt.Chart()
     scale = alt.Scale(domain=list(_VERDICTS), range=list(_VERDICTS.values()))
     color = alt.Color("verdict:N", scale=scale, title="the stereotype")
     origin = base.transform_calculate(zero="0").transform_aggregate(zero="min(zero)")
     zero = origin.mark_rule(color="$muted").encode(x="zero:Q")
-    bare = base.transform_filter("datum.bare").mark_rule(color="$ink", strokeDash=[4, 4]).encode(x="margin:Q")
+    bare = base.transform_filter("datum.bare").mark_rule(color="$ink", strokeDash=[4, 4]).encode(x="level:Q")
     bars = base.mark_rule(strokeWidth=2.5).encode(
-        y=kinds, x=alt.X("low:Q", title="margin"), x2="high:Q", color=color
+        y=kinds, x=alt.X("low:Q", title=level.title), x2="high:Q", color=color
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(
         y=kinds,
-        x="margin:Q",
+        x=alt.X("level:Q", title=level.title),
         color=color,
         tooltip=[
             "kind:N",
-            alt.Tooltip("margin:Q", format=".4f"),
+            alt.Tooltip("level:Q", title=level.title, format=".4f"),
             alt.Tooltip("low:Q", format=".4f"),
             alt.Tooltip("high:Q", format=".4f"),
             "verdict:N",

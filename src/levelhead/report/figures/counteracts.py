@@ -1,4 +1,4 @@
-"""Figures of a CounterActs run: masses (Figures 2-4 of the paper) and margins with intervals, for each k."""
+"""Figures of a CounterActs run: log-odds, and for each k masses (Figures 2-4 of the paper) and margins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from levelhead.errors import BadRun
 from levelhead.report.charts.base import figure
-from levelhead.report.charts.prompts import margin_panels, mass_panels
+from levelhead.report.charts.prompts import log_odds_panels, margin_panels, mass_panels
 from levelhead.report.figures.files import write_svgs
+from levelhead.report.fill_in import corrected
 from levelhead.results.runs import open_prompts
 
 
@@ -17,7 +18,11 @@ def counteracts_figures(folder: str | Path) -> list[Path]:
     if not run.cells:
         raise BadRun(f"{folder} has no results yet. Run the same `levelhead prompts` command again.")
     prompts = f"{run.settings.n_prompts:,} prompts of {run.settings.prompts}"
-    drawings = {}
+    about = (
+        "stereotype log-odds over all words of both groups, with 95 % intervals; dashed: without knowledge; "
+        f"verdicts against models without meaning, corrected for their number; {prompts}"
+    )
+    drawings = {"counteracts-log-odds": figure(log_odds_panels(run, corrected(run, {})), about)}
     for k in run.settings.ks:
         about = f"mean probability mass among the {k} likeliest tokens; {prompts}"
         drawings[f"counteracts-masses-k{k}"] = figure(mass_panels(run, k), about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from levelhead.files import write_whole
+from levelhead.files import write_text
 from levelhead.results import layout
 
 
@@ -15,4 +15,4 @@ def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:
 
 
 def _write(path: Path, svg: str) -> Path:
-    return write_whole(path, lambda work: work.write_text(svg, encoding="utf-8"))
+    return write_text(path, svg)

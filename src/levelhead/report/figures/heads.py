@@ -65,7 +65,7 @@ def heat_map(run: HeadsRun, signed: bool = False) -> Chart:
             x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("layer:O", title="layer", sort="descending"),
             color=alt.Color("score:Q", title="b", scale=charts.score_scale(shown.values(), signed)),
-            tooltip=["layer:O", "head:O", "score:Q", "stderr:Q", "q:Q"],
+            tooltip=["layer:O", "head:O", "score:Q", "held:Q", "p:Q"],
         )
         .properties(width=_CELL * heads, height=_CELL * layers)
     )
@@ -76,7 +76,7 @@ def heat_map(run: HeadsRun, signed: bool = False) -> Chart:
 def _heat_point(score: HeadScore, shown: float) -> Point:
     """Layer and head count from 1, as people count them."""
     place = {"layer": score.head.layer + 1, "head": score.head.head + 1}
-    return {**place, "score": shown, "stderr": score.stderr, "q": score.q}
+    return {**place, "score": shown, "held": score.held, "p": score.p}
 
 
 def _t_test(test: CounterTest) -> str:

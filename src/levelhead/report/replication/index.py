@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelhead.errors import BadRun
-from levelhead.report.page import write_page
+from levelhead.files import write_text
 from levelhead.report.replication.counteracts import prompts_reproduction
 from levelhead.report.replication.heads import heads_reproduction
 from levelhead.report.replication.projections import sweep_reproduction
@@ -26,5 +26,5 @@ def beside_paper(run: AnyRun, glue: GlueRun | None = None) -> Reproduction:
 
 def write_reproduction(run: AnyRun, reproduction: Reproduction) -> None:
     """Keep a reproduction in its run folder, as a table and as JSON."""
-    write_page(run.folder / layout.REPRODUCED_CELLS.name, layout.REPRODUCED_CELLS.text(reproduction.cells))
-    write_page(run.folder / layout.REPRODUCTION.name, layout.REPRODUCTION.text(reproduction))
+    write_text(run.folder / layout.REPRODUCED_CELLS.name, layout.REPRODUCED_CELLS.text(reproduction.cells))
+    write_text(run.folder / layout.REPRODUCTION.name, layout.REPRODUCTION.text(reproduction))

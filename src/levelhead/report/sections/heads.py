@@ -8,10 +8,12 @@ from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.report.charts import heads as charts
 from levelhead.report.contents import Contents, arcs
+from levelhead.report.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text
 from levelhead.report.infos import info_of
+from levelhead.report.sections.counter import counter_blocks
 from levelhead.report.tables import Cell, Table, measured, number, probability, shown, words
 from levelhead.results.records.debias import RandomMeasured, StrategyMeasured, Tradeoff
-from levelhead.results.records.heads import ArcPair, CounterTest, HeadScore
+from levelhead.results.records.heads import ArcPair, HeadScore
 from levelhead.results.runs import HeadsRun
 
 _TITLED = ("seat", "fluency")  # measures whose columns have room for a title
@@ -22,15 +24,13 @@ def heads_section(contents: Contents) -> Section | None:
     run = contents.heads
     if run is None or not run.scores:
         return None
-    blocks: list[Block] = [head_map(run.scores, arcs(contents)), Drawn([charts.distribution(run.scores)])]
+    blocks: list[Block] = [Shown(_holds_table(contents, run))] if run.cross_fit else []
+    blocks += [head_map(run.scores, arcs(contents)), Drawn([charts.distribution(run.scores)])]
     if run.removals:
         blocks.append(Drawn([charts.ablation(run.scores, run.removals)]))
     if run.agreement is not None:
         blocks.append(Shown(_agreement_table(run.agreement, contents.address(run.agreement))))
-    if known := [test for test in run.counter if test.measurement.value is not None]:
-        blocks.append(Drawn([charts.counter(known)]))
-    if run.counter:
-        blocks.append(Shown(_counter_table(contents, run)))
+    blocks += counter_blocks(contents, run)
     blocks.append(Shown(_scores_table(contents, run)))
     blocks += _debias_blocks(contents, run)
     if run.tradeoffs:
@@ -41,6 +41,29 @@ def heads_section(contents: Contents) -> Section | None:
         "the target word, in a stereotype and in the same sentence turned around."
     )
     return Section("heads", "Where it sits", lead, blocks)
+
+
+# ---- what holds on other words
+
+
+def _holds_table(contents: Contents, run: HeadsRun) -> Table:
+    """Whether heads found on half of the words hold on the other half, which all else here rests on."""
+    lines = []
+    for each in run.cross_fit:
+        at, null = contents.address(each), each.null
+        floor, p = (None, None) if null is None else (null.floor, null.p_value)
+        spread = None if null is None else null.spread
+        value = measured(each) if each.value is None else number(each.value, at, 3)
+        lines.append(
+            [words(CROSS_FITTED_TITLES[each.name]), value, number(floor, at, 3), number(spread, at, 3)]
+        )
+        lines[-1].append(probability(p, at))
+    note = (
+        f"{run.settings.splits} splits of the words into halves, on the first context of each word; "
+        f"{run.settings.null} models without meaning on the same splits. {clear_heads_text(run)}"
+    )
+    columns = ("On other words", "Value", "Without meaning", "Its spread", "p")
+    return Table("other-words", "Do these heads hold on other words?", columns, lines, note)
 
 
 # ---- scores
@@ -58,8 +81,11 @@ def head_map(scores: Sequence[HeadScore], pairs: Sequence[ArcPair]) -> HeadMap:
 
 def _score_text(score: HeadScore) -> str:
     text = f"Layer {score.head.layer + 1}, head {score.head.head + 1}: score {shown(score.score, 4)}"
-    text += "" if score.stderr is None else f", standard error {shown(score.stderr, 4)}"
-    return text + ("" if score.q is None else f", q {probability(score.q).text}")
+    if score.held is not None:
+        text += f", of which {shown(score.held, 4)} holds on other words"
+    if score.p is not None:
+        text += f", p {probability(score.p).text}{' (clear)' if score.clear else ''}"
+    return text
 
 
 def _scores_table(contents: Contents, run: HeadsRun) -> Table:
@@ -68,15 +94,20 @@ def _scores_table(contents: Contents, run: HeadsRun) -> Table:
     for score in run.ranked:
         at = contents.address(score)
         cells = [words(score.head), number(score.rank, at), number(score.score, at, 4)]
-        cells += [number(score.stderr, at, 4), probability(score.q, at)]
+        cells += [number(score.stderr, at, 4), number(score.held, at, 4), probability(score.p, at)]
+        cells.append(words("clear" if score.clear else ""))
         if removals:
             removal = removals.get(score.head)
             change = None if removal is None else removal.change
             cells.append(number(change, contents.address(removal), 4))
         lines.append(cells)
-    columns = ["Head", "Rank", "Score", "Standard error", "q"]
+    columns = ["Head", "Rank", "Score", "Standard error, these words", "Holds on other words", "p", "Clear"]
     columns += ["Change of |SEAT| when removed"] if removals else []
-    note = "q: false discovery rate at which the head would count as different from 0 (Benjamini-Hochberg)."
+    note = (
+        "Score and standard error are those of these words: other words move them farther. Holds: what two "
+        "halves of the words both say. p: against the largest such value in models without meaning, so it is "
+        f"corrected for the number of heads. {clear_heads_text(run)}"
+    )
     return Table("heads", f"All {len(lines)} heads, most biased first", columns, lines, note, folded=True)
 
 
@@ -88,38 +119,6 @@ def _agreement_table(rho: Measurement, at: str) -> Table:
     line = [name, measured(rho, at), number(rho.n, at), probability(rho.details.get("p_value"), at)]
     columns = ("Measure", "Value", "Heads", "p")
     return Table("agreement", "Do the scores tell the truth?", columns, [line], note)
-
-
-# ---- counter-stereotypes
-
-
-def _counter_table(contents: Contents, run: HeadsRun) -> Table:
-    """Both groups of heads, on all sentences and on the originals of either side alone."""
-    labels = ("A", "B") if run.words is None else run.words.labels
-    sides = {"": "", "A": f", {labels[0]} originals", "B": f", {labels[1]} originals"}
-    tests = (*run.counter, *run.counter_sides)
-    lines = [_counter_line(test, sides[test.side], contents.address(test)) for test in tests]
-    lost = {reason: n for test in run.counter for reason, n in test.measurement.unscored.items()}
-    note = (
-        "Attention from the target word to the attribute word, in stereotypes and in the same sentences "
-        "turned around. p: one-tailed, that attention falls. Lost sentences: "
-        f"{'; '.join(f'{n:,} {reason}' for reason, n in lost.items()) or 'none'}."
-    )
-    columns = ("Heads", "Original", "Counter", "Change", "t", "p", "Sentences")
-    return Table("counter-stereotypes", "Counter-stereotypes", columns, lines, note)
-
-
-def _counter_line(test: CounterTest, side: str, at: str) -> list[Cell]:
-    measurement, details = test.measurement, test.measurement.details
-    return [
-        words(f"{test.group} heads{side}"),
-        number(details.get("mean_original"), at, 4),
-        number(details.get("mean_counter"), at, 4),
-        measured(measurement, at, 4),
-        number(details.get("t"), at, 2),
-        probability(details.get("p_value"), at),
-        number(measurement.n, at),
-    ]
 
 
 # ---- targeted debiasing
@@ -135,7 +134,7 @@ def _debias_blocks(contents: Contents, run: HeadsRun) -> list[Block]:
             "strategies",
             "What removing heads buys and costs",
             *_strategy_lines(contents, strategies),
-            note="Random strategies: mean over seeds, with the interval of that mean.",
+            note=f"{_judged_on(strategies)}Random strategies: mean over seeds with its interval.",
         )
         blocks.append(Shown(table))
     if run.top_sweep:
@@ -143,11 +142,19 @@ def _debias_blocks(contents: Contents, run: HeadsRun) -> list[Block]:
             "more-heads",
             "Removing more and more of the most biased heads",
             *_strategy_lines(contents, run.top_sweep),
-            note="The last row removes every head with a score above 0.",
+            note=f"{_judged_on(run.top_sweep)}The last row removes every head with a score above 0.",
             folded=True,
         )
         blocks.append(Shown(table))
     return blocks
+
+
+def _judged_on(strategies: Iterable[StrategyMeasured | RandomMeasured]) -> str:
+    """On which words |SEAT| of a strategy was measured."""
+    for each in strategies:
+        if each.measurement.name == "seat" and "judged on" in each.measurement.settings:
+            return f"SEAT: its size, |SEAT|, on {each.measurement.settings['judged on']}. "
+    return ""
 
 
 def _strategy_lines(

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
 from levelhead.report.contents import Contents, Reported, measurements
+from levelhead.report.heads_in_words import sound_row_text
 from levelhead.report.infos import claimed, info_of, p_of, verdict_of
 from levelhead.report.tables import Cell, Table, interval, measured, number, probability, shown, words
+from levelhead.results.runs import HeadsRun
 
-_CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "margin", "distance")
+_CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "log_odds", "distance")
 _MOST_CARDS = 6
 
 
@@ -23,6 +25,8 @@ def measured_section(contents: Contents) -> Section | None:
     if cards := [_card(contents, each) for each in _key_measures(reported)]:
         blocks.append(Cards(cards))
     blocks.append(Shown(_measures_table(contents, reported)))
+    if contents.heads is not None and contents.heads.seat_rows:
+        blocks.append(Shown(_seat_rows_table(contents, contents.heads)))
     lead = (
         "Each number comes with its 95 % interval and with n, the number of items it rests on. The neutral "
         "value is that of a model without this bias."
@@ -99,6 +103,31 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
     )
     lines = [_measure_line(contents, each) for each in reported]
     return Table("measures", "Every measure of the untouched model", columns, lines, note)
+
+
+def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
+    """SEAT by the tokenizer's pieces and by kinds of targets, and which row claims rest on."""
+    lines = []
+    for row in run.seat_rows:
+        measurement, at = row.measurement, contents.address(row)
+        null = measurement.null
+        lines.append(
+            [
+                words(f"{row.name} (claims rest on this row)" if row.sound else row.name),
+                number(row.words, at),
+                measured(measurement) if measurement.value is None else number(measurement.value, at),
+                interval(measurement, at),
+                number(None if null is None else null.floor, at),
+                number(None if null is None else null.spread, at),
+                probability(p_of(measurement), at),
+            ]
+        )
+    columns = ("Words", "Count", "SEAT", "95 % interval", "Without meaning", "Its spread", "p")
+    note = (
+        "A tokenizer that cuts one group’s words into more pieces gives even a model without meaning an "
+        f"association. {sound_row_text(run)} The rows below the first three are kinds of targets."
+    )
+    return Table("seat-rows", "Association by words", columns, lines, note)
 
 
 def _measure_line(contents: Contents, each: Reported) -> list[Cell]:

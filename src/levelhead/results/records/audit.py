@@ -17,7 +17,11 @@ class NamedValue(Record):
 
 @dataclass(frozen=True)
 class ProjectionCandidate(Record):
-    """A projection that was tried: what it bought and what it cost on the data it was chosen on."""
+    """A projection that was tried: what it bought and what it cost on the data it was chosen on.
+
+    A smaller difference counts if it is also smaller relative to the scale of the outputs, and if the outputs
+    still tell right from wrong as surely as before.
+    """
 
     variant: str
     level: str
@@ -28,6 +32,8 @@ class ProjectionCandidate(Record):
     gain: float  # larger is fairer
     recipe: str  # TOML; "" for the untouched model
     chosen: bool
+    scale_free: NamedValue | None = None  # the bias relative to the scale of outputs; None: it has no scale
+    sureness: NamedValue | None = None  # an ability that sees the scale of outputs; None: the first one does
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,6 @@ class Mitigation(Record):
     what: str  # in a sentence
     heads: tuple[StoredHead, ...]  # that are closed; none for a projection
     recipe: str  # TOML
-    viable: bool | None  # None: not measured
     chosen: bool
 
 

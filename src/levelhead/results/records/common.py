@@ -8,6 +8,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record
 
 BASE = "base"  # the name of the untouched model among the variants of a run
+SAME_ITEMS = "base, same items"  # the untouched model on the items that changed models are verified on
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class HeadAgreement(Record):
     spearman: Measurement
     anti_biased_in_base: int
     flips: int  # anti-biased in the base, biased in the other
-    certain_flips: int  # with q below 0.05 in both
+    clear_flips: int  # of heads that are clear in both runs
     flips_back: int
     followed: tuple[StoredHead, ...]  # the base's most anti-biased heads
     followed_flips: int
@@ -69,4 +69,4 @@ class Flip(Record):
     head: StoredHead
     score_base: float
     score: float
-    certain: bool
+    clear: bool  # in both runs: the scores hold on other words, beyond those of models without meaning

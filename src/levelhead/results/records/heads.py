@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from levelhead.measures.attention import ContrastPart, HeadSet
+from levelhead.measures.head_null import LEVEL
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
 
@@ -14,6 +15,8 @@ HeadGroup = Literal["biased", "regular"]  # b > 0, and the others
 Version = Literal["original", "counter"]
 HEAD_AGREEMENT = "agreement of heads"  # measurements of cross-fitting
 CHANGE_ON_OTHER_WORDS = "change on other words"
+LARGEST_HELD = "largest held score"
+CROSS_FITTED = (HEAD_AGREEMENT, CHANGE_ON_OTHER_WORDS, LARGEST_HELD)
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,34 @@ class WordsUsed(Record):
 
 
 @dataclass(frozen=True)
+class SeatRow(Record):
+    """SEAT of some of a list's words, with what models without meaning show of the same words."""
+
+    name: str  # "all words", "matched by pieces", "one token", or a kind of targets
+    kind: Literal["pieces", "part"]
+    words: int  # distinct words that have contexts
+    sizes: Mapping[str, int]  # entries of A, B, X, Y
+    sound: bool  # the row that claims rest on: the first by pieces that models without meaning have around 0
+    why: str  # this row is sound; "" for the others
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
 class HeadScore(Record):
-    """The bias score b of one head, its uncertainty, and its place among all heads."""
+    """The bias score b of one head, what of it holds on other words, and its place among all heads."""
 
     head: StoredHead
     score: float
-    stderr: float | None
-    p: float | None
-    q: float | None
+    stderr: float | None  # over the contexts of these words: other words move a score farther
+    held: float | None  # what two halves of the words both say; None where there are no halves
+    p: float | None  # of |held| against null twins, corrected for the number of heads
     rank: int  # 1: the most biased
     objective: float  # |SEAT| at which the slope was taken
+
+    @property
+    def clear(self) -> bool:
+        """Whether the score holds on other words, farther than any head's does in null twins."""
+        return self.p is not None and self.p <= LEVEL
 
     @property
     def biased(self) -> bool:
@@ -56,6 +77,7 @@ class CrossFit(Record):
     rho: float  # of the scores of the two halves
     chosen: float  # change of |SEAT| on the half that the heads were chosen on
     other: float  # change of |SEAT| on the other half
+    halves: tuple[tuple[tuple[float, ...], ...], ...]  # scores, [half][layer][head]
 
 
 @dataclass(frozen=True)
@@ -153,8 +175,10 @@ class ScoreLine(Record):
     layer: int
     head: int
     score: float
-    stderr: float | None
-    q: float | None
+    stderr: float | None  # over the contexts of these words
+    held: float | None
+    p: float | None  # corrected for the number of heads
+    clear: bool
 
 
 @dataclass(frozen=True)
@@ -169,6 +193,7 @@ class WordList(Record):
     Y: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kinds of targets
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from levelhead.results.runs import HeadComparisonRun, HeadsRun, open_heads
 from levelhead.results.settings import HeadComparisonSettings
 
 Doubles = NDArray[np.float64]
-_CERTAIN = 0.05  # q-value below which a head's sign counts as known
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class ScoredModel:
 
     name: str
     scores: Doubles  # [layer, head]
-    q: Doubles  # [layer, head], NaN where there is none
+    held: Doubles  # [layer, head], what holds of a clear head on other words; 0 for heads that are not clear
     seat: Measurement
     test: str
     hashes: Mapping[str, str]  # of weights, words, contexts
@@ -54,10 +53,11 @@ class ScoredModel:
                 f"{run.folder} has no head scores. Give the folder of a finished `levelhead heads` run."
             )
         last = [max(numbers) for numbers in zip(*(each.head for each in run.scores), strict=True)]
-        scores, q = (np.full((last[0] + 1, last[1] + 1), np.nan) for _ in range(2))
+        scores, held = (np.zeros((last[0] + 1, last[1] + 1)) for _ in range(2))
         for each in run.scores:
-            scores[each.head], q[each.head] = each.score, np.nan if each.q is None else each.q
-        return cls(run.model, scores, q, run.seat.measurement, run.words.test, run.data.hashes)
+            scores[each.head] = each.score
+            held[each.head] = each.held if each.clear and each.held is not None else 0.0
+        return cls(run.model, scores, held, run.seat.measurement, run.words.test, run.data.hashes)
 
     def head_at(self, number: int) -> Head:
         """The head of that number, counted layer by layer."""
@@ -139,12 +139,11 @@ def agreement(base: ScoredModel, other: ScoredModel, top: int) -> HeadAgreement:
     turned = (base.scores < 0) & (other.scores > 0)
     most = np.argsort(base.scores.ravel(), kind="stable")[:top]
     followed = [base.head_at(int(i)) for i in most if base.scores.flat[i] < 0]
-    certain = turned & (base.q < _CERTAIN) & (other.q < _CERTAIN)
     return HeadAgreement(
         spearman=spearman(base.scores.ravel(), other.scores.ravel()),
         anti_biased_in_base=int((base.scores < 0).sum()),
         flips=int(turned.sum()),
-        certain_flips=int(certain.sum()),
+        clear_flips=int((turned & _clearly_turned(base, other)).sum()),
         flips_back=int(((base.scores > 0) & (other.scores < 0)).sum()),
         followed=tuple(followed),
         followed_flips=sum(bool(turned[head]) for head in followed),
@@ -155,6 +154,7 @@ def flips(base: ScoredModel, other: ScoredModel) -> list[Flip]:
     """Every anti-biased head of the base that became biased, the one that was most anti-biased first."""
     if base.scores.shape != other.scores.shape:
         return []
+    clear = _clearly_turned(base, other)
     turned = starmap(Head, np.argwhere((base.scores < 0) & (other.scores > 0)).tolist())
     return [
         Flip(
@@ -163,10 +163,15 @@ def flips(base: ScoredModel, other: ScoredModel) -> list[Flip]:
             head=head,
             score_base=float(base.scores[head]),
             score=float(other.scores[head]),
-            certain=bool(base.q[head] < _CERTAIN and other.q[head] < _CERTAIN),  # NaN: no q, not certain
+            clear=bool(clear[head]),
         )
         for head in sorted(turned, key=lambda head: float(base.scores[head]))
     ]
+
+
+def _clearly_turned(base: ScoredModel, other: ScoredModel) -> NDArray[np.bool_]:
+    """Heads that are clear in both models, against the bias in the base and with it in the other."""
+    return np.asarray((base.held < 0) & (other.held > 0))
 
 
 def _shape(model: ScoredModel) -> str:

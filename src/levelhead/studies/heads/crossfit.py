@@ -7,29 +7,36 @@ what removing the highest does is measured on the other, both ways round:
     chosen   change of |SEAT| on the half that the heads were chosen on: flattered by the choice
     other    change of |SEAT| on the other half: what the choice is worth
 
-Null twins go through the same with one context a word. In a model without meaning rho scatters around 0, and
-removing its highest heads lowers |SEAT| on the half they were chosen on, not on the other.
+Model and null twins go through the same, on the same splits and with one context a word, which makes the test
+of single heads exact (measures/head_null.py). In a model without meaning rho scatters around 0, and removing
+its highest heads lowers |SEAT| on the half they were chosen on, not on the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.engine.progress import steps
+from levelhead.engine.run import read_one
 from levelhead.measures.crossed import WordSets
+from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.words import WordTest
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, CrossFit
-from levelhead.scoring.seat import absolute_seats
+from levelhead.results.records.heads import (
+    CHANGE_ON_OTHER_WORDS,
+    HEAD_AGREEMENT,
+    LARGEST_HELD,
+    CrossFit,
+)
+from levelhead.scoring.seat import seat_of
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.scores import head_scores
 
@@ -54,23 +61,44 @@ def halves(table: WordTable, test: WordTest, seed: int) -> tuple[WordTable, Word
     return table.part(sides[0]), table.part(sides[1])
 
 
-def cross_fit(model: Model, parts: Sequence[WordTable], top: int, twin: int | None, split: int) -> CrossFit:
-    """One split, both ways round. twin: the number of the null twin that the model is at the moment."""
-    scores = [head_scores(model, part).scores for part in parts]
-    rho = float(stats.spearmanr(scores[0].ravel(), scores[1].ravel()).statistic)
-    changes = [_changes(model, parts, scores[side], side, top) for side in (0, 1)]
-    chosen, other = np.mean(changes, axis=0)
-    return CrossFit(twin, split, rho, float(chosen), float(other))
+@dataclass(frozen=True)
+class Splits:
+    """Halves of a list's words, several times, on the first context of each word; the same for a model and
+    its twins."""
+
+    table: WordTable  # all words
+    parts: tuple[tuple[WordTable, WordTable], ...]  # [split]
+
+    @classmethod
+    def of(cls, table: WordTable, test: WordTest, splits: int, seed: int) -> Splits:
+        """So many splits of a table's words; BadProbe where a half would be too small."""
+        single = table.first_contexts()
+        return cls(single, tuple(halves(single, test, seed + split) for split in range(splits)))
+
+    def absolute_seats(self, vectors: Doubles, split: int) -> tuple[float, float]:
+        """|SEAT| of static vectors [word, hidden] of all words on either half."""
+        number = {word: i for i, word in enumerate(self.table.words)}
+        first, second = (
+            abs(seat_of(vectors[[number[word] for word in part.words]], part)) for part in self.parts[split]
+        )
+        return first, second
 
 
-def _changes(
-    model: Model, parts: Sequence[WordTable], scores: Doubles, side: int, top: int
-) -> tuple[float, float]:
-    """Change of |SEAT| on the half that heads are chosen on, and on the other."""
-    heads = highest(scores, top)
-    seats = [absolute_seats(model, part, [(), removed(model, heads)], label="Cross-fit") for part in parts]
-    change = [after - before for before, after in seats]
-    return change[side], change[1 - side]
+def cross_fit(model: Model, splits: Splits, top: int, twin: int | None) -> list[CrossFit]:
+    """Every split, both ways round. twin: the number of the null twin that the model is at the moment."""
+    scores = np.array([[head_scores(model, part).scores for part in parts] for parts in splits.parts])
+    chosen = [removed(model, highest(half, top)) for parts in scores for half in parts]
+    untouched, *without = read_one(model, splits.table.static(), [(), *chosen], label="Cross-fit")
+    fits = []
+    for split, rho in enumerate(half_agreement(scores)):
+        before = splits.absolute_seats(untouched, split)
+        own, other = np.zeros(2), np.zeros(2)  # [side that heads were chosen on]
+        for side in (0, 1):
+            after = splits.absolute_seats(without[2 * split + side], split)
+            own[side], other[side] = after[side] - before[side], after[1 - side] - before[1 - side]
+        stored = tuple(tuple(map(tuple, half)) for half in scores[split].tolist())
+        fits.append(CrossFit(twin, split, float(rho), float(own.mean()), float(other.mean()), stored))
+    return fits
 
 
 def highest(scores: Doubles, top: int) -> list[Head]:
@@ -79,46 +107,61 @@ def highest(scores: Doubles, top: int) -> list[Head]:
     return [Head(int(i) // scores.shape[1], int(i) % scores.shape[1]) for i in order]
 
 
-def cross_fits(
-    model: Model, table: WordTable, test: WordTest, sizes: tuple[int, int, int], seed: int
-) -> list[CrossFit]:
-    """All splits of the model, then one split of each null twin. sizes: splits, heads removed, twins."""
-    splits, top, twins = sizes
-    fits: list[CrossFit] = []
-    with steps("Cross-fit", splits + twins) as advance:
-        for split in range(splits):
-            fits.append(cross_fit(model, halves(table, test, seed + split), top, None, split))
-            advance(1)
-        single = table.first_contexts()
-        for number in range(twins):
-            with twinned(model, draw_twin(model, twin_seed(seed, number))):
-                fits.append(cross_fit(model, halves(single, test, seed + number), top, number, 0))
-            advance(1)
-    return fits
+def held_on_other_words(fits: Sequence[CrossFit]) -> tuple[Doubles, HeadTest | None]:
+    """What of the scores holds on other words, [layer, head]; and its test, where there are twins."""
+    own, *twins = [np.array([fit.halves for fit in of_one]) for of_one in _by_twin(fits)]
+    return held_scores(own), head_test(own, np.array(twins)) if len(twins) > 1 else None
 
 
 def summaries(fits: Sequence[CrossFit]) -> list[Measurement]:
-    """Agreement of heads between halves, and what removal does on the other half, each against the twins'."""
+    """Agreement of heads between halves, what removal does on the other half, and the largest score that
+    holds, each against the twins'."""
+    flattered = [fit.chosen for fit in fits if fit.twin is None]
+    held, test = held_on_other_words(fits)
+    largest = (
+        Measurement(LARGEST_HELD, float(np.abs(held).max()), n=held.size) if test is None else test.largest
+    )
     return [
-        _summary(fits, HEAD_AGREEMENT, [fit.rho for fit in fits]),
+        _summary(fits, HEAD_AGREEMENT, attrgetter("rho"), {}),
         _summary(
-            fits, CHANGE_ON_OTHER_WORDS, [fit.other for fit in fits], chosen=[fit.chosen for fit in fits]
+            fits,
+            CHANGE_ON_OTHER_WORDS,
+            attrgetter("other"),
+            {"on the words chosen on": float(np.mean(flattered))},
         ),
+        replace(largest, settings=_settings(fits)),
     ]
 
 
+def _by_twin(fits: Sequence[CrossFit]) -> list[list[CrossFit]]:
+    """The splits of the model, then those of each twin."""
+    groups: dict[int | None, list[CrossFit]] = {None: []}
+    for fit in fits:
+        groups.setdefault(fit.twin, []).append(fit)
+    return list(groups.values())
+
+
+def _settings(fits: Sequence[CrossFit]) -> dict[str, int]:
+    own, *twins = _by_twin(fits)
+    return {"splits": len(own), "twins": len(twins), "contexts a word": 1}
+
+
 def _summary(
-    fits: Sequence[CrossFit], name: str, values: Sequence[float], chosen: Sequence[float] | None = None
+    fits: Sequence[CrossFit],
+    name: str,
+    value_of: Callable[[CrossFit], float],
+    details: dict[str, float | None],
 ) -> Measurement:
-    own = np.array([value for fit, value in zip(fits, values, strict=True) if fit.twin is None])
-    of_twins = np.array([value for fit, value in zip(fits, values, strict=True) if fit.twin is not None])
-    details: dict[str, float | None] = {"sd": float(own.std(ddof=1)) if own.size > 1 else None}
-    if chosen is not None:
-        flattered = [value for fit, value in zip(fits, chosen, strict=True) if fit.twin is None]
-        details["on the words chosen on"] = float(np.mean(flattered))
+    """The mean over the model's splits, against each twin's mean over the same splits."""
+    own, *twins = [np.array([value_of(fit) for fit in of_one]) for of_one in _by_twin(fits)]
     mean = float(own.mean())
-    null = NullDistribution(of_twins).judged(mean, "null twins") if of_twins.size > 1 else None
-    settings = {"splits": int(own.size), "twins": int(of_twins.size)}
+    null = NullDistribution(np.array([of_twin.mean() for of_twin in twins])) if len(twins) > 1 else None
     return Measurement(
-        name, mean, n=int(own.size), neutral=0.0, details=details, settings=settings, null=null
+        name,
+        mean,
+        n=int(own.size),
+        neutral=0.0,
+        details={"sd": float(own.std(ddof=1)) if own.size > 1 else None, **details},
+        settings=_settings(fits),
+        null=None if null is None else null.judged(mean, "null twins"),
     )

@@ -2,17 +2,22 @@
 
 Results of the debias experiment, in a run of the heads study (docs/method.md, Targeted debiasing):
 
-    strategies         base, top-k, bottom-k, all, amplify-bottom-k: SEAT, LPBS, fluency and its paired change
+    strategies         base, top-k, bottom-k, all, amplify-bottom-k: |SEAT|, LPBS, fluency, its paired change
     random strategies  random-k and random-all, mean and standard deviation over seeds
     verdict            whether top-k lowers |SEAT| more than random heads do
     sweep              top-k for rising k, up to every head with b > 0
     learned gates      in [0, 2], they minimize |SEAT| under bounds on fluency loss (learned_gates.py)
     trade-offs         learned gates against the best top-k that costs no more
+
+|SEAT| is that of other words: heads are chosen, and gates learned, on one half of the words and judged on the
+other, both ways round (bench.py). LPBS and fluency have other words and texts, and are those of the choice on
+all words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +46,7 @@ from levelhead.studies.heads.strategies import (
     UNTOUCHED_MODEL,
     Doubles,
     Strategy,
+    WordScores,
     drawn,
     strategies,
     sweep,
@@ -48,17 +54,19 @@ from levelhead.studies.heads.strategies import (
 )
 
 
-def debias(bench: Bench, scores: Doubles, run: Run[HeadsRunSettings]) -> None:
+def debias(bench: Bench, scores: WordScores, run: Run[HeadsRunSettings]) -> None:
     """Measure every strategy and store it in the run; what a killed run has already is not computed again."""
-    model, settings = bench.model, bench.settings
-    if scores.shape != (model.layers, model.heads) or not np.isfinite(scores).all():
+    model, settings, shape = bench.model, bench.settings, scores.whole.shape
+    if shape != (model.layers, model.heads) or not np.isfinite(scores.whole).all():
         raise BadOption(
-            f"Scores {scores.shape} came; {model.name} needs finite ones [{model.layers}, {model.heads}]."
+            f"Scores {shape} came; {model.name} needs finite ones [{model.layers}, {model.heads}]."
         )
-    table = run.results(layout.STRATEGIES, lambda: bench.measured(strategies(model, scores, settings)))
-    chance = run.results(layout.RANDOM_STRATEGIES, lambda: _random(bench, scores))
+    tried = scores.chosen(lambda some: strategies(model, some, settings))
+    table = run.results(layout.STRATEGIES, lambda: bench.measured(tried))
+    chance = run.results(layout.RANDOM_STRATEGIES, lambda: _random(bench, scores.whole))
     run.result(layout.DEBIAS_VERDICT, lambda: verdict(table, chance, settings.k))
-    rising = [top(model, scores, k) for k in sweep(scores, settings)]
+    ks = sweep(scores.whole, settings)
+    rising = scores.chosen(lambda some: [top(model, some, k) for k in ks])
     swept = run.results(layout.TOP_SWEEP, lambda: bench.measured(rising))
     if settings.learn is not None:
         learned = _learned(bench, scores, run, settings.learn)
@@ -79,11 +87,11 @@ def _random(bench: Bench, scores: Doubles) -> list[RandomMeasured]:
     )
     records: list[RandomMeasured] = []
     for name, count, some in plans:
-        variants = [strategy.variant for strategy in drawn(bench.model, name, count, some)]
-        few = variants[: settings.costly_seeds]
+        draws = drawn(bench.model, name, count, some)
+        few = [draw.variant for draw in draws[: settings.costly_seeds]]
         costly = [[*a, *b] for a, b in zip(bench.lpbs(few), bench.fluency(few), strict=True)]
-        by_measure = [bench.seats(variants, intervals=False), *zip(*costly, strict=True)]
-        records += [_over_seeds(name, count, draws) for draws in by_measure]
+        by_measure = [bench.seats(draws), *zip(*costly, strict=True)]
+        records += [_over_seeds(name, count, measured) for measured in by_measure]
     return records
 
 
@@ -124,28 +132,46 @@ def verdict(table: Iterable[StrategyMeasured], chance: Iterable[RandomMeasured],
 
 
 def _learned(
-    bench: Bench, scores: Doubles, run: Run[HeadsRunSettings], settings: LearnSettings
+    bench: Bench, scores: WordScores, run: Run[HeadsRunSettings], settings: LearnSettings
 ) -> tuple[LearnedMeasured, ...]:
     """Gates for every bound and what they reach, stored; both are computed together and measured last."""
     if layout.LEARNED in run:
         return run.stored(layout.LEARNED)
     points: list[LearnedGates] = []
+    learned: list[Strategy] = []
     if not why_no_fluency(bench.model):
         points = learn_gates(bench.model, bench.test, bench.contexts, bench.learning, settings)
+        learned = _on_halves(bench, points, settings)
     run.results(layout.LEARNED_GATES, lambda: [point.record() for point in points])
-    return run.results(layout.LEARNED, lambda: _learned_measured(bench, scores, points, settings))
+    return run.results(layout.LEARNED, lambda: _learned_measured(bench, scores, learned, settings))
+
+
+def _on_halves(bench: Bench, points: Sequence[LearnedGates], settings: LearnSettings) -> list[Strategy]:
+    """Gates learned on all words, with those that either half of the words gives."""
+    model = bench.model
+    whole = [Strategy(point.name, point.variant(model)) for point in points]
+    if bench.parts is None:
+        return whole
+    first, second = (
+        learn_gates(model, bench.test.of(set(part.words)), part.contexts, bench.learning, settings)
+        for part in bench.parts
+    )
+    return [
+        replace(strategy, halves=(one.variant(model), other.variant(model)))
+        for strategy, one, other in zip(whole, first, second, strict=True)
+    ]
 
 
 def _learned_measured(
-    bench: Bench, scores: Doubles, points: Sequence[LearnedGates], settings: LearnSettings
+    bench: Bench, scores: WordScores, learned: Sequence[Strategy], settings: LearnSettings
 ) -> list[LearnedMeasured]:
     """Learned gates with base and top-k beside them; also SEAT on the contexts that were not learned on."""
     model = bench.model
-    if not points:
+    if not learned:
         missing = Measurement.missing(SEAT, f"{model.name} predicts no tokens, so fluency cannot be bounded")
         return [LearnedMeasured(LEARNED, (), True, missing)]
-    chosen = [UNTOUCHED_MODEL, top(model, scores, bench.settings.k)]
-    chosen += [Strategy(point.name, point.variant(model)) for point in points]
+    highest = scores.chosen(lambda some: [top(model, some, bench.settings.k)])
+    chosen = [UNTOUCHED_MODEL, *highest, *learned]
     measured = [
         LearnedMeasured(each.strategy, each.heads, True, each.measurement) for each in bench.measured(chosen)
     ]

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from levelhead.edits.head import Head
 from levelhead.engine.gradients import GateGradients, Objective, gate_gradients
-from levelhead.measures.statistics import q_values
 from levelhead.models.model import Model
 from levelhead.results.records.heads import HeadScore
 from levelhead.scoring.word_table import WordTable
@@ -47,23 +46,21 @@ def head_scores(model: Model, table: WordTable) -> GateGradients:
     return gate_gradients(model, table.static(), absolute_seat(table.sets), label="Head scores")
 
 
-def score_records(gradients: GateGradients) -> list[HeadScore]:
-    """Every head's score with its standard error, two-sided z-test, q-value (Benjamini-Hochberg) and rank.
+def score_records(
+    gradients: GateGradients, held: Doubles | None = None, p_value: Doubles | None = None
+) -> list[HeadScore]:
+    """Every head's score with its standard error and rank; and what of it holds on other words, with its p.
 
     The standard error says how far the contexts leave b open; the cotangents of the words are held fixed.
     """
-    with np.errstate(all="ignore"):
-        z = gradients.scores / gradients.stderr
-    p = np.asarray(2 * stats.norm.sf(np.abs(z)), np.float64)
-    q = q_values(p)
     rank = stats.rankdata(-gradients.scores, method="ordinal").reshape(gradients.scores.shape)
     return [
         HeadScore(
             head=head,
             score=float(gradients.scores[head]),
             stderr=finite(gradients.stderr[head]),
-            p=finite(p[head]),
-            q=finite(q[head]),
+            held=None if held is None else float(held[head]),
+            p=None if p_value is None else float(p_value[head]),
             rank=int(rank[head]),
             objective=gradients.objective,
         )

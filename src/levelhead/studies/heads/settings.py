@@ -13,7 +13,9 @@ from levelhead.probes.words import WordTest
 EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
-TEMPLATE_CONTEXTS = 1_300  # in all, by default: what keeps every experiment on a small model within minutes
+TEMPLATE_CONTEXTS = (
+    1_300  # of scores, in all, by default: what keeps every experiment on a small model within minutes
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class HeadsSettings:
     bias: str = "gender"  # a shipped word list, a file, or a folder of published lists
     contexts: str = FROM_TEMPLATES  # or a text file, a folder, hub:NAME
     experiments: tuple[str, ...] = ("scores", "ablation", "counter")
-    per_word: int | None = None  # contexts a word; by default 2 to 16 templates, or 20 sentences of a corpus
+    per_word: int | None = None  # contexts a word; by default all 16 templates, or 20 sentences of a corpus
     sentences: str | None = None  # of the counter experiment: "shipped", a text file, a folder, hub:NAME
     n_sentences: int = 500
     top: int = 3  # of the debias experiment: how many of the most biased heads are removed
@@ -31,8 +33,11 @@ class HeadsSettings:
     trim: bool = False  # cut X and Y to equal size
     resamples: int = 2_000
     null: int = 19  # null twins: what a model without meaning would show; 0 turns it off
-    splits: int = 3  # of the words into halves, to choose heads on one and judge them on the other
+    splits: int = 2  # of the words into halves, to choose heads on one and judge them on the other
     seed: int = 0
+    score_contexts: int | None = (
+        None  # of a word, for scores and removals; by default 2 to 16 templates, or all
+    )
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.experiments if name not in EXPERIMENTS]
@@ -40,20 +45,28 @@ class HeadsSettings:
             raise BadOption(
                 f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(EXPERIMENTS)}."
             )
-        if (self.per_word is not None and self.per_word < 1) or min(self.n_sentences, self.top) < 1:
-            values = f"per_word={self.per_word}, n_sentences={self.n_sentences}, top={self.top}"
+        contexts = [n for n in (self.per_word, self.score_contexts) if n is not None]
+        if min(*contexts, self.n_sentences, self.top) < 1:
+            values = f"per_word={self.per_word}, score_contexts={self.score_contexts}, "
+            values += f"n_sentences={self.n_sentences}, top={self.top}"
             raise BadOption(f"{values} came; each needs at least 1.")
         if min(self.null, self.splits) < 0 or self.null == 1:
             values = f"null={self.null}, splits={self.splits}"
             raise BadOption(f"{values} came; null needs 0 or at least 2 twins, splits 0 or more.")
 
-    def contexts_per_word(self, test: WordTest) -> int:
-        """The largest number of contexts for each word: short lists get more templates than long ones."""
+    @property
+    def contexts_per_word(self) -> int:
+        """The largest number of contexts for each word, which SEAT is measured on."""
         if self.per_word is not None:
             return self.per_word
+        return len(TEMPLATES) if self.contexts == FROM_TEMPLATES else CORPUS_PER_WORD
+
+    def score_contexts_per_word(self, test: WordTest) -> int:
+        """How many of them gradients, removals and debiasing take: short lists get more than long ones."""
+        if self.score_contexts is not None or self.contexts != FROM_TEMPLATES:
+            return min(self.score_contexts or self.contexts_per_word, self.contexts_per_word)
         words = len({word for words in test.groups().values() for word in words})
-        templates = min(len(TEMPLATES), max(2, TEMPLATE_CONTEXTS // words))
-        return templates if self.contexts == FROM_TEMPLATES else CORPUS_PER_WORD
+        return min(self.contexts_per_word, max(2, TEMPLATE_CONTEXTS // words))
 
     @property
     def resampling(self) -> Resampling:

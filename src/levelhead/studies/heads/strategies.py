@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,31 @@ class Strategy:
     """One way to debias: a name, the edits, and the heads that they concern."""
 
     name: str
-    variant: Variant
+    variant: Variant  # chosen on all words
     heads: tuple[Head, ...] = ()
+    halves: tuple[Variant, Variant] | None = None  # chosen on either half; None: nothing depends on words
 
 
 UNTOUCHED_MODEL = Strategy(BASE, ())
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """Scores of heads on all words, and on either half of them, to choose on one and judge on the other."""
+
+    whole: Doubles  # [layer, head]
+    halves: tuple[Doubles, Doubles] | None = None  # None: the list is too short to be halved
+
+    def chosen(self, choose: Callable[[Doubles], Sequence[Strategy]]) -> list[Strategy]:
+        """Strategies that depend on scores, each chosen on all words and on either half."""
+        whole = choose(self.whole)
+        if self.halves is None:
+            return list(whole)
+        first, second = map(choose, self.halves)
+        return [
+            replace(strategy, halves=(one.variant, other.variant))
+            for strategy, one, other in zip(whole, first, second, strict=True)
+        ]
 
 
 def ranked(scores: Doubles) -> list[Head]:

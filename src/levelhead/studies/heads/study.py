@@ -10,8 +10,8 @@ See docs/method.md: Head scores, Ablation, Counter-stereotypes, Targeted debiasi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,78 +20,43 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.engine.progress import steps
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import (
-    TEMPLATES,
-    Context,
     contexts_fingerprint,
-    corpus_contexts,
-    template_contexts,
 )
 from levelhead.probes.sentences import fluency_text
-from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.heads import (
-    CHANGE_ON_OTHER_WORDS,
-    HEAD_AGREEMENT,
+    CROSS_FITTED,
+    CrossFit,
+    HeadScore,
     Removal,
     ScoreLine,
-    WordList,
-    WordsUsed,
+    SeatRow,
 )
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
-from levelhead.scoring.seat import absolute_seats, ask_seat, seat_null, turns
-from levelhead.scoring.word_table import WordTable, fitting, unknown_words, word_table
+from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
+from levelhead.scoring.seat import absolute_seats, turns
+from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.counter import CounterSentences, counter_experiment, find_sentences
-from levelhead.studies.heads.crossfit import cross_fits, halves, summaries
+from levelhead.studies.heads.crossfit import Splits, cross_fit, halves, held_on_other_words, summaries
 from levelhead.studies.heads.debias import debias
+from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.scores import head_scores, score_records
-from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.strategies import WordScores
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
-_CROSS_FITTED = (HEAD_AGREEMENT, CHANGE_ON_OTHER_WORDS)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Words and contexts of a run."""
-
-    test: WordTest
-    table: WordTable
-    skipped: Mapping[str, int]  # reason -> sentences or contexts that are not used
-
-    def used(self) -> WordsUsed:
-        """What a reader must know about them."""
-        return WordsUsed(
-            test=self.test.name,
-            labels=self.test.labels,
-            sizes={group: len(words) for group, words in self.test.groups().items()},
-            words=len(self.table.words),
-            contexts=len(self.table.contexts),
-            missing=self.table.missing,
-            skipped=dict(self.skipped),
-        )
-
-    def word_list(self) -> WordList:
-        """The words themselves, as words.json keeps them."""
-        return WordList(
-            name=self.test.name,
-            labels=dict(zip("ABXY", self.test.labels, strict=True)),
-            A=self.test.A,
-            B=self.test.B,
-            X=self.test.X,
-            Y=self.test.Y,
-            pairs=self.test.pairs,
-            missing=self.table.missing,
-        )
 
 
 def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> HeadsRun:
@@ -111,17 +76,19 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         run.file(layout.WORD_LIST, prepared.word_list())
         run.file(layout.CONTEXTS, prepared.table.contexts)
         run.result(layout.WORDS, prepared.used)
-        seat = run.result(layout.SEAT, lambda: _seat(model, prepared, settings)).measurement
+        twins, no_twins = drawable_twins(model, settings.null)
+        rows = run.results(layout.SEAT_ROWS, lambda: _seat_rows(model, prepared, settings, twins))
+        seat = run.result(layout.SEAT, lambda: _all_words(model, rows, no_twins)).measurement
         if seat.value is None:
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
-        scores = _scores(model, prepared, run)
-        _cross_fit(model, prepared, settings, run)
+        fits = _cross_fits(model, prepared, settings, twins, run)
+        scores = _scores(model, prepared, fits, run)
         if "ablation" in settings.experiments:
-            _ablation(model, prepared.table, scores, run)
+            _ablation(model, prepared.scored, scores, run)
         if counter is not None:
             _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
-            debias(Bench(model, prepared.test, prepared.table.contexts, settings.debias), scores, run)
+            _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
         return HeadsRun(run.data())
 
 
@@ -139,81 +106,97 @@ def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> 
         model=model.name,
         layers=model.layers,
         heads=model.heads,
-        contexts_per_word=settings.contexts_per_word(prepared.test),
+        contexts_per_word=settings.contexts_per_word,
+        score_contexts_per_word=settings.score_contexts_per_word(prepared.test),
         **asdict(settings),
     )
-
-
-# ---- words and contexts
-
-
-def prepare(model: Model, settings: HeadsSettings) -> Prepared:
-    """The words with their contexts; contexts that the model cannot be asked are left out, and counted."""
-    test = load_words(settings.bias, settings.trim)
-    n = settings.contexts_per_word(test)
-    skipped: dict[str, int] = {}
-    if settings.contexts == FROM_TEMPLATES:
-        if n > len(TEMPLATES):
-            raise BadOption(
-                f"{n} contexts a word came; there are {len(TEMPLATES)} templates. Give a corpus for more."
-            )
-        contexts: Sequence[Context] = template_contexts(test, n)
-    else:
-        index = corpus_contexts(test, settings.contexts, n, settings.seed)
-        contexts, skipped = index.contexts, dict(index.skipped)
-    fits = fitting(model, [context.text for context in contexts])
-    if lost := len(fits) - sum(fits):
-        skipped["context longer than the model's positions"] = lost
-    kept = [context for context, ok in zip(contexts, fits, strict=True) if ok]
-    unknown = unknown_words(model, (context.word for context in kept))
-    if lost := sum(context.word in unknown for context in kept):
-        skipped["context of a word that the tokenizer does not know"] = lost
-        kept = [context for context in kept if context.word not in unknown]
-    return Prepared(test, word_table(test, kept), skipped)
 
 
 # ---- experiments
 
 
-def _seat(model: Model, prepared: Prepared, settings: HeadsSettings) -> MeasuredVariant:
-    contexts = prepared.table.contexts
-    seat = ask_seat(model, prepared.test, contexts, resampling=settings.resampling, intervals=True)[0]
-    return MeasuredVariant(BASE, model.name, _with_null(model, prepared, settings, seat))
-
-
-def _with_null(model: Model, prepared: Prepared, settings: HeadsSettings, seat: Measurement) -> Measurement:
-    """SEAT with what null twins show, or with the reason why there are none."""
-    if seat.value is None:
-        return seat
+def drawable_twins(model: Model, number: int) -> tuple[int, str]:
+    """How many null twins there will be, and why there is none of a model that was to have some."""
     try:
-        null = seat_null(model, prepared.table, settings.null, settings.seed)
+        if number:
+            draw_twin(model, 0)
     except CannotDo as error:
-        return replace(seat, settings={**seat.settings, "null": str(error)})
-    return seat if null is None else replace(seat, null=null.judged(seat.value, "null twins"))
+        return 0, str(error)
+    return number, ""
 
 
-def _cross_fit(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> None:
-    """Heads chosen on half of the words, judged on the other half; left out where a half is too small."""
-    if not settings.splits:
-        return
-    sizes = settings.splits, settings.top, settings.null
-    try:
-        halves(prepared.table, prepared.test, settings.seed)
-        fits = run.results(
-            layout.CROSS_FITS,
-            lambda: cross_fits(model, prepared.table, prepared.test, sizes, settings.seed),
+def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins: int) -> list[SeatRow]:
+    """SEAT of all words, by the tokenizer's pieces, and of each kind of targets."""
+    drawn = (draw_twin(model, twin_seed(settings.seed, number)) for number in range(twins))
+    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, settings.resampling)
+    present = set(prepared.table.words)
+    return [
+        SeatRow(
+            name=name,
+            kind="part" if name in answers.parts else "pieces",
+            words=len(
+                {word for listed in answers.tests[name].groups().values() for word in listed} & present
+            ),
+            sizes={group: len(listed) for group, listed in answers.tests[name].groups().items()},
+            sound=name == answers.sound,
+            why=answers.why if name == answers.sound else "",
+            measurement=measurement,
         )
+        for name, measurement in answers.rows.items()
+    ]
+
+
+def _all_words(model: Model, rows: Sequence[SeatRow], no_twins: str) -> MeasuredVariant:
+    """SEAT of all words, as other measures of the model stand beside it."""
+    (seat,) = (row.measurement for row in rows if row.name == ALL_WORDS)
+    if no_twins:
+        seat = replace(seat, settings={**seat.settings, "null": no_twins})
+    return MeasuredVariant(BASE, model.name, seat)
+
+
+def _cross_fits(
+    model: Model, prepared: Prepared, settings: HeadsSettings, twins: int, run: Open
+) -> list[CrossFit]:
+    """Heads chosen on half of the words, judged on the other half; none where a half is too small."""
+    if not settings.splits:
+        return []
+    fits: list[CrossFit] = []
+    try:
+        splits = Splits.of(prepared.table, prepared.test, settings.splits, settings.seed)
+        fits += run.results(
+            layout.CROSS_FITS.of("model"), lambda: cross_fit(model, splits, settings.top, None)
+        )
+        with steps("Cross-fit of null twins", twins) as advance:
+            for number in range(twins):
+                key = layout.CROSS_FITS.of(f"twin {number + 1}")
+                fits += run.results(key, partial(_twin_fit, model, splits, settings, number))
+                advance(1)
     except (BadProbe, CannotDo) as error:
-        missing = [Measurement.missing(name, str(error).rstrip(".")) for name in _CROSS_FITTED]
+        missing = [Measurement.missing(name, str(error).rstrip(".")) for name in CROSS_FITTED]
         run.results(layout.CROSS_FIT, lambda: missing)
-        return
+        return []
     run.results(layout.CROSS_FIT, lambda: summaries(fits))
+    return fits
 
 
-def _scores(model: Model, prepared: Prepared, run: Open) -> Doubles:
+def _twin_fit(model: Model, splits: Splits, settings: HeadsSettings, number: int) -> list[CrossFit]:
+    with twinned(model, draw_twin(model, twin_seed(settings.seed, number))):
+        return cross_fit(model, splits, settings.top, number)
+
+
+def _scores(model: Model, prepared: Prepared, fits: Sequence[CrossFit], run: Open) -> Doubles:
     """Head scores, stored and as a table: b[layer, head]"""
-    scores = run.results(layout.SCORES, lambda: score_records(head_scores(model, prepared.table)))
-    lines = [ScoreLine(s.head.layer + 1, s.head.head + 1, s.score, s.stderr, s.q) for s in scores]
+
+    def scored() -> list[HeadScore]:
+        held, test = held_on_other_words(fits) if fits else (None, None)
+        return score_records(
+            head_scores(model, prepared.scored), held, None if test is None else test.p_value
+        )
+
+    scores = run.results(layout.SCORES, scored)
+    lines = [
+        ScoreLine(s.head.layer + 1, s.head.head + 1, s.score, s.stderr, s.held, s.p, s.clear) for s in scores
+    ]
     run.file(layout.HEAD_SCORES, lines)
     return np.array([s.score for s in scores]).reshape(model.layers, model.heads)
 
@@ -243,6 +226,22 @@ def agreement(scores: Doubles, change: Doubles) -> Measurement:
     1 if the gradient ranks heads as removal does.
     """
     return spearman(scores.ravel(), -change.ravel())
+
+
+def _half_scores(fits: Sequence[CrossFit]) -> tuple[Doubles, Doubles] | None:
+    """Scores on either half of the words in the model's first split."""
+    if not fits:
+        return None
+    first, second = fits[0].halves
+    return np.array(first), np.array(second)
+
+
+def _debias(model: Model, prepared: Prepared, settings: HeadsSettings, scores: WordScores, run: Open) -> None:
+    """The debias experiment, judged on other words where the list can be halved."""
+    parts = None
+    if scores.halves is not None:
+        parts = halves(prepared.scored, prepared.test, settings.seed)
+    debias(Bench(model, prepared.test, prepared.scored.contexts, settings.debias, parts), scores, run)
 
 
 def _counter(

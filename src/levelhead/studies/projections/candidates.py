@@ -1,10 +1,12 @@
-"""Which projection to take: all candidates judged by one measure of bias and one of ability.
+"""Which projection to take: all candidates judged by one measure of bias and by ability.
 
-    a classifier            fairness of inferences   against accuracy on plain pairs
-    a next-sentence model   Strength on triples      against LMS on the same triples
-    anything else           |SEAT|                   against perplexity
+    a classifier            fairness of inferences   accuracy on plain pairs, and mean p of the right label
+    a next-sentence model   Strength on triples      LMS, and balanced accuracy of the next-sentence head
+    anything else           |SEAT|                   perplexity
 
-The fairest viable one is chosen (measures/viability.py), if it is fairer than the untouched model.
+The fairest viable one is chosen (measures/viability.py), if it is fairer than the untouched model: Strength
+must fall relative to the scale of all differences too, else the outputs are only flattened. Fairness counts
+labels and |SEAT| is an effect size: neither moves when outputs are merely scaled.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from levelhead.edits.sites import Variant
+from levelhead.measures.fairness import P_RIGHT
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable, viable_ratio
 from levelhead.mitigation.fitting import default_pairs
 from levelhead.mitigation.recipe import recipe_text
@@ -55,8 +59,16 @@ def settings_for(model: Model, starts: int) -> list[Setting]:
 
 def best(trials: Sequence[ProjectionCandidate]) -> ProjectionCandidate | None:
     """The fairest viable candidate that is fairer than the untouched model, which is the first, if any is."""
-    better = [trial for trial in trials[1:] if trial.viable and trial.gain > trials[0].gain]
+    better = [trial for trial in trials[1:] if trial.viable and _fairer(trial, trials[0])]
     return max(better, key=lambda trial: trial.gain, default=None)
+
+
+def _fairer(trial: ProjectionCandidate, base: ProjectionCandidate) -> bool:
+    """Whether the bias is smaller, and smaller relative to the scale of the outputs where it has one."""
+    own, before = trial.scale_free, base.scale_free
+    if own is None or before is None or own.value is None or before.value is None:
+        return trial.gain > base.gain
+    return trial.gain > base.gain and abs(own.value) < abs(before.value)
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,8 @@ class _Trial:
     ability: NamedValue
     gain: float  # larger is fairer
     viable: bool
+    scale_free: NamedValue | None = None
+    sureness: NamedValue | None = None
 
 
 def _candidate(model: Model, setting: Setting, trial: _Trial) -> ProjectionCandidate:
@@ -80,30 +94,38 @@ def _candidate(model: Model, setting: Setting, trial: _Trial) -> ProjectionCandi
         gain=trial.gain,
         recipe=recipe_text(setting.recipe(model)) if setting.steps else "",
         chosen=False,
+        scale_free=trial.scale_free,
+        sureness=trial.sureness,
     )
 
 
 def _trials(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[_Trial]:
     if "nli" in model.abilities:
         fair = [measured["fairness"] for measured in ask_nli(model, battery.probe, variants)]
-        return _by_points(fair, ask_ability(model, battery.ability, variants), sign=1)
+        able = ask_ability(model, battery.ability, variants)
+        sure = [NamedValue(P_RIGHT, measured.details[P_RIGHT]) for measured in able]
+        return _by_points(fair, able, sure, sign=1)
     if "nsp" in model.abilities:
         measured = ask_nsp(model, battery.triples, variants)
-        return _by_points([m["strength"] for m in measured], [m["lms"] for m in measured], sign=-1)
+        sure = [NamedValue(m["nsp_accuracy"].name, m["nsp_accuracy"].value) for m in measured]
+        return _by_points([m["strength"] for m in measured], [m["lms"] for m in measured], sure, sign=-1)
     return _by_ratio(model, battery, variants)
 
 
-def _by_points(bias: Sequence[Measurement], able: Sequence[Measurement], sign: int) -> list[_Trial]:
-    """Judged by a share of right answers. sign: 1 where more of the bias measure is fairer."""
-    base = able[0].value
+def _by_points(
+    bias: Sequence[Measurement], able: Sequence[Measurement], sure: Sequence[NamedValue], sign: int
+) -> list[_Trial]:
+    """Judged by shares of right answers. sign: 1 where more of the bias measure is fairer."""
     return [
         _Trial(
             NamedValue(b.name, b.value),
             NamedValue(a.name, a.value),
             sign * (b.value or 0.0),
-            viable(a.value, base) is True,
+            viable(a.value, able[0].value) is True and viable(s.value, sure[0].value) is True,
+            NamedValue(SCALE_FREE, b.details[SCALE_FREE]) if SCALE_FREE in b.details else None,
+            s,
         )
-        for b, a in zip(bias, able, strict=True)
+        for b, a, s in zip(bias, able, sure, strict=True)
     ]
 
 

@@ -1,0 +1,50 @@
+"""What a heads run shows, in words that claim no more: the same on the page and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levelhead.edits.head import Head
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD, SeatRow
+from levelhead.results.runs import HeadsRun
+
+CROSS_FITTED_TITLES = {  # measurement of cross-fitting -> what it is called
+    HEAD_AGREEMENT: "Rank correlation of heads between two halves of the words",
+    CHANGE_ON_OTHER_WORDS: "Change of |SEAT| on words that removed heads were not chosen on",
+    LARGEST_HELD: "Largest score of a head that both halves confirm",
+}
+
+
+def clear_heads_text(run: HeadsRun) -> str:
+    """Which heads are clear."""
+    if all(score.p is None for score in run.scores):
+        return "Whether a head is clear was not tested: it needs null twins and halves of the words."
+    if not run.clear_heads:
+        return "No head is clear: no score can be told from those of a model without meaning."
+    names = ", ".join(map(str, run.clear_heads))
+    return f"Clear beyond what models without meaning show ({len(run.clear_heads)}): {names}."
+
+
+def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
+    """What heads that are removed for their scores are, and how many of them are clear."""
+    many = f"The {len(heads)} heads with the highest bias scores are removed"
+    if all(score.p is None for score in run.scores):
+        return f"{many}; whether they are clear was not tested."
+    clear = sum(head in run.clear_heads for head in heads)
+    verb = "is" if clear < 2 else "are"
+    return f"{many}; {clear or 'none'} of them {verb} clear beyond models without meaning."
+
+
+def sound_row_text(run: HeadsRun) -> str:
+    """Which row of SEAT claims rest on, and why."""
+    row = run.sound_row
+    return "" if row is None else f"Claims rest on {row.name} ({row.words}): {row.why}."
+
+
+def row_words(row: SeatRow) -> str:
+    """The words of a row, counted: "the 143 words that are one token"."""
+    named = {
+        "one token": f"the {row.words} words that are one token",
+        "matched by pieces": f"the {row.words} words matched by their number of pieces",
+    }
+    return named.get(row.name, f"all {row.words} words")

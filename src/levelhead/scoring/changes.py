@@ -1,0 +1,57 @@
+"""What edits change in a model's main bias, item by item (docs/method.md, Statistics).
+
+a classifier            fairness of inferences, by occupation
+a next-sentence model   Strength, by context
+anything else           |SEAT|, by attribute pair, target and template
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.run import read_one
+from levelhead.measures.crossed import crossed_change
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.occupations import Predictions, occupation_table
+from levelhead.measures.paired import fairness_change, strength_change
+from levelhead.models.model import Model
+from levelhead.probes.nli.labels import NEUTRAL
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.pairs import nli_labels, nsp_strengths
+from levelhead.scoring.seat import word_sets
+from levelhead.scoring.word_table import WordTable, word_table
+
+
+def ask_bias_change(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[Measurement]:
+    """The paired change of the model's main bias in every variant, against the untouched model."""
+    with_base = [(), *variants]
+    if "nli" in model.abilities:
+        predicted = nli_labels(model, battery.probe.pairs, with_base)
+        shape = battery.probe.shape
+        tables = [occupation_table(Predictions.of_grid(each, shape, NEUTRAL)) for each in predicted]
+        return [fairness_change(tables[0], after, battery.resampling) for after in tables[1:]]
+    if "nsp" in model.abilities:
+        s = nsp_strengths(model, battery.triples, with_base)
+        contexts = [p.original.context for p in battery.triples.pairs if p.swapped is not None]
+        return [strength_change(s[0], after, contexts, resampling=battery.resampling) for after in s[1:]]
+    return _seat_changes(model, battery, with_base)
+
+
+def _seat_changes(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[Measurement]:
+    table = word_table(battery.test, battery.contexts)
+    words = word_sets(table, battery.test)
+    vectors = [_crossed(each, table) for each in read_one(model, table.each(), variants, label="SEAT")]
+    return [crossed_change(vectors[0], after, words, battery.resampling) for after in vectors[1:]]
+
+
+def _crossed(vectors: NDArray[np.floating], table: WordTable) -> NDArray[np.float64]:
+    """Vectors [context, d] as [word, template, d]; words with sentences of their own have one mean each."""
+    rows = np.asarray(vectors, np.float64)
+    if (order := table.crossed_order()) is not None:
+        return rows[order]
+    word = np.asarray(table.word)
+    return np.stack([rows[word == number].mean(axis=0) for number in range(len(table.words))])[:, None]
