@@ -15,7 +15,7 @@ from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
-from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
+from levelhead.engine.finetuning import FineTuned, Hyperparameters, TaskData, finetune
 from levelhead.engine.progress import steps
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
@@ -97,7 +97,7 @@ class _Treatment:
 
 
 @dataclass(frozen=True, eq=False)
-class _Exam:
+class Exam:
     """A task's examples."""
 
     task: GlueTask
@@ -105,6 +105,7 @@ class _Exam:
     dev: GlueSplit
 
     def used(self) -> GlueTaskUsed:
+        """The exam as it is stored."""
         parts = {"train": self.train, "dev": self.dev}
         return GlueTaskUsed(
             task=self.task.name,
@@ -127,7 +128,7 @@ def glue(
     the training that was killed goes on from its last checkpoint.
     """
     treatments = _treatments(model, recipes or {})
-    exams = [_exam(task, settings) for task in settings.chosen()]
+    exams = [exam_of(task, settings) for task in settings.chosen()]
     run_settings = _run_settings(model, settings, exams, treatments)
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
@@ -156,13 +157,14 @@ def _treatments(model: Model, recipes: Mapping[str, Recipe]) -> list[_Treatment]
     return treatments
 
 
-def _exam(task: GlueTask, settings: GlueSettings) -> _Exam:
+def exam_of(task: GlueTask, settings: GlueSettings) -> Exam:
+    """The examples of a task, as many as the settings train on."""
     train = load_task(task, "train", settings.data).spread(settings.train_rows)
-    return _Exam(task, train, load_task(task, "dev", settings.data))
+    return Exam(task, train, load_task(task, "dev", settings.data))
 
 
 def _run_settings(
-    model: Model, settings: GlueSettings, exams: Sequence[_Exam], treatments: Sequence[_Treatment]
+    model: Model, settings: GlueSettings, exams: Sequence[Exam], treatments: Sequence[_Treatment]
 ) -> GlueRunSettings:
     training = asdict(settings.training) | {"learning_rate": settings.training.rate(model)}
     return GlueRunSettings(
@@ -179,7 +181,7 @@ def _run_settings(
     )
 
 
-def _hashes(model: Model, exams: Sequence[_Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
+def _hashes(model: Model, exams: Sequence[Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
     hashes = {"weights": model.fingerprint}
     for exam in exams:
         hashes[f"{exam.task.name} train"] = exam.train.fingerprint
@@ -195,7 +197,7 @@ class _Classroom:
     """One model, one task: what all of its trainings share."""
 
     model: Model
-    exam: _Exam
+    exam: Exam
     training: Hyperparameters
 
     @cached_property
@@ -206,12 +208,17 @@ class _Classroom:
     def train(self, treatment: _Treatment, seed: int, checkpoints: Path) -> GlueUnit:
         """One unit."""
         tuned = finetune(self.model, treatment.edits, self.data, self.training, seed, checkpoints)
-        task = self.exam.task
-        predictions = Answers.of(tuned.predictions.tolist(), task.regression)
-        gold = self.data.dev.labels
-        scores = {str(metric): glue_score(metric, gold, predictions.values) for metric in task.metrics}
-        curve = tuple(LearningPoint(**asdict(point)) for point in tuned.curve)
-        return GlueUnit(task.name, treatment.name, seed, scores, predictions, curve)
+        return glue_unit(self.exam, tuned, treatment.name, seed)
+
+
+def glue_unit(exam: Exam, tuned: FineTuned, recipe: str, seed: int) -> GlueUnit:
+    """One training as it is stored: its scores are those of the stored answers."""
+    task = exam.task
+    predictions = Answers.of(tuned.predictions.tolist(), task.regression)
+    gold = [item.label for item in exam.dev.items]
+    scores = {str(metric): glue_score(metric, gold, predictions.values) for metric in task.metrics}
+    curve = tuple(LearningPoint(**asdict(point)) for point in tuned.curve)
+    return GlueUnit(task.name, recipe, seed, scores, predictions, curve)
 
 
 def _units(
