@@ -107,7 +107,7 @@ def _costs_table(contents: Contents, run: GlueRun) -> Table:
     ]
     note = (
         "Differences are paired by seed and by item. A point is 0.01 of the metric. “No cost that this much "
-        f"data can show” is not “no cost”; “not worse” means by less than the margin of {run.settings.margin:g}."
+        f"data can show” is not “no cost”; “not worse” is so by the margin of {run.settings.margin:g} points."
     )
     columns = ("Change", "Task", "Metric", "Difference", "Verdict", "In words")
     return Table("glue-costs", "What each change costs", columns, lines, note)
