@@ -1,14 +1,15 @@
 """`make calibrate`: how often does the audit claim something of models that know nothing, and of others?
 
 Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
-small audit each (SIZES, with a part of the gender list). Every claim that the headline can make must be false
-in at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from those
+small audit each (SIZES, with the whole gender list). Every claim that the headline can make must be false in
+at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from those
 of the tests.
 
 `--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
 so far (benchmarks/plants.py). Of those the audit must speak.
 
-Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there.
+Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there, and
+models come in a drawn order, so that what it has is a fair part of the whole.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 import torch
 from scipy import stats
 
 from benchmarks.plants import planted_twin
 from levelhead.auditing import audit
-from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy
-from levelhead.probes.words import load_words
 from levelhead.report.headline import headline_claims
 from levelhead.results.runs import open_audit
 from levelhead.results.settings import AuditSizes
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
-    experiments=("scores",),
-    contexts=2,
-    triples=12,
+    contexts=4,
+    score_contexts=2,
+    counter_sentences=150,
+    triples=2,
     occupations=(6, 2),
     abilities=30,
     sentences=40,
@@ -49,9 +50,8 @@ SIZES = AuditSizes(
     starts=0,
     screen=(2, 2),
     null=19,
-    prompt_twins=0,  # verdicts on knowledge rest on them, and no claim does
+    triple_twins=19,
 )
-PAIRS, TARGETS = 32, 5  # one pair, and one target of each side, in so many is asked
 FIRST_SEED = 7_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
 FILE = "claims.jsonl"
@@ -90,23 +90,13 @@ class Outcome:
 # ---- one model
 
 
-def words_file(folder: Path) -> str:
-    """The words of the shipped gender list that are asked, as a file."""
-    test = load_words("gender")
-    lists = {"pairs": test.pairs[::PAIRS], "X": test.X[::TARGETS], "Y": test.Y[::TARGETS]}
-    chosen = [f"{name} = {json.dumps(words)}" for name, words in lists.items()]
-    path = folder / "gender.toml"
-    path.write_text("\n".join(["name = 'gender'", *chosen, ""]), encoding="utf-8")
-    return str(path)
-
-
-def subject_model(subject: Subject, words: str, device: str) -> Model:
+def subject_model(subject: Subject, device: str) -> Model:
     """The subject as a model of its own."""
     model = load(subject.base, device=device)
     if subject.kind == "twin":
         return twin_copy(model, draw_twin(model, subject.seed))
     if subject.kind == "planted":
-        return planted_twin(model, subject.seed, subject.rise, words)
+        return planted_twin(model, subject.seed, subject.rise)
     torch.manual_seed(subject.seed)
     with torch.no_grad():
         for name, weight in model.hf.named_parameters():
@@ -118,22 +108,28 @@ def subject_model(subject: Subject, words: str, device: str) -> Model:
 
 
 def outcome_of(subject: Subject, device: str, sizes: AuditSizes = SIZES) -> Outcome:
-    """A small audit of the subject, and which claims it makes."""
+    """A small audit of the subject, and which claims it makes; one that fails says why."""
     torch.set_num_threads(1)
     start = time.process_time()
+    claims: dict[str, bool] = {}
+    reason = ""
+    try:
+        claims = claims_of(subject, device, sizes)
+    except Exception as error:  # one model of many must not end the others
+        reason = f"{type(error).__name__}: {error}"
+    return Outcome(subject, claims, time.process_time() - start, reason)
+
+
+def claims_of(subject: Subject, device: str, sizes: AuditSizes) -> dict[str, bool]:
+    """Whether the page of a small audit makes each of its claims."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        words = words_file(folder)
-        try:
-            model = subject_model(subject, words, device)
-        except CannotDo as error:
-            return Outcome(subject, {}, time.process_time() - start, str(error))
+        model = subject_model(subject, device)
         model.hf.save_pretrained(folder / "model")
         model.tokenizer.save_pretrained(folder / "model")
-        settings = AuditSettings(bias=words, sizes=sizes, seed=subject.seed)
+        settings = AuditSettings(sizes=sizes, seed=subject.seed)
         audit(str(folder / "model"), folder / "run", settings, device=device)
-        claims = {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
-    return Outcome(subject, claims, time.process_time() - start)
+        return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
 
 
 # ---- all models
@@ -168,8 +164,9 @@ def outcomes_of(chosen: Iterable[Subject], file: Path, processes: int, device: s
     file.write_text("".join(outcome.line() for outcome in done.values()), encoding="utf-8")
     wanted = list(chosen)
     left = [subject for subject in wanted if subject not in done]
+    order = np.random.default_rng(len(wanted)).permutation(len(left))
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(outcome_of, subject, device) for subject in left]):
+        for future in as_completed([pool.submit(outcome_of, left[i], device) for i in order]):
             outcome = future.result()
             done[outcome.subject] = outcome
             with file.open("a", encoding="utf-8") as lines:
@@ -219,7 +216,7 @@ def printed(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if share.claim == ASSOCIATION:
                 yield f"planted {rise:<7g} {share}"
     if without := [outcome for outcome in outcomes if outcome.reason]:
-        yield f"{len(without)} models could not be planted."
+        yield f"{len(without)} models gave no page, the first: {without[0].reason}"
     seconds = [outcome.seconds for outcome in outcomes]
     yield f"{len(seconds)} models, {sum(seconds) / max(1, len(seconds)):.0f} s of CPU each"
 

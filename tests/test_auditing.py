@@ -270,7 +270,7 @@ def test_check_holds_exceeds_and_does_not_pretend(
     run = str(audited.folder)
     assert call(monkeypatch, "check", run, "--max", "seat=2.1") == 0
     assert call(monkeypatch, "check", run, "--max", "seat=0.000001") == 1
-    assert call(monkeypatch, "check", run, "--min", "fairness=0.1") == 2
+    assert call(monkeypatch, "check", run, "--min", "fairness=0.1") == 3
     assert "not measured" in capsys.readouterr().out
 
 
@@ -396,7 +396,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     assert "the ruler is lost" in page
     assert call(monkeypatch, "check", str(run.folder), "--max", "width=33") == 0
     assert call(monkeypatch, "check", str(run.folder), "--max", "width=31") == 1
-    assert call(monkeypatch, "check", str(run.folder), "--max", "broken ruler=1") == 2
+    assert call(monkeypatch, "check", str(run.folder), "--max", "broken ruler=1") == 3
     capsys.readouterr()
     assert call(monkeypatch, "card", str(run.folder)) == 0
     assert "Width of the model" in capsys.readouterr().out

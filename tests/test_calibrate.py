@@ -13,10 +13,7 @@ from benchmarks.calibrate import (
     printed,
     shares,
     subjects,
-    words_file,
 )
-
-from levelhead.probes.words import load_words
 
 BASES = ("lh:bert-mini", "lh:gpt-mini", "lh:nli-mini")
 
@@ -68,11 +65,3 @@ def test_a_cut_run_keeps_what_was_finished_and_asks_only_the_rest(tmp_path: Path
     assert outcomes_of([first.subject], file, 1, "cpu") == {first.subject: first}
     assert file.read_text(encoding="utf-8") == first.line()
     assert finished(tmp_path / "none") == {}
-
-
-def test_the_words_asked_are_a_part_of_the_shipped_list(tmp_path: Path) -> None:
-    test = load_words(words_file(tmp_path))
-    shipped = load_words("gender")
-    assert set(test.pairs) < set(shipped.pairs)
-    assert set(test.X) < set(shipped.X)
-    assert test.name == "gender"

@@ -114,7 +114,7 @@ def test_a_stereoset_file_with_one_blank_problem_is_asked_without_it(
     file.write_text(json.dumps({"data": {"intersentence": entries}}), encoding="utf-8")
     code, out, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file))
     assert code == 0, err
-    assert "on 2 triples" in out
+    assert "on 2 triples" in " ".join(out.split())
     assert "dev.json entry 2: BLANK in the context" in out
     code, _, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file), "--strict")
     assert code == 4
@@ -152,7 +152,7 @@ def test_nli_asks_a_probe_of_the_users_own(levelhead: Call, folder: Path, tmp_pa
     assert (printed["pairs"], printed["probe"]) == (4, "bakery")
     assert "occupation pairs (bakery)" in levelhead(*command)[1]
     code, out, err = levelhead(*command, "--words", "girl", "boy")
-    assert (code, out) == (4, "")
+    assert (code, out) == (2, "")
     assert "Write the words into the file" in err
 
 

@@ -23,10 +23,19 @@ def test_three_claims_by_hand() -> None:
     assert holm([0.5, 0.6]) == pytest.approx([1.0, 1.0])
 
 
+def test_weights_by_hand() -> None:
+    # p / w: 0.01, 0.015, 0.04; remaining weights 4, 2, 1
+    assert holm([0.02, 0.015, 0.04], [2, 1, 1]) == pytest.approx([0.04, 0.04, 0.04])
+    assert holm([0.03, 0.2, 0.3], [2, 1, 1]) == pytest.approx([0.06, 0.4, 0.4])
+    with pytest.raises(BadProbe, match="weights"):
+        holm([0.1, 0.2], [1.0, 0.0])
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_holm_is_that_of_statsmodels(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = np.round(rng.random(1 + 5 * seed) ** 3, 2)  # rounded, so that ties occur
+    assert holm(p, np.full(p.size, 0.3)) == pytest.approx(holm(p))
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
 
 
@@ -48,8 +57,9 @@ def test_a_page_of_twenty_claims_about_nothing_is_false_in_five_percent_and_was_
     rng = np.random.default_rng(0)
     z = rng.normal(size=(1_000, 20)) + rng.normal(size=(1_000, 1))  # claims of one page depend on each other
     p = 2 * stats.norm.sf(np.abs(z) / np.sqrt(2))
-    false = sum(bool((holm(page) < 0.05).any()) for page in p)
-    assert false <= stats.binom.ppf(0.9995, 1_000, 0.05)
+    for weights in (np.ones(20), np.r_[19.0, np.ones(19)]):
+        false = sum(bool((holm(page, weights) < 0.05).any()) for page in p)
+        assert false <= stats.binom.ppf(0.9995, 1_000, 0.05)
     assert np.mean((p < 0.05).any(axis=1)) > 0.4
 
 

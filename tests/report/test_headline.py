@@ -97,7 +97,10 @@ def test_claims_of_one_page_are_corrected_for_their_number(tmp_path: Path) -> No
     others = [measured(f"lpbs {n}", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5}) for n in range(5)]
     many, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.03), *others]})
     assert many.startswith("tiny: no association")
-    assert findings[-1] == "6 claims were tested on this page, corrected for their number (Holm)."
+    assert findings[-1] == (
+        "6 claims were tested on this page and corrected for their number "
+        "(Holm; half of the error goes to the first)."
+    )
 
 
 def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:

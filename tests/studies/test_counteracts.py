@@ -247,7 +247,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
 def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(drawn: PromptsRun) -> None:
     paths = counteracts_figures(drawn.folder)
     assert {path.name for path in paths} == {
-        f"counteracts-{sort}-k{k}.svg" for sort in ("masses", "margins") for k in (3, 5, 10)
+        "counteracts-log-odds.svg",
+        *(f"counteracts-{sort}-k{k}.svg" for sort in ("masses", "margins") for k in (3, 5, 10)),
     }
     for path in paths:
         text = path.read_text()
@@ -284,7 +285,7 @@ def test_a_chart_shows_the_masses_and_the_verdicts_of_the_cells(drawn: PromptsRu
     assert bars == [mass]
     change = cell_of(drawn, "margin change", "target counter")
     dots = [
-        (point["margin"], point["verdict"])
+        (point["level"], point["verdict"])
         for point in points([margin_panels(drawn, 10)])
         if (point["who"], point["kind"]) == ("lh:bert-mini", "target counter")
     ]

@@ -26,11 +26,14 @@ class Claim:
     beyond: bool  # the interval lies beyond the floor, or there is none to ask for
     spoken: str
     silent: str
+    main: bool = False  # the question of the page, to which half of all error is given
 
 
 def judged(claims: Sequence[Claim]) -> list[bool]:
-    """Whether each claim holds on a page of all of them (Holm)."""
-    adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims])
+    """Whether each claim holds on a page of all of them: Holm, with half of the weight on the main one."""
+    others = max(1, sum(claim.p is not None and not claim.main for claim in claims))
+    weights = [float(others) if claim.main else 1.0 for claim in claims]
+    adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims], weights)
     return [bool(p < ALPHA) and claim.beyond for p, claim in zip(adjusted, claims, strict=True)]
 
 

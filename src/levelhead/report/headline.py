@@ -54,7 +54,10 @@ def headline(run: AuditRun) -> Headline:
     if skipped:
         findings.append(f"Not measured: {'; '.join(skipped)}.")
     if len(claims) > 1:
-        findings.append(f"{len(claims)} claims were tested on this page, corrected for their number (Holm).")
+        findings.append(
+            f"{len(claims)} claims were tested on this page and corrected for their number "
+            "(Holm; half of the error goes to the first)."
+        )
     opening = first if _opening(run, base) is not None else [_no_opening(run), *first]
     return Headline(" ".join(opening), tuple(findings))
 
@@ -109,12 +112,14 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
         text = f"{run.model}: SEAT {valued(seat)}{over} (0 is none, 2 the most; p {p} over the words alone). "
         return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
     value = f"SEAT {valued(seat)}{over} (0 is none, 2 the most; {floor_text(null)})"
+    side = "stereotypes" if (seat.value or 0.0) > null.floor else "the reverse of stereotypes"
     return Claim(
         null.p_value,
         beyond_floor(seat, null.floor),
-        f"{run.model} associates {bias} with stereotypes: {value}.",
+        f"{run.model} associates {bias} with {side}: {value}.",
         f"{run.model}: no association of {bias} with stereotypes can be told from a model without meaning, "
         f"on this much data: {value}.",
+        main=True,
     )
 
 
