@@ -1,16 +1,19 @@
 """Table 2 of 'Bias A-head?' on the shipped model, with seeds, intervals and verdicts.
 
-    python -m benchmarks.glue_table2 --data ../shared/data/glue --out runs/table2 --processes 8
+    python -m benchmarks.glue_table2 --data DIR --work WORK --out OUT --processes 16 --minutes 4
 
-Units run in parallel processes on one device. A job is one task with one seed: the untouched model, and it
-without its 3 most biased heads (top-3), its 3 most anti-biased ones (bottom-3), 3 drawn anew for each seed
-(random-3), all heads with b > 0 (all), and under learned gates. What is finished is written after each job.
+Trainings run in parallel processes on one device: the untouched model, and it without its 3 most biased heads
+(top-3), its 3 most anti-biased ones (bottom-3), 3 drawn anew for each seed (random-3), all heads with b > 0
+(all), and under learned gates. They come seed by seed, and the table takes a seed of a task only with all
+recipes, so that it is balanced after any cut. Each training is stored in WORK as soon as it is finished: the
+same command goes on, and with --minutes 0 it only writes the table of what is there.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -23,13 +26,18 @@ from pathlib import Path
 import torch
 
 from levelhead.edits.head import Head
-from levelhead.engine.finetuning import Hyperparameters
+from levelhead.edits.sites import Variant
+from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
+from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
+from levelhead.probes.glue import glue_task
 from levelhead.results.folder import versions
+from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import GlueCell, GlueCost, GlueTaskUsed, GlueUnit
-from levelhead.results.runs import GlueRun, HeadsRun, open_glue, open_heads
-from levelhead.studies.glue import GlueSettings, glue, glue_cells, glue_costs
+from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.scoring.glue import task_data
+from levelhead.studies.glue import Exam, GlueSettings, exam_of, glue_cells, glue_costs, glue_unit
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.strategies import drawn
 from levelhead.studies.heads.study import heads
@@ -39,21 +47,29 @@ TASKS = ("sst2", "cola", "stsb", "mrpc", "rte", "wnli")  # the longest first
 BATCHES = {"sst2": 128}  # of its 67,349 examples; the others have few
 BATCH = 32
 K = 3
+RECIPES = (BASE, f"top-{K}", "all", f"random-{K}", "learned", f"bottom-{K}")  # what matters most first
 BOUND = 1.1  # factor by which learned gates may raise the perplexity
 
 
 @dataclass(frozen=True)
 class Job:
-    """One task with one seed."""
+    """One training: a task, a seed, a recipe."""
 
     task: str
     seed: int
+    recipe: str
     options: Namespace
 
     @property
-    def folder(self) -> Path:
-        """Where its run lies."""
-        return Path(self.options.work) / f"{self.task}-{self.seed}"
+    def file(self) -> Path:
+        """Where its unit is stored: trainings with other options lie in another folder."""
+        options = self.options
+        how = f"{options.train_rows}-rows-{options.epochs}-epochs-{options.learning_rate}"
+        return Path(options.work) / how / f"{self.task}-{self.seed}-{self.recipe}.json"
+
+    def unit(self) -> GlueUnit | None:
+        """The training as it was stored; None while it is not finished."""
+        return GlueUnit.from_json(json.loads(self.file.read_text("utf-8"))) if self.file.exists() else None
 
 
 def recipes(model: Model, run: HeadsRun, seed: int) -> dict[str, Recipe]:
@@ -79,52 +95,93 @@ def _model() -> Model:
     return load(MODEL)
 
 
+@cache
+def _exam(task: str, data: str, train_rows: int | None) -> Exam:
+    return exam_of(glue_task(task), GlueSettings(data, (task,), train_rows=train_rows))
+
+
+@cache
+def _data(task: str, data: str, train_rows: int | None) -> TaskData:
+    exam = _exam(task, data, train_rows)
+    return task_data(_model(), exam.train, exam.dev, Hyperparameters().max_length)
+
+
+@cache
+def _edits(heads_run: str, seed: int, recipe: str) -> Variant:
+    if recipe == BASE:
+        return ()
+    return edits_of(_model(), recipes(_model(), open_heads(heads_run), seed)[recipe])
+
+
 def train(job: Job) -> Job:
-    """Train all recipes on one task with one seed."""
-    options, model = job.options, _model()
+    """One training; its file appears whole or not at all."""
+    options = job.options
     training = Hyperparameters(
         epochs=options.epochs,
         batch_size=BATCHES.get(job.task, BATCH),
         learning_rate=options.learning_rate,
     )
-    settings = GlueSettings(
-        options.data, (job.task,), 1, options.train_rows, training=training, seed=job.seed
+    named = (job.task, options.data, options.train_rows)
+    edits = _edits(options.heads_run, job.seed, job.recipe)
+    checkpoints = job.file.with_suffix(".checkpoints")
+    tuned = finetune(_model(), edits, _data(*named), training, job.seed, checkpoints)
+    part = job.file.with_suffix(".part")
+    part.write_text(
+        json.dumps(glue_unit(_exam(*named), tuned, job.recipe, job.seed).to_json()), encoding="utf-8"
     )
-    glue(model, settings, job.folder, recipes(model, open_heads(options.heads_run), job.seed))
+    part.replace(job.file)
+    shutil.rmtree(checkpoints, ignore_errors=True)
     return job
 
 
-def run_jobs(jobs: Sequence[Job], options: Namespace) -> list[GlueRun]:
-    """The runs of all jobs that end in time; after each, the table of what is there is written."""
-    start, done = time.monotonic(), list[GlueRun]()
+def in_order(options: Namespace) -> list[Job]:
+    """All trainings: seed by seed, in each the longest task first, in each the untouched model first."""
+    chosen = [task for task in TASKS if task in options.tasks.split(",")]
+    return [
+        Job(task, seed, recipe, options)
+        for seed in range(options.seeds)
+        for task in chosen
+        for recipe in RECIPES
+    ]
+
+
+def run_jobs(jobs: Sequence[Job], options: Namespace) -> None:
+    """Train what is not there yet until the time is over; a training that is cut goes on the next time."""
+    end, left = time.monotonic() + 60 * options.minutes, [job for job in jobs if not job.file.exists()]
+    if not left or options.minutes <= 0:
+        return
+    left[0].file.parent.mkdir(parents=True, exist_ok=True)
     with get_context("spawn").Pool(options.processes) as pool:
-        finished = pool.imap_unordered(train, jobs)
-        while len(done) < len(jobs):
+        finished = pool.imap_unordered(train, left)
+        for number in range(1, len(left) + 1):
             try:
-                job = finished.next(timeout=60 * options.minutes - (time.monotonic() - start))
+                job = finished.next(timeout=max(0.0, end - time.monotonic()))
             except NothingYet:
                 print(f"stopped after {options.minutes:g} minutes", flush=True)
                 break
-            seconds = time.monotonic() - start
-            done.append(open_glue(job.folder))
-            write(done, options, seconds)
-            print(f"{seconds:.0f} s: {job.task}, seed {job.seed}", flush=True)
-    return done
+            print(f"{number} of {len(left)}: {job.task}, seed {job.seed}, {job.recipe}", flush=True)
 
 
-def write(runs: Sequence[GlueRun], options: Namespace, seconds: float) -> None:
+def balanced(units: Sequence[GlueUnit]) -> list[GlueUnit]:
+    """The trainings of those seeds of a task that have every recipe."""
+    blocks: dict[tuple[str, int], set[str]] = {}
+    for unit in units:
+        blocks.setdefault((unit.task, unit.seed), set()).add(unit.recipe)
+    return [unit for unit in units if blocks[unit.task, unit.seed] == set(RECIPES)]
+
+
+def write(units: Sequence[GlueUnit], options: Namespace) -> None:
     """The table as JSON and as Markdown; a task counts with the seeds that are finished."""
-    tasks: dict[str, GlueTaskUsed] = {run.tasks[0].task: run.tasks[0] for run in runs}
-    units: list[GlueUnit] = [unit for run in runs for unit in run.units]
-    cells = glue_cells(list(tasks.values()), units)
-    costs = glue_costs(list(tasks.values()), units, cells, options.margin)
+    names = list(dict.fromkeys(unit.task for unit in units))
+    tasks: list[GlueTaskUsed] = [_exam(name, options.data, options.train_rows).used() for name in names]
+    cells = glue_cells(tasks, units)
+    costs = glue_costs(tasks, units, cells, options.margin)
     seats = _seats(open_heads(options.heads_run))
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     about = {
         "model": MODEL,
         "machine": torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} cores",
-        "seconds": round(seconds),
         "trainings": len(units),
         "versions": versions(),
         "settings": {key: str(value) for key, value in vars(options).items()},
@@ -179,7 +236,7 @@ def _options() -> Namespace:
     parser = ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", required=True, help="folder with RTE/, CoLA/, WNLI/, SST-2/, MRPC/, STS-B/")
     parser.add_argument("--out", required=True, help="folder for table2.json and table2.md")
-    parser.add_argument("--work", default="runs/glue-table2", help="folder for the runs of the jobs")
+    parser.add_argument("--work", default="runs/glue-table2", help="folder for finished trainings")
     parser.add_argument("--heads-run", default="runs/heads-bert", help="made when it is not there")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=5)
@@ -188,7 +245,7 @@ def _options() -> Namespace:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--margin", type=float, default=1.0)
-    parser.add_argument("--minutes", type=float, default=8.5, help="jobs that end later do not count")
+    parser.add_argument("--minutes", type=float, default=4.0, help="of training; 0: only the table")
     return parser.parse_args()
 
 
@@ -197,10 +254,14 @@ def main() -> None:
     options = _options()
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     if not Path(options.heads_run).exists():
-        heads(_model(), HeadsSettings(experiments=("scores", "debias")), options.heads_run)
-    chosen = [task for task in TASKS if task in options.tasks.split(",")]
-    jobs = [Job(task, seed, options) for task in chosen for seed in range(options.seeds)]
+        heads(_model(), HeadsSettings(experiments=("scores", "debias"), null=0), options.heads_run)
+    jobs = in_order(options)
     run_jobs(jobs, options)
+    units = balanced([unit for job in jobs if (unit := job.unit()) is not None])
+    if not units:
+        print("no task has a whole seed yet: run the same command again, it goes on")
+        return
+    write(units, options)
     print((Path(options.out) / "table2.md").read_text(encoding="utf-8"))
 
 

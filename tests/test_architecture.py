@@ -53,6 +53,7 @@ ROOMS = Rooms(
         ("studies.extent", "studies.heads"),
         ("studies.extent", "studies.halves"),
         ("studies.extent", "studies.counteracts"),
+        ("studies.extent", "studies.glue"),
     ],
 )
 FRONT_DOOR = "levelhead/__init__.py"  # hands out names of all rooms, each imported when it is first used

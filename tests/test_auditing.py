@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
+from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
 
@@ -240,7 +242,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
     run = tmp_path_factory.mktemp("runs") / "whole"
-    return lh.audit(str(folder), run, lh.AuditSettings(sizes=SMALL), device="cpu")
+    return lh.audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
+
+
+def small(data: Path) -> lh.AuditSettings:
+    """A small audit that fine-tunes too."""
+    training = lh.Hyperparameters(epochs=1, batch_size=8)
+    return lh.AuditSettings(sizes=SMALL, glue=lh.GlueSettings(str(data), ("rte",), 1, training=training))
 
 
 @pytest.mark.slow
@@ -266,11 +274,12 @@ def test_check_holds_exceeds_and_does_not_pretend(
     assert "not measured" in capsys.readouterr().out
 
 
-AUDIT = f"""
+AUDIT = """
 import sys
 import levelhead as lh
+from levelhead import AuditSettings, GlueSettings, Hyperparameters
 from levelhead.results.settings import AuditSizes
-lh.audit(sys.argv[1], sys.argv[2], lh.AuditSettings(sizes={SMALL}), device="cpu")
+lh.audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
 """
 
 
@@ -279,7 +288,8 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     audited: lh.Audit, folder: Path, tmp_path: Path
 ) -> None:
     broken, rng = tmp_path / "broken", random.Random(7)
-    command = [sys.executable, "-c", AUDIT, str(folder), str(broken)]
+    settings = repr(small(folder.parent / "glue"))
+    command = [sys.executable, "-c", AUDIT, str(folder), str(broken), settings]
     kills = 0
     for _ in range(4):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -294,20 +304,38 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
         process.wait()
     assert kills >= 2
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    for name in ("results.jsonl", "heads/results.jsonl", "prompts/results.jsonl"):
+    for part in (".", "heads", "prompts", "glue"):
+        name = f"{part}/results.jsonl"
         assert (broken / name).read_bytes() == (audited.folder / name).read_bytes(), name
 
 
 @pytest.mark.slow
 def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: lh.Audit, folder: Path) -> None:
+    settings = replace(small(folder.parent / "glue"), seed=1)
     with pytest.raises(BadRun, match="seed"):
-        lh.audit(str(folder), audited.folder, lh.AuditSettings(seed=1, sizes=SMALL), device="cpu")
+        lh.audit(str(folder), audited.folder, settings, device="cpu")
     assert lh.open_audit(audited.folder).settings.seed == 0
+
+
+@pytest.mark.slow
+def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: lh.Audit) -> None:
+    learned = lh.open_glue(audited.folder / "glue")
+    assert [recipe.name for recipe in learned.recipes] == [
+        name for name in audited.measurements if name != SAME_ITEMS
+    ]
+    for recipe in learned.recipes:
+        own = {name: m for name, m in audited.measurements[recipe.name].items() if name.startswith("glue")}
+        assert own == {each.name: each.measurement for each in learned.measured(recipe.name)}
+        assert own.keys() == {"glue/rte"} | ({"glue/rte change"} if recipe.name != BASE else set())
+    assert audited.report is not None
+    assert "What it can still learn" in audited.report.read_text(encoding="utf-8")
 
 
 def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
     with pytest.raises(BadOption, match="top=0 came"):
         lh.AuditSettings(top=0)
+    with pytest.raises(BadOption, match="no GLUE task 'ax'"):
+        lh.AuditSettings(glue=lh.GlueSettings(".", ("ax",)))
     with pytest.raises(BadOption, match="triples=0, sentences=2 came"):
         lh.AuditSettings(sizes=AuditSizes(triples=0))
 
@@ -381,7 +409,7 @@ def test_a_run_with_other_measures_is_another_run(audited: lh.Audit, folder: Pat
 
     lh.register_measure(lh.MeasureInfo("width", "Width"), width)
     with pytest.raises(BadRun, match="measures"):
-        lh.audit(str(folder), audited.folder, lh.AuditSettings(sizes=SMALL), device="cpu")
+        lh.audit(str(folder), audited.folder, small(folder.parent / "glue"), device="cpu")
 
 
 def test_a_file_of_measures_that_does_not_run_is_one_line(

@@ -64,6 +64,7 @@ _PUBLIC = {
     "read_run": "results.folder",
     "open_run": "results.runs",
     "open_audit": "results.runs",
+    "open_glue": "results.runs",
     "open_heads": "results.runs",
     "open_prompts": "results.runs",
     "open_sweep": "results.runs",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
     from levelhead.results.runs import open_audit as open_audit
+    from levelhead.results.runs import open_glue as open_glue
     from levelhead.results.runs import open_heads as open_heads
     from levelhead.results.runs import open_prompts as open_prompts
     from levelhead.results.runs import open_run as open_run

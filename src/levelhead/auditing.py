@@ -27,7 +27,7 @@ from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.fitting import default_pairs
 from levelhead.mitigation.mitigate import biased_heads
-from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.report.headline import headline, notebook_html
@@ -45,6 +45,7 @@ from levelhead.scoring.changes import ask_bias_change
 from levelhead.scoring.registry import SEAT, Question, own_hashes, own_questions, questions
 from levelhead.studies.counteracts import Edited, counteracts
 from levelhead.studies.extent import AuditSettings, Extent
+from levelhead.studies.glue import glue
 from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
@@ -93,6 +94,7 @@ def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, 
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
         _prompts(extent, ways[0], run)
+        _glue(extent, run)
         advance(1)
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
         advance(1)
@@ -148,6 +150,7 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         text=settings.text,
         sizes=extent.sizes,
         measures=tuple(question.name for question in own_questions()),
+        glue=None if settings.glue is None else settings.glue.data,
     )
     hashes = {"weights": model.fingerprint, **battery.hashes(), **own_hashes()}
     if classifier is not None:
@@ -297,3 +300,16 @@ def _fill_in(prompts: PromptsRun, variant: str) -> Iterator[MeasuredVariant]:
 
 def _same(edits: Variant, _: Model) -> Variant:
     return edits
+
+
+def _glue(extent: Extent, run: Open) -> None:
+    """GLUE, where it is asked: what the model and every way out can still learn, and the paired cost."""
+    if extent.settings.glue is None:
+        return
+    ways = AuditRun(run.data()).data.records(layout.MITIGATIONS)
+    recipes = {way.variant: parse_recipe(way.recipe, way.variant) for way in ways}
+    learned = glue(extent.model, extent.settings.glue, run.folder / layout.GLUE_PART, recipes)
+    for name in (BASE, *recipes):
+        label = layout.GLUE_PART if name == BASE else f"{name}/{layout.GLUE_PART}"
+        key = (layout.MEASURED if name == BASE else layout.VERIFIED).of(label)
+        run.results(key, partial(learned.measured, name))

@@ -29,6 +29,7 @@ from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.glue import TASKS
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
@@ -52,6 +53,7 @@ OTHERS = {
     "attention change",
     "attention contrast",
     "attention to group words",
+    *(f"glue/{task}" for task in TASKS),
 }
 
 
@@ -142,6 +144,8 @@ def test_names_are_unique_and_scales_hold_the_neutral_value() -> None:
         ("pppl", "Fluency (perplexity)", 2),
         ("perplexity", "Fluency (perplexity)", 2),
         ("fluency change", "Fluency (perplexity)", 3),
+        ("glue/rte", "GLUE, RTE", 3),
+        ("glue/stsb spearman", "GLUE, STS-B, spearman", 3),
         ("my own", "my own", 3),
         ("seating", "seating", 3),
     ],

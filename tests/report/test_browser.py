@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from levelhead.report.page import write_report
-from tests.report.synthetic import HOSTILE, write_audit, write_heads, write_prompts, write_sweep
+from tests.report.synthetic import (
+    HOSTILE,
+    write_audit,
+    write_glue_run,
+    write_heads,
+    write_prompts,
+    write_sweep,
+)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -94,7 +101,7 @@ def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> N
     assert all(count > 10 and height > 80 for count, height in marks)
 
 
-@pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep])
+@pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep, write_glue_run])
 def test_reports_of_plain_runs_are_drawn_too(
     browser: Any, tmp_path: Path, write: Callable[[Path], Path]
 ) -> None:

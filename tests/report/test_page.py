@@ -20,6 +20,7 @@ from tests.report.synthetic import (
     HOSTILE,
     heads_settings,
     write_audit,
+    write_glue_run,
     write_heads,
     write_prompts,
     write_sweep,
@@ -74,7 +75,9 @@ def page(audit: Path) -> Page:
 def stored(folder: Path, address: str) -> dict[str, Any]:
     """The record at `PART:KEY#INDEX`, read from results.jsonl by hand."""
     place, _, index = address.rpartition("#")
-    part, _, key = place.partition(":") if place.startswith(("heads:", "prompts:")) else ("", "", place)
+    part, _, key = (
+        place.partition(":") if place.startswith(("heads:", "prompts:", "glue:")) else ("", "", place)
+    )
     lines = (folder / part / "results.jsonl").read_text(encoding="utf-8").splitlines()
     records = {entry["key"]: entry["rows"] for entry in map(json.loads, lines)}[key]
     return dict(records[int(index)])
@@ -113,7 +116,7 @@ def test_every_number_of_an_audit_equals_results_jsonl_to_the_digit_shown(audit:
     assert_numbers_are_those_of_the_results(audit, page, 250)
 
 
-@pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep])
+@pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep, write_glue_run])
 def test_a_plain_run_gets_a_report_with_its_own_numbers(
     tmp_path: Path, write: Callable[[Path], Path]
 ) -> None:

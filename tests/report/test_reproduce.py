@@ -19,6 +19,7 @@ from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadsRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
@@ -78,6 +79,24 @@ SWEEP = SweepRunSettings(
     form="single",
     nli_form="single",
 )
+GLUE = GlueRunSettings(
+    study="glue",
+    seed=3,
+    model="m",
+    published="my glue",
+    tasks=("rte", "cola"),
+    recipes=("closed",),
+    seeds=2,
+    train_rows=100,
+    margin=0.5,
+    epochs=4,
+    batch_size=8,
+    learning_rate=1.23456789e-4,
+    warmup=0.2,
+    weight_decay=0.3,
+    max_length=64,
+    lora=True,
+)
 
 
 def options(folder: Path, study: Layout[Any], settings: Any) -> dict[str, Any]:
@@ -130,6 +149,23 @@ def test_a_sweep(tmp_path: Path) -> None:
     assert (read["model"], read["nli"], read["output"], read["seed"]) == ("one", "two", tmp_path, 3)
     assert (read["depth"], read["sequential"], read["pairs"]) == (True, True, "single")
     assert (read["labels"], read["limit"]) == ("entailment,neutral,contradiction", (12, 4))
+
+
+def test_a_glue_run(tmp_path: Path) -> None:
+    read = options(tmp_path, layout.GLUE, GLUE)
+    assert (read["name"], read["out"], read["seed"], read["data"]) == ("m", tmp_path, 3, "my glue")
+    assert (read["tasks"], read["seeds"], read["train_rows"], read["margin"]) == ("rte,cola", 2, 100, 0.5)
+    assert (read["epochs"], read["batch_size"], read["learning_rate"]) == (4, 8, 1.23456789e-4)
+    assert (read["warmup"], read["weight_decay"], read["max_length"], read["lora"]) == (0.2, 0.3, 64, True)
+    assert command(open_contents(tmp_path)).endswith("  # and --recipe FILE for 'closed'")
+
+
+def test_an_audit_with_glue(tmp_path: Path) -> None:
+    settings = replace(AUDIT, glue="my glue")
+    options(tmp_path, layout.AUDIT, settings)
+    Run.open(tmp_path / layout.GLUE_PART, layout.GLUE, GLUE).close()
+    read = options(tmp_path, layout.AUDIT, settings)
+    assert (read["glue"], read["glue_tasks"], read["train_rows"]) == ("my glue", "rte,cola", 100)
 
 
 def test_a_study_whose_settings_do_not_hold_its_options_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from levelhead.studies.glue import GlueSettings, glue, glue_cells, glue_costs
 from tests.glue_files import write_glue
 from tests.tiny import tiny
 
+ROOT = Path(__file__).resolve().parents[2]
 TRAINING = Hyperparameters(epochs=2, batch_size=8, learning_rate=2e-3)
 CLOSED = Recipe(gates={Head(1, 2): 0.0})
 RECIPES = {"closed": CLOSED, "halved": Recipe(gates={Head(0, 0): 0.5})}
@@ -80,8 +84,9 @@ def test_costs_are_paired_by_seed_and_by_item(run: GlueRun) -> None:
     gold = next(task.gold.values for task in run.tasks if task.task == "rte")
     difference = glue_difference("accuracy", gold, predictions[BASE], predictions["closed"])
     cost = next(c for c in run.costs if (c.task, c.recipe) == ("rte", "closed"))
-    assert cost.measurement.value == pytest.approx(difference.points)
-    assert cost.measurement.interval == pytest.approx(difference.interval)
+    low, high = difference.interval
+    assert cost.measurement.value == pytest.approx(difference.points / 100)
+    assert cost.measurement.interval == pytest.approx((low / 100, high / 100))
     assert cost.verdict == difference.verdict
     assert cost.sentence.startswith(difference.sentence())
 
@@ -155,6 +160,45 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     again = glue(tiny("bert"), settings(data), tmp_path / "run", RECIPES)
     for name in (RESULTS, SETTINGS):
         assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes()
+
+
+DIES = """
+import os, signal, sys
+from levelhead.engine import finetuning
+from levelhead.studies.glue import glue
+from tests.studies.test_glue import RECIPES, settings
+from tests.tiny import tiny
+
+finetuning.CHECKPOINT_SECONDS = 0.0
+moved = finetuning._Progress.on_step_end
+taken = 0
+
+def die(self, args, state, control, **_):
+    global taken
+    taken += 1
+    if taken == 11:  # six steps are a training: this is the fifth step of the second
+        os.kill(os.getpid(), signal.SIGKILL)
+    moved(self, args, state, control)
+
+finetuning._Progress.on_step_end = die
+glue(tiny("bert"), settings(sys.argv[1]), sys.argv[2], RECIPES)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_sigkill_ends_inside_a_training_goes_on_and_ends_with_the_same_bytes(
+    run: GlueRun, data: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    child = subprocess.run([sys.executable, "-c", DIES, data, str(folder)], cwd=ROOT, capture_output=True)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    assert len(open_glue(folder).units) == 1
+    steps = {path.name for path in (folder / layout.CHECKPOINTS).glob("*/checkpoint-*")}
+    assert "checkpoint-4" in steps
+    again = glue(tiny("bert"), settings(data), folder, RECIPES)
+    for name in (RESULTS, SETTINGS):
+        assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes()
+    assert not (folder / layout.CHECKPOINTS).exists()
 
 
 def test_a_run_belongs_to_its_settings_and_recipes(run: GlueRun, data: str) -> None:

@@ -42,6 +42,14 @@ def audit(
             metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
         ),
     ] = None,
+    glue: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
+    ] = None,
+    glue_tasks: Annotated[str, typer.Option(help="rte,sst2 ... Default: those in the folder.")] = "",
+    train_rows: Annotated[
+        int, typer.Option(help="Examples of each GLUE task to train on, evenly spread; 0: all.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
     json: Json = False,
     *,
@@ -52,10 +60,15 @@ def audit(
     from levelhead.results.folder import RESULTS
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
+    from levelhead.studies.glue import GlueSettings
 
     for file in measure or ():
         load_measures(file)
-    settings = AuditSettings(bias=bias, nli=nli, top=top, full=full, null=null, text=text, seed=seed)
+    learning = None
+    if glue is not None:
+        chosen = tuple(part.strip() for part in glue_tasks.split(",") if part.strip())
+        learning = GlueSettings(glue, chosen, train_rows=train_rows or None, seed=seed)
+    settings = AuditSettings(bias, nli, top, full, null, text, seed, learning)
     result = run_audit(name, out, settings, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from levelhead.report.compare import Comparison
 
 RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts or sweep wrote.")
+    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
 ]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.probes.glue import TASKS, GlueTask
 
 Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
 Direction = Literal["both", "above", "below", "none"]
@@ -20,6 +21,7 @@ _EFFECT = "0: no association. ±2: as strong as it can be."
 _PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
 ALPHA = 0.05  # a null's p must be below it
 UNTESTED = "not tested against a model without meaning: nothing is claimed"
+GLUE = "glue"  # what the names of its measures begin with: glue/rte
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
 
 
@@ -45,6 +47,21 @@ class MeasureInfo:
     def signed(self) -> bool:
         """Whether 0 is neutral and both directions are bias: thresholds then judge the absolute value."""
         return self.biased == "both" and self.neutral == 0
+
+
+def _glue_info(task: GlueTask) -> MeasureInfo:
+    """How the score on a task of GLUE is shown; it goes by the task's first metric."""
+    metric = task.metrics[0]
+    return MeasureInfo(
+        f"{GLUE}/{task.name}",
+        f"GLUE, {task.folder}",
+        f"Fine-tuned on {task.folder}: how well does the model answer its development set? ({metric})",
+        "Higher is better; read it beside what always answering the most frequent class scores.",
+        side="use",
+        biased="none",
+        scale=(-1, 1) if metric in ("matthews", "pearson") else (0, 1),
+        docs="glue",
+    )
 
 
 BUILT_IN: tuple[MeasureInfo, ...] = (
@@ -377,6 +394,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         docs="fluency",
         digits=2,
     ),
+    *map(_glue_info, TASKS.values()),
 )
 
 

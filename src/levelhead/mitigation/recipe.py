@@ -123,12 +123,20 @@ def read_recipe(path: str | Path) -> Recipe:
     """The recipe in a file; what is wrong in it is said with the file and the key."""
     file = Path(path).expanduser()
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise BadOption(
             f"{file} cannot be read ({why}). Give a recipe file; docs/export.md shows one."
         ) from error
+    return parse_recipe(text, file)
+
+
+def parse_recipe(text: str, source: str | Path) -> Recipe:
+    """The recipe in a text; source: what it is called when something is wrong in it."""
+    file = Path(source)
+    try:
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadOption(f"{file.name} is not TOML: {error}. docs/export.md shows a recipe.") from error
     return _recipe(_Table(file, "the file", data, "the file"))

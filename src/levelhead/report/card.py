@@ -11,6 +11,7 @@ from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
 from levelhead.report.sections.opening import opening
 from levelhead.report.tables import probability, shown
+from levelhead.results.layout import GLUE
 from levelhead.results.records.common import BASE, SAME_ITEMS
 
 _COLUMNS = (
@@ -30,7 +31,7 @@ def card(contents: Contents) -> str:
     version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]
     lines += _table(contents, BASE, "Untouched model")
-    for name in variants(contents) if contents.audit is not None else ():
+    for name in variants(contents) if contents.audit is not None or contents.study == GLUE.study else ():
         if name != BASE:
             title = _SAME if name == SAME_ITEMS else f"Changed: {name}"
             lines += _table(contents, name, title)

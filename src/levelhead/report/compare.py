@@ -55,7 +55,9 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     tables = [_measurements(column) for column in columns]
     names = list(dict.fromkeys(name for table in tables for name in table))
     if not names:
-        raise BadOption("These runs have no measure to compare. Give runs of audit, heads, prompts or sweep.")
+        raise BadOption(
+            "These runs have no measure to compare. Give runs of audit, heads, prompts, sweep or glue."
+        )
     paired = [_paired(columns[0], column) for column in columns[1:]]
     measures = {
         name: _compared(

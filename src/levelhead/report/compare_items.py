@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from levelhead.edits.head import Head
+from levelhead.measures.glue import glue_difference
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import OccupationTable, Predictions, occupation_table
 from levelhead.measures.statistics import (
@@ -24,7 +25,7 @@ from levelhead.report.contents import Contents
 from levelhead.results import layout
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE
-from levelhead.results.runs import PromptsRun, SweepRun
+from levelhead.results.runs import GlueRun, PromptsRun, SweepRun
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class HeadChanges(Record):
 
 def paired_differences(first: Column, second: Column) -> dict[str, Difference]:
     """Measures for which both runs kept the answer to each item, about the same items."""
-    differences = _inferences(first, second)
+    differences = _inferences(first, second) | _glue_scores(first, second)
     if (margin := _margin(first, second)) is not None:
         differences["margin"] = margin
     return differences
@@ -114,6 +115,35 @@ def _margins(run: PromptsRun, variant: str) -> dict[str, float]:
     lines = run.occupations(run.settings.models[0], variant)
     wanted = ("margin", BASE, run.settings.shown_k)
     return {line.occupation: line.value or 0.0 for line in lines if (line.name, line.kind, line.k) == wanted}
+
+
+# ---- GLUE
+
+
+def _glue_scores(first: Column, second: Column) -> dict[str, Difference]:
+    """Scores of two runs on the same items, paired by seed and by item as recipes of one run are."""
+    one, other = first.contents.glue, second.contents.glue
+    if one is None or other is None or one is other:  # within one run, the run has paired them itself
+        return {}
+    shared = {task.data_hash for task in other.tasks}
+    differences: dict[str, Difference] = {}
+    for task in (task for task in one.tasks if task.data_hash in shared):
+        a, b = _by_seed(one, task.task, first.variant), _by_seed(other, task.task, second.variant)
+        seeds = sorted(a.keys() & b.keys())
+        for metric in task.metrics if seeds else ():
+            before, after = ([answers[seed] for seed in seeds] for answers in (a, b))
+            gap = glue_difference(metric, task.gold.values, before, after)
+            low, high = gap.interval
+            how = f"paired by item and by seed ({len(seeds)} of them)"
+            differences[task.measure(metric)] = Difference(
+                gap.points / 100, (low / 100, high / 100), task.dev, how, True
+            )
+    return differences
+
+
+def _by_seed(run: GlueRun, task: str, recipe: str) -> dict[int, list[float]]:
+    own = (unit for unit in run.units if (unit.task, unit.recipe) == (task, recipe))
+    return {unit.seed: unit.predictions.values for unit in own}
 
 
 # ---- inferences

@@ -10,8 +10,9 @@ from pathlib import Path
 from levelhead.errors import BadRun
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
+from levelhead.results.records.glue import GlueCell, GlueCost
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
-from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun, open_run
+from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SweepRun, open_run
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,17 @@ class Contents:
         """The run, where it is a sweep."""
         return self.run if isinstance(self.run, SweepRun) else None
 
+    @property
+    def glue(self) -> GlueRun | None:
+        """The GLUE study: the run itself, or the one inside an audit."""
+        return self.run if isinstance(self.run, GlueRun) else self.audit.glue if self.audit else None
+
     @cached_property
     def parts(self) -> dict[str, AnyRun]:
         """The runs inside this one, by the name of their folder."""
         inner: dict[str, AnyRun | None] = {}
         if self.audit is not None:
-            inner = {"heads": self.audit.heads, "prompts": self.audit.prompts}
+            inner = {"heads": self.audit.heads, "prompts": self.audit.prompts, "glue": self.audit.glue}
         return {name: run for name, run in inner.items() if run is not None}
 
     def address(self, record: object) -> str:
@@ -125,6 +131,8 @@ def before(contents: Contents) -> list[Reported]:
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:
     """Paired changes of a variant against the untouched model, by the name of the measure."""
     paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
+    if contents.audit is None and contents.glue is not None:
+        paired = list(_learned(contents, contents.glue.costs, variant))
     return {each.name.removesuffix(CHANGE): each for each in paired}
 
 
@@ -135,6 +143,8 @@ def variants(contents: Contents) -> list[str]:
         named = [each.variant for each in contents.sweep.measured]
     if not named and contents.prompts is not None:
         named = list(contents.prompts.settings.variants)
+    if not named and contents.glue is not None:
+        named = list(contents.glue.settings.recipes)
     return list(dict.fromkeys([BASE, *named]))
 
 
@@ -150,7 +160,7 @@ def _reported(contents: Contents, records: Iterable[MeasuredVariant]) -> list[Re
 
 
 def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
-    heads, sweep, prompts = contents.heads, contents.sweep, contents.prompts
+    heads, sweep, prompts, glue = contents.heads, contents.sweep, contents.prompts, contents.glue
     if heads is not None and heads.seat is not None and variant == BASE:
         yield Reported(heads.seat.measurement, BASE, heads.seat.model, contents.address(heads.seat))
     for setting in () if sweep is None else sweep.measured:
@@ -159,6 +169,15 @@ def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
     for cell in () if prompts is None else (prompts.log_odds(variant), prompts.margin(variant)):
         if cell is not None:
             yield Reported(cell.measurement, variant, cell.model, contents.address(cell))
+    if glue is not None:
+        yield from _learned(contents, glue.cells, variant)
+
+
+def _learned(contents: Contents, records: Iterable[GlueCell | GlueCost], variant: str) -> Iterator[Reported]:
+    """What a GLUE run has on one recipe."""
+    for each in records:
+        if each.recipe == variant:
+            yield Reported(each.measurement, variant, contents.model, contents.address(each))
 
 
 # ---- attention arcs

@@ -29,6 +29,10 @@ _NLI = (
     "Fairness of inferences rests on short template sentences about occupations. It does not tell how the "
     "classifier treats people in longer texts."
 )
+_GLUE = (
+    "GLUE’s development sets are small: a cost below a few points, on WNLI below ten, cannot be shown. "
+    "Nothing is chosen on them. With one seed, an interval cannot answer for another training."
+)
 _CHANGED = (
     "What was changed was chosen on other items, but with the same kind of probes that it is then measured "
     "with. Measure with your own data before you rely on “after” numbers."
@@ -44,6 +48,7 @@ def limits(contents: Contents) -> list[str]:
     warnings += _HEADS if contents.heads is not None and contents.heads.scores else []
     warnings += [_PROMPTS] if contents.prompts is not None or "margin" in names else []
     warnings += [_NLI] if "fairness" in names else []
+    warnings += [_GLUE] if contents.glue is not None else []
     warnings += [_CHANGED] if len(variants(contents)) > 1 else []
     warnings += [_QUICK] if contents.audit is not None and not contents.audit.settings.full else []
     skipped = [each for each in measured if each.value is None]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 
 from levelhead.report.contents import Contents
-from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, PromptsRun, SweepRun
+from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SweepRun
 from levelhead.results.settings import (
     AuditRunSettings,
+    GlueRunSettings,
     HeadsRunSettings,
     PromptsRunSettings,
     SweepRunSettings,
@@ -23,7 +24,7 @@ def command(contents: Contents) -> str:
         return f"# the study {contents.study!r} does not say how it was started; its settings are below"
     seed = ["--seed", str(contents.run.settings.seed)]
     line = shlex.join(["levelhead", *arguments, "-o", str(contents.folder), *seed])
-    return f"{line}{_own_measures(contents)}"
+    return f"{line}{_own_measures(contents)}{_recipes(contents)}"
 
 
 def _own_measures(contents: Contents) -> str:
@@ -32,17 +33,25 @@ def _own_measures(contents: Contents) -> str:
     return f"  # and --measure FILE for {', '.join(map(repr, names))}" if names else ""
 
 
+def _recipes(contents: Contents) -> str:
+    """A reminder that every recipe of a GLUE run has to be given; the run folder keeps their text."""
+    names = contents.run.settings.recipes if isinstance(contents.run, GlueRun) else ()
+    return f"  # and --recipe FILE for {', '.join(map(repr, names))}" if names else ""
+
+
 def _arguments(run: AnyRun) -> Arguments:
     """The command of a study and its options; nothing for a study whose settings do not hold them all."""
     match run:
         case AuditRun():
-            return _audit(run.settings)
+            return [*_audit(run.settings), *_audit_glue(run)]
         case HeadsRun():
             return _heads(run.settings)
         case PromptsRun():
             return _prompts(run.settings)
         case SweepRun():
             return _sweep(run.settings)
+        case GlueRun():
+            return _glue(run.settings)
         case _:
             return []
 
@@ -64,6 +73,17 @@ def _audit(settings: AuditRunSettings) -> Arguments:
         *_switch("--full", settings.full),
         *_option("--text", settings.text),
     ]
+
+
+def _audit_glue(run: AuditRun) -> Arguments:
+    """What was fine-tuned inside an audit, as far as that was begun."""
+    if run.settings.glue is None:
+        return []
+    data = ("--glue", run.settings.glue)
+    if run.glue is None:
+        return [*data]
+    settings = run.glue.settings
+    return [*data, "--glue-tasks", ",".join(settings.tasks), "--train-rows", str(settings.train_rows or 0)]
 
 
 def _heads(settings: HeadsRunSettings) -> Arguments:
@@ -98,4 +118,17 @@ def _sweep(settings: SweepRunSettings) -> Arguments:
         *("--pairs", settings.pairs),
         *_option("--labels", settings.labels),
         *("--limit", str(settings.occupations), str(settings.contexts)),
+    ]
+
+
+def _glue(settings: GlueRunSettings) -> Arguments:
+    return [
+        *("glue", settings.model, "--data", settings.published, "--tasks", ",".join(settings.tasks)),
+        *("--seeds", str(settings.seeds)),
+        *_option("--train-rows", settings.train_rows),
+        *("--margin", str(settings.margin), "--epochs", str(settings.epochs)),
+        *("--batch-size", str(settings.batch_size), "--learning-rate", str(settings.learning_rate)),
+        *("--warmup", str(settings.warmup), "--weight-decay", str(settings.weight_decay)),
+        *("--max-length", str(settings.max_length)),
+        *_switch("--lora", settings.lora),
     ]

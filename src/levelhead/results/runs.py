@@ -415,6 +415,12 @@ class GlueRun(StudyRun[GlueRunSettings]):
         """Every recipe against the untouched model."""
         return self.data.records(layout.GLUE_COSTS)
 
+    def measured(self, recipe: str = BASE) -> list[MeasuredVariant]:
+        """The scores of one recipe, then its paired changes from the untouched model."""
+        scores = [cell.measurement for cell in self.cells if cell.recipe == recipe]
+        changes = [cost.measurement for cost in self.costs if cost.recipe == recipe]
+        return [MeasuredVariant(recipe, self.model, each) for each in (*scores, *changes)]
+
 
 class AuditRun(StudyRun[AuditRunSettings]):
     """An audit: measures, ways out, what is said, and the runs inside it."""
@@ -475,6 +481,12 @@ class AuditRun(StudyRun[AuditRunSettings]):
         """The CounterActs study inside the audit."""
         folder = self.folder / layout.PROMPTS_PART
         return PromptsRun(read_run(folder, [layout.PROMPTS])) if (folder / SETTINGS).is_file() else None
+
+    @cached_property
+    def glue(self) -> GlueRun | None:
+        """The GLUE study inside the audit."""
+        folder = self.folder / layout.GLUE_PART
+        return GlueRun(read_run(folder, [layout.GLUE])) if (folder / SETTINGS).is_file() else None
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
         """Measurements by variant and measure, the untouched model first."""

@@ -165,3 +165,4 @@ class AuditRunSettings(RunSettings):
     sizes: AuditSizes = AuditSizes()
     measures: tuple[str, ...] = ()  # names of the user's own
     text: str | None = None  # of the user's, for fluency; None: ours
+    glue: str | None = None  # the folder of GLUE's files, or hub:glue; None: nothing was fine-tuned

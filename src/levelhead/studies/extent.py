@@ -13,6 +13,7 @@ from levelhead.probes.triples import load_triples
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.studies.counteracts import CounteractsSettings
+from levelhead.studies.glue import GlueSettings
 from levelhead.studies.halves import Halves, halves
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
@@ -42,11 +43,14 @@ class AuditSettings:
     null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none
     text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
     seed: int = 0
+    glue: GlueSettings | None = None  # what every way out costs in fine-tuning; None: not asked
     sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
 
     def __post_init__(self) -> None:
         if self.top < 1:
             raise BadOption(f"top={self.top} came; at least 1 head is closed.")
+        if self.glue is not None:
+            self.glue.chosen()  # a task that is not there is said before anything is asked
         if self.sizes is not None and min(self.sizes.triples, self.sizes.sentences) < 1:
             given = f"triples={self.sizes.triples}, sentences={self.sizes.sentences}"
             raise BadOption(f"{given} came; one of so many is asked, so each needs at least 1.")

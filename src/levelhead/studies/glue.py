@@ -15,7 +15,7 @@ from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
-from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
+from levelhead.engine.finetuning import FineTuned, Hyperparameters, TaskData, finetune
 from levelhead.engine.progress import steps
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
@@ -26,7 +26,7 @@ from levelhead.measures.glue import (
     random_score,
     scored,
 )
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
@@ -48,8 +48,7 @@ from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
 from levelhead.scoring.glue import task_data
 
-GLUE = "glue"  # what the names of its measures begin with
-_NOISE = "; the untouched model itself is not above chance here, so this task shows nothing"
+_NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class _Treatment:
 
 
 @dataclass(frozen=True, eq=False)
-class _Exam:
+class Exam:
     """A task's examples."""
 
     task: GlueTask
@@ -106,6 +105,7 @@ class _Exam:
     dev: GlueSplit
 
     def used(self) -> GlueTaskUsed:
+        """The exam as it is stored."""
         parts = {"train": self.train, "dev": self.dev}
         return GlueTaskUsed(
             task=self.task.name,
@@ -128,7 +128,7 @@ def glue(
     the training that was killed goes on from its last checkpoint.
     """
     treatments = _treatments(model, recipes or {})
-    exams = [_exam(task, settings) for task in settings.chosen()]
+    exams = [exam_of(task, settings) for task in settings.chosen()]
     run_settings = _run_settings(model, settings, exams, treatments)
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
@@ -157,13 +157,14 @@ def _treatments(model: Model, recipes: Mapping[str, Recipe]) -> list[_Treatment]
     return treatments
 
 
-def _exam(task: GlueTask, settings: GlueSettings) -> _Exam:
+def exam_of(task: GlueTask, settings: GlueSettings) -> Exam:
+    """The examples of a task, as many as the settings train on."""
     train = load_task(task, "train", settings.data).spread(settings.train_rows)
-    return _Exam(task, train, load_task(task, "dev", settings.data))
+    return Exam(task, train, load_task(task, "dev", settings.data))
 
 
 def _run_settings(
-    model: Model, settings: GlueSettings, exams: Sequence[_Exam], treatments: Sequence[_Treatment]
+    model: Model, settings: GlueSettings, exams: Sequence[Exam], treatments: Sequence[_Treatment]
 ) -> GlueRunSettings:
     training = asdict(settings.training) | {"learning_rate": settings.training.rate(model)}
     return GlueRunSettings(
@@ -180,7 +181,7 @@ def _run_settings(
     )
 
 
-def _hashes(model: Model, exams: Sequence[_Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
+def _hashes(model: Model, exams: Sequence[Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
     hashes = {"weights": model.fingerprint}
     for exam in exams:
         hashes[f"{exam.task.name} train"] = exam.train.fingerprint
@@ -196,7 +197,7 @@ class _Classroom:
     """One model, one task: what all of its trainings share."""
 
     model: Model
-    exam: _Exam
+    exam: Exam
     training: Hyperparameters
 
     @cached_property
@@ -207,12 +208,17 @@ class _Classroom:
     def train(self, treatment: _Treatment, seed: int, checkpoints: Path) -> GlueUnit:
         """One unit."""
         tuned = finetune(self.model, treatment.edits, self.data, self.training, seed, checkpoints)
-        task = self.exam.task
-        predictions = Answers.of(tuned.predictions.tolist(), task.regression)
-        gold = self.data.dev.labels
-        scores = {str(metric): glue_score(metric, gold, predictions.values) for metric in task.metrics}
-        curve = tuple(LearningPoint(**asdict(point)) for point in tuned.curve)
-        return GlueUnit(task.name, treatment.name, seed, scores, predictions, curve)
+        return glue_unit(self.exam, tuned, treatment.name, seed)
+
+
+def glue_unit(exam: Exam, tuned: FineTuned, recipe: str, seed: int) -> GlueUnit:
+    """One training as it is stored: its scores are those of the stored answers."""
+    task = exam.task
+    predictions = Answers.of(tuned.predictions.tolist(), task.regression)
+    gold = [item.label for item in exam.dev.items]
+    scores = {str(metric): glue_score(metric, gold, predictions.values) for metric in task.metrics}
+    curve = tuple(LearningPoint(**asdict(point)) for point in tuned.curve)
+    return GlueUnit(task.name, recipe, seed, scores, predictions, curve)
 
 
 def _units(
@@ -243,8 +249,12 @@ def glue_cells(tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit]) -> list
             chance = {"majority": majority_score(metric, gold), "random": random_score(metric, gold)}
             for recipe, predictions in _by_recipe(task, units).items():
                 score = scored(metric, gold, predictions)
-                known: dict[str, Any] = {"n": len(gold), "details": {"sd": score.sd}}
-                measurement = Measurement(_measure(task, metric), score.value, score.interval, **known)
+                known: dict[str, Any] = {
+                    "n": len(gold),
+                    "details": {"sd": score.sd},
+                    "settings": {"data_hash": task.data_hash},
+                }
+                measurement = Measurement(task.measure(metric), score.value, score.interval, **known)
                 cells.append(GlueCell(task.task, recipe, metric, measurement, score.seeds, **chance))
     return cells
 
@@ -268,9 +278,10 @@ def glue_costs(
 def _cost(
     task: GlueTaskUsed, recipe: str, metric: str, difference: GlueDifference, learned: bool
 ) -> GlueCost:
-    name = f"{_measure(task, metric)} change"
-    known: dict[str, Any] = {"n": task.dev, "settings": {"unit": "points", "margin": difference.margin}}
-    measurement = Measurement(name, difference.points, difference.interval, **known)
+    name = f"{task.measure(metric)}{CHANGE}"
+    low, high = difference.interval
+    known: dict[str, Any] = {"n": task.dev, "neutral": 0.0, "settings": {"margin": difference.margin}}
+    measurement = Measurement(name, difference.points / 100, (low / 100, high / 100), **known)
     sentence = difference.sentence() + ("" if learned else _NOISE)
     verdict, margin = difference.verdict, difference.margin
     return GlueCost(task.task, recipe, metric, measurement, verdict, margin, learned, sentence)
@@ -282,8 +293,3 @@ def _by_recipe(task: GlueTaskUsed, units: Sequence[GlueUnit]) -> dict[str, list[
     for unit in sorted((unit for unit in units if unit.task == task.task), key=lambda unit: unit.seed):
         by_recipe.setdefault(unit.recipe, []).append(unit.predictions.values)
     return by_recipe
-
-
-def _measure(task: GlueTaskUsed, metric: str) -> str:
-    """How a score is called among the measures: glue/mrpc, and glue/mrpc accuracy for a second metric."""
-    return f"{GLUE}/{task.task}" + ("" if metric == task.metrics[0] else f" {metric}")

@@ -5,6 +5,7 @@ type error here.
 """
 
 from tests.report.synthetic.audit import write_audit
+from tests.report.synthetic.glue import write_glue_run
 from tests.report.synthetic.heads import heads_settings, write_heads
 from tests.report.synthetic.measurements import HOSTILE, measured
 from tests.report.synthetic.prompts import write_prompts
@@ -15,6 +16,7 @@ __all__ = [
     "heads_settings",
     "measured",
     "write_audit",
+    "write_glue_run",
     "write_heads",
     "write_prompts",
     "write_sweep",

@@ -7,7 +7,7 @@ one, on white. They stand once, in template/page.css, and survive common color b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -70,6 +70,14 @@ def page_spec(chart: Any, alt_text: str, height: int) -> dict[str, Any]:
     size = alt.AutoSizeParams(type="fit-x", contains="padding")
     whole = chart.properties(width="container", height=height, autosize=size, description=alt_text)
     return dict(whole.to_dict())
+
+
+def following(marks: Any, controls: Iterable[Control]) -> Any:
+    """Marks of which only those are drawn that the controls choose."""
+    for control in controls:
+        parameter = alt.param(name=control.signal, value=control.chosen)
+        marks = marks.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
+    return marks
 
 
 def figure(chart: Chart, subtitle: str = "") -> str:

@@ -17,7 +17,7 @@ import altair as alt
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.measurement import Measurement
-from levelhead.report.charts.base import Chart, Control, Point, chart_of, data_of, page_spec
+from levelhead.report.charts.base import Chart, Control, Point, chart_of, data_of, following, page_spec
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -74,7 +74,7 @@ def log_odds(run: PromptsRun, cells: Sequence[ClozeCell], controls: Sequence[Con
         "with intervals."
     )
     of_all_words = [control for control in controls if control.signal != "k"]
-    marks = _following(
+    marks = following(
         _level_marks(_level_points(cells, _LOG_ODDS), _kinds_in_lines(run), _LOG_ODDS), of_all_words
     )
     spec = page_spec(marks, alt_text, 36 * len(run.settings.kinds))
@@ -87,7 +87,7 @@ def margins(run: PromptsRun, controls: Sequence[Control]) -> Chart:
         "Margin between the stereotyped group's words and the other's after each kind of knowledge, "
         "with intervals."
     )
-    marks = _following(
+    marks = following(
         _level_marks(_level_points(run.cells, _MARGIN), _kinds_in_lines(run), _MARGIN), controls
     )
     spec = page_spec(marks, alt_text, 36 * len(run.settings.kinds))
@@ -102,18 +102,11 @@ def masses(run: PromptsRun, controls: Sequence[Control]) -> list[Chart]:
     for group in run.settings.groups:
         alt_text = f"Probability of {_both(run)} words after each kind of knowledge, {group} occupations."
         points = _mass_points([cell for cell in run.cells if cell.group == group], run.settings.groups)
-        marks = _following(_mass_marks(points, run.settings.groups, _kinds_in_lines(run)), controls)
+        marks = following(_mass_marks(points, run.settings.groups, _kinds_in_lines(run)), controls)
         spec = page_spec(marks, alt_text, 34 * len(run.settings.kinds))
         title = f"Answers about {group} occupations"
         charts.append(Chart(f"masses-{group}", title, alt_text, spec, _signals(controls)))
     return charts
-
-
-def _following(marks: Any, controls: Iterable[Control]) -> Any:
-    for control in controls:
-        parameter = alt.param(name=control.signal, value=control.chosen)
-        marks = marks.add_params(parameter).transform_filter(f"datum.{control.signal} == {control.signal}")
-    return marks
 
 
 def _signals(controls: Iterable[Control]) -> list[str]:

@@ -8,6 +8,7 @@ from levelhead.report.blocks import Section
 from levelhead.report.contents import Contents
 from levelhead.report.sections.changes import changes_section
 from levelhead.report.sections.closing import limits_section, reproduce_section
+from levelhead.report.sections.glue import glue_section
 from levelhead.report.sections.heads import heads_section
 from levelhead.report.sections.knowledge import knowledge_section
 from levelhead.report.sections.measured import measured_section
@@ -19,6 +20,7 @@ _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     knowledge_section,
     sweep_section,
     changes_section,
+    glue_section,
     limits_section,
     reproduce_section,
 )

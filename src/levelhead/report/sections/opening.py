@@ -9,6 +9,7 @@ from levelhead.report.contents import Contents, Reported, measurements
 from levelhead.report.infos import info_of, verdict_of
 from levelhead.report.sections.measured import in_reading_order
 from levelhead.report.tables import Cell, Part, reported, words
+from levelhead.results.runs import GlueRun
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,19 @@ def opening(contents: Contents) -> Opening:
     if contents.audit is not None:
         text = f"The audit of {contents.model} is not finished: run the same command again, it goes on."
         return Opening(text, findings)
+    if contents.glue is not None:
+        return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
     return Opening(f"What was measured on {contents.model}", findings)
+
+
+def _costs(run: GlueRun) -> list[Cell]:
+    """The verdict on every recipe and task, by the task's first metric."""
+    first = {task.task: task.metrics[0] for task in run.tasks}
+    return [
+        words(f"{cost.recipe}, {cost.task}, {cost.metric}: {cost.sentence}.")
+        for cost in run.costs
+        if cost.metric == first[cost.task]
+    ]
 
 
 def _finding(contents: Contents, each: Reported) -> Cell:

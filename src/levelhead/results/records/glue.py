@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from levelhead.measures.catalog import GLUE
 from levelhead.measures.glue import Verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
@@ -51,6 +53,16 @@ class GlueTaskUsed(Record):
     dev: int
     unusable: Mapping[str, int]  # reason -> lines, of both parts
     gold: Answers
+
+    def measure(self, metric: str) -> str:
+        """How a score is called among the measures: glue/mrpc, and glue/mrpc accuracy for a second metric."""
+        return f"{GLUE}/{self.task}" + ("" if metric == self.metrics[0] else f" {metric}")
+
+    @property
+    def data_hash(self) -> str:
+        """By which two runs know that they answered the same items after as many examples."""
+        known = f"{self.task} {self.train} {self.gold.classes} {self.gold.scores}"
+        return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,7 @@ class GlueCost(Record):
     task: str
     recipe: str
     metric: str
-    measurement: Measurement  # in points: 100 times the metric; below 0 it costs
+    measurement: Measurement  # of the metric, which has 100 points; below 0 it costs
     verdict: Verdict
     margin: float
     learned: bool  # whether the untouched model itself lies above both baselines
