@@ -33,7 +33,7 @@ _DESCRIBED = {  # measures without a null: values, and no claim
 
 
 def headline(run: AuditRun) -> Headline:
-    """One or two sentences with their uncertainty, and the findings one by one.
+    """One or two sentences with their uncertainty, and the findings one by one: those that hold come first.
 
     Every sentence that claims something is a claim (claims.py); all claims are corrected together.
     """
@@ -41,7 +41,8 @@ def headline(run: AuditRun) -> Headline:
     claims = headline_claims(run)
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
     quiet = [name for name, _, holds in claims if is_knowledge(name) and not holds]  # said in one sentence
-    findings = [sentence(claim, holds) for name, claim, holds in claims if name not in (*_FIRST, *quiet)]
+    others = [(claim, holds) for name, claim, holds in claims if name not in (*_FIRST, *quiet)]
+    findings = [sentence(claim, holds) for claim, holds in sorted(others, key=lambda each: not each[1])]
     base = measured[BASE]
     findings += [
         *silent_text(quiet),
