@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.cli.main import main
 from levelhead.report.compare import Comparison
 from tests.report.synthetic import write_audit, write_heads
 
@@ -59,20 +60,31 @@ def test_card_goes_to_standard_output_or_a_file(runs: tuple[Path, Path], tmp_pat
     ("command", "option"), [("card", "-o"), ("compare", "-o"), ("check", "--junit"), ("report", "-o")]
 )
 def test_a_file_that_levelhead_did_not_write_is_not_replaced(
-    runs: tuple[Path, Path], tmp_path: Path, command: str, option: str
+    runs: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    option: str,
 ) -> None:
-    arguments: list[str | Path] = [command, runs[0], *(["--max", "seat=9"] if command == "check" else [])]
+    def exit_code(*added: str | Path) -> int:
+        limits = ["--max", "seat=9"] if command == "check" else []
+        monkeypatch.setattr("sys.argv", ["levelhead", command, str(runs[0]), *limits, *map(str, added)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return int(stop.value.code or 0)
+
     theirs = tmp_path / "thesis.txt"
     theirs.write_text("years of work", encoding="utf-8")
     for precious in (theirs, runs[0] / "results.jsonl"):
         before = precious.read_bytes()
-        done = levelhead(*arguments, option, precious)
-        assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-        assert "--force" in done.stderr
+        assert exit_code(option, precious) == 4
+        error = capsys.readouterr().err
+        assert (error.count("\n"), "--force" in error) == (1, True)
         assert precious.read_bytes() == before
     ours = tmp_path / "ours"
-    assert [levelhead(*arguments, option, ours).returncode for _ in range(2)] == [0, 0]
-    assert levelhead(*arguments, option, theirs, "--force").returncode == 0
+    assert [exit_code(option, ours) for _ in range(2)] == [0, 0]
+    assert exit_code(option, theirs, "--force") == 0
     assert theirs.read_bytes() == ours.read_bytes()
 
 

@@ -20,7 +20,7 @@ sizes = AuditSizes(
     experiments=("scores",), contexts=2, triples=10, occupations=(6, 2), abilities=30, sentences=30,
     backgrounds=1, starts=0, screen=(2, 2), null=0,
 )
-result = levelhead.audit("lh:bert-mini", sys.argv[1], levelhead.AuditSettings(sizes=sizes))
+result = levelhead.audit("lh:bert-mini", sys.argv[1], levelhead.AuditSettings(bias="career", sizes=sizes))
 print(levelhead.__file__)
 print(result.headline)
 """

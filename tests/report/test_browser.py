@@ -132,14 +132,14 @@ def test_a_click_on_a_head_shows_its_arcs_in_both_versions(report: OpenPage, aud
     assert "<b>x</b>" in report.page.locator("#arcs svg").text_content()
 
 
-def test_hovering_a_head_tells_score_error_and_q(report: OpenPage) -> None:
+def test_hovering_a_head_tells_its_score_what_holds_of_it_and_p(report: OpenPage) -> None:
     head = report.page.locator("button.head[data-name='2-1']")
     head.scroll_into_view_if_needed()
     head.hover()
     tip = report.page.locator("#tip")
     assert tip.is_visible()
     assert all(
-        word in tip.inner_text() for word in ("Layer 2, head 1", "score", "standard error", "q 1.0e-05")
+        word in tip.inner_text() for word in ("Layer 2, head 1", "score", "holds on other words", "p 0.05")
     )
 
 
