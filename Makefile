@@ -13,10 +13,10 @@ demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the repo
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
 
 test: $(STAMP)  ## the whole suite, on all cores
-	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS)
+	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-fast: $(STAMP)  ## what takes seconds: everything but tests marked slow
-	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not smollm2 and not browser"
+	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not smollm2 and not browser"
 
 check: $(STAMP)  ## style and types
 	$(BIN)/ruff check src tests benchmarks training
