@@ -66,7 +66,7 @@ def test_a_measure_of_the_users_own_stands_under_its_title_with_its_words(tmp_pa
     run = bring(
         write_audit(tmp_path / "run"),
         info,
-        measured("pronoun gap", 0.44, 0.1, 8, neutral=0.0, details={"p_value": 0.01}),
+        measured("pronoun gap", 0.44, 0.1, 8, neutral=0.0, details={"p_value": 0.0001}),
     )
-    line = "| She or he (pronoun gap) | 0.4 | 0.3 to 0.5 | 8 | 0.0 |  | 0.010 | prefers she |"
+    line = "| She or he (pronoun gap) | 0.4 | 0.3 to 0.5 | 8 | 0.0 |  | 1.0e-04 | prefers she |"
     assert line in card(open_contents(run))

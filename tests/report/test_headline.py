@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import beyond_floor, valued
+from levelhead.report.claims import SILENT, beyond_floor, valued
+from levelhead.report.contents import measurements, open_contents
 from levelhead.report.fill_in import beyond_twins
 from levelhead.report.headline import headline, headline_claims, notebook_html
+from levelhead.report.infos import claimed, verdict_of
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
@@ -235,6 +238,28 @@ def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
     assert words in findings[0]
     claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
     assert claims["attention contrast"].p == p
+
+
+# ---- verdicts in tables
+
+
+def test_a_verdict_in_a_table_claims_no_more_than_the_headline(tmp_path: Path) -> None:
+    """A p of 0.03 is too little beside another claim that fails; of a changed model nothing is claimed."""
+    flips = Null("sign flips", 999, 0.0, 0.03, 0.03)
+    weak = measured("preference", 0.2, 0.1, 85, neutral=0.0, null=flips)
+    sure = measured("lpbs career", 0.9, 0.2, 20, neutral=0.0, details={"p_value": 0.0001})
+    none = measured("lpbs math", 0.1, 0.4, 20, neutral=0.0, details={"p_value": 0.6})
+    headline_of(tmp_path, {BASE: [seat(1.2), weak, sure, none], CLOSED: [sure]})
+    contents = open_contents(tmp_path)
+    verdicts = {
+        (each.variant, each.name): (verdict_of(contents, each), claimed(contents, each))
+        for variant in (BASE, CLOSED)
+        for each in measurements(contents, variant)
+    }
+    assert verdicts[BASE, "seat"] == ("follows the stereotype", True)
+    assert verdicts[BASE, "lpbs career"] == ("follows the stereotype", True)
+    assert verdicts[BASE, "preference"] == (f"{SILENT}, all claims of the page counted", False)
+    assert verdicts[CLOSED, "lpbs career"] == (UNTESTED, False)
 
 
 # ---- fill-in prompts

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 
+from levelhead.report.claims import tested_p
 from levelhead.report.contents import Contents, Reported, changes, measurements, variants
-from levelhead.report.infos import info_of, p_of, verdict_of
+from levelhead.report.infos import info_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
 from levelhead.report.sections.opening import opening
@@ -57,11 +58,11 @@ def _line(contents: Contents, reported: Reported) -> str:
     if measurement.value is None:
         value, verdict = "not measured", measurement.reason
     else:
-        value, verdict = shown(measurement.value, info.digits), verdict_of(contents, measurement)
+        value, verdict = shown(measurement.value, info.digits), verdict_of(contents, reported)
     neutral = "" if measurement.neutral is None else shown(float(measurement.neutral), 1)
     name = _safe(f"{info.title} ({reported.name})")
     floor = "" if measurement.null is None else shown(measurement.null.floor, info.digits)
-    p = "" if (own := p_of(measurement)) is None else probability(own).text
+    p = "" if (own := tested_p(measurement)) is None else probability(own).text
     cells = [name, value, " to ".join(ends), shown(measurement.n), neutral, floor, p, _safe(verdict)]
     return f"| {' | '.join(cells)} |"
 

@@ -50,6 +50,11 @@ def beyond_floor(measurement: Measurement, floor: float) -> bool:
     return not low <= floor <= high
 
 
+def tested_p(measurement: Measurement) -> float | None:
+    """The p that a verdict rests on: that of the null, else that of the measure's own test."""
+    return measurement.details.get("p_value") if measurement.null is None else measurement.null.p_value
+
+
 def floor_text(null: Null) -> str:
     """What a model without meaning shows, in words."""
     return f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"

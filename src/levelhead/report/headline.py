@@ -7,7 +7,17 @@ from html import escape
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
-from levelhead.report.claims import SILENT, Claim, beyond_floor, floor_text, judged, p_text, sentence, valued
+from levelhead.report.claims import (
+    SILENT,
+    Claim,
+    beyond_floor,
+    floor_text,
+    judged,
+    p_text,
+    sentence,
+    tested_p,
+    valued,
+)
 from levelhead.report.counter import contrast_claim, contrast_parts
 from levelhead.report.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
 from levelhead.report.heads_in_words import row_words
@@ -24,7 +34,7 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
-_ASSOCIATION, _REMOVAL = "association", "removal"
+_ASSOCIATION, _REMOVAL, _LEVEL = "association", "removal", "log-odds"
 _FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
@@ -74,13 +84,20 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         "attention contrast": contrast_claim(run.heads),
         "clear head": _clear_head(run.heads),
         **dict(_base_claims(base)),
-        "log-odds": level_claim(base),
+        **dict(_own_claims(run, base)),
+        _LEVEL: level_claim(base),
         **knowledge_claims(run.prompts),
         **projection_claims(run, measured),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
     holds = judged(list(known.values()))
     return [(name, claim, ok) for (name, claim), ok in zip(known.items(), holds, strict=True)]
+
+
+def spoken_measures(run: AuditRun) -> frozenset[str]:
+    """Measures of the untouched model of which the page claims a bias."""
+    named = {_ASSOCIATION: "seat", _LEVEL: "log_odds"}
+    return frozenset(named.get(name, name) for name, _, holds in headline_claims(run) if holds)
 
 
 # ---- numbers in sentences
@@ -201,6 +218,20 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
             spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
             silent = f"{value}: {SILENT} (p {p_text(p)})."
             yield name, Claim(p, beyond_floor(each, 0.0), spoken, silent)
+
+
+def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
+    """Measures of the user's own that have a p."""
+    for info in run.measures:
+        each = base.get(info.name)
+        p = None if each is None else tested_p(each)
+        if each is None or each.value is None or p is None or info.side != "bias":
+            continue
+        floor = each.null.floor if each.null is not None else each.neutral or 0.0
+        says = info.above if each.value > floor else info.below
+        value = f"{info.title}: {valued(each)}"
+        spoken, silent = f"{value} {says} (p {p_text(p)}).", f"{value}: {SILENT} (p {p_text(p)})."
+        yield info.name, Claim(p, beyond_floor(each, floor), spoken, silent)
 
 
 def _cost(change: Measurement | None) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from levelhead.measures.catalog import CATALOG, Catalog, MeasureInfo
+from levelhead.measures.catalog import CATALOG, UNTESTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.report.contents import Contents
+from levelhead.report.claims import SILENT
+from levelhead.report.contents import Contents, Reported
+from levelhead.report.headline import spoken_measures
+from levelhead.results.records.common import BASE
 
 
 def catalog_of(contents: Contents) -> Catalog:
@@ -17,17 +20,27 @@ def info_of(contents: Contents, name: str) -> MeasureInfo:
     return catalog_of(contents).info(name)
 
 
-def verdict_of(contents: Contents, measurement: Measurement) -> str:
-    """What a number of a run says, and no more."""
-    return catalog_of(contents).verdict(measurement)
+def verdict_of(contents: Contents, each: Reported) -> str:
+    """What a number of a run says, and no more.
+
+    On the page of an audit a verdict that claims a bias is one of the page's claims: it must hold after
+    correction for all of them. Of changed models only paired changes are tested, each by itself.
+    """
+    verdict = catalog_of(contents).verdict(each.measurement)
+    if contents.audit is None or not _speaks(contents, each.measurement, verdict):
+        return verdict
+    if each.variant != BASE:
+        return UNTESTED
+    if each.name in spoken_measures(contents.audit):
+        return verdict
+    return f"{SILENT}, all claims of the page counted"
 
 
-def p_of(measurement: Measurement) -> float | None:
-    """The p that a verdict rests on: that of the null, else that of the measure's own test."""
-    return measurement.details.get("p_value") if measurement.null is None else measurement.null.p_value
-
-
-def claimed(contents: Contents, measurement: Measurement) -> bool:
+def claimed(contents: Contents, each: Reported) -> bool:
     """Whether the verdict says that there is a bias."""
+    return _speaks(contents, each.measurement, verdict_of(contents, each))
+
+
+def _speaks(contents: Contents, measurement: Measurement, verdict: str) -> bool:
     info = info_of(contents, measurement.name)
-    return info.side == "bias" and verdict_of(contents, measurement) in (info.above, info.below)
+    return info.side == "bias" and info.biased != "none" and verdict in (info.above, info.below)

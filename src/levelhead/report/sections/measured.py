@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
+from levelhead.report.claims import tested_p
 from levelhead.report.contents import Contents, Reported, measurements
 from levelhead.report.heads_in_words import sound_row_text
-from levelhead.report.infos import claimed, info_of, p_of, verdict_of
+from levelhead.report.infos import claimed, info_of, verdict_of
 from levelhead.report.tables import Cell, Table, interval, measured, number, probability, shown, words
 from levelhead.results.runs import HeadsRun
 
@@ -59,9 +60,9 @@ def _card(contents: Contents, each: Reported) -> Card:
         value=number(measurement.value, at),
         bounds=interval(measurement, at),
         n=number(measurement.n, at),
-        verdict=verdict_of(contents, measurement),
+        verdict=verdict_of(contents, each),
         bar=_bar(measurement, info.scale),
-        tone="biased" if claimed(contents, measurement) else "neutral",
+        tone="biased" if claimed(contents, each) else "neutral",
     )
 
 
@@ -119,7 +120,7 @@ def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
                 interval(measurement, at),
                 number(None if null is None else null.floor, at),
                 number(None if null is None else null.spread, at),
-                probability(p_of(measurement), at),
+                probability(tested_p(measurement), at),
             ]
         )
     columns = ("Words", "Count", "SEAT", "95 % interval", "Without meaning", "Its spread", "p")
@@ -141,8 +142,8 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
         number(None if measurement.null is None else measurement.null.floor, at, info.digits),
-        probability(p_of(measurement), at),
-        words("" if missing else verdict_of(contents, measurement), _asked_on(each, contents.model)),
+        probability(tested_p(measurement), at),
+        words("" if missing else verdict_of(contents, each), _asked_on(each, contents.model)),
     ]
 
 

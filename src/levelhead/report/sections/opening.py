@@ -48,7 +48,7 @@ def _costs(run: GlueRun) -> list[Cell]:
 
 
 def _finding(contents: Contents, each: Reported) -> Cell:
-    info, meaning = info_of(contents, each.name), verdict_of(contents, each.measurement)
+    info, meaning = info_of(contents, each.name), verdict_of(contents, each)
     whose = f" of {each.model}" if each.model != contents.model else ""
     return Cell(
         (
