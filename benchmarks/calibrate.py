@@ -6,7 +6,8 @@ at most 5 % of them. Claims are those of report/headline.py, judged as on a page
 of the tests.
 
 `--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
-so far (benchmarks/plants.py). Of those the audit must speak.
+so far (benchmarks/plants.py). Of those the audit must speak. They are asked for the association alone, which
+must hold at its share of the error, as on a page whose other claims do not hold.
 
 Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there, and
 models come in a drawn order, so that what it has is a fair part of the whole.
@@ -31,15 +32,21 @@ from scipy import stats
 
 from benchmarks.plants import planted_twin
 from levelhead.auditing import audit
+from levelhead.measures.catalog import ALPHA
+from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.pieces import ALL_WORDS
+from levelhead.probes.words import load_words
+from levelhead.report.claims import MAIN_SHARE
 from levelhead.report.headline import headline_claims
 from levelhead.results.runs import open_audit
 from levelhead.results.settings import AuditSizes
+from levelhead.scoring.piece_rows import ask_seat_rows
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
-    contexts=4,
     score_contexts=2,
     counter_sentences=150,
     triples=2,
@@ -52,7 +59,7 @@ SIZES = AuditSizes(
     null=19,
     triple_twins=19,
 )
-FIRST_SEED = 7_000  # of the figures; tests use others
+FIRST_SEED = 9_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
 FILE = "claims.jsonl"
 
@@ -121,7 +128,9 @@ def outcome_of(subject: Subject, device: str, sizes: AuditSizes = SIZES) -> Outc
 
 
 def claims_of(subject: Subject, device: str, sizes: AuditSizes) -> dict[str, bool]:
-    """Whether the page of a small audit makes each of its claims."""
+    """Whether the page of a small audit makes each of its claims; of a planted model, the association."""
+    if subject.kind == "planted":
+        return {ASSOCIATION: holds_alone(association(subject, device, sizes.null))}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         model = subject_model(subject, device)
@@ -130,6 +139,18 @@ def claims_of(subject: Subject, device: str, sizes: AuditSizes) -> dict[str, boo
         settings = AuditSettings(sizes=sizes, seed=subject.seed)
         audit(str(folder / "model"), folder / "run", settings, device=device)
         return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
+
+
+def association(subject: Subject, device: str, twins: int) -> Measurement:
+    """SEAT of the gender list against null twins of the subject."""
+    model, test = subject_model(subject, device), load_words("gender")
+    drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(twins))
+    return ask_seat_rows(model, test, template_contexts(test), drawn).rows[ALL_WORDS]
+
+
+def holds_alone(seat: Measurement) -> bool:
+    """Whether the association holds on a page on which no other claim does."""
+    return seat.null is not None and seat.null.p_value < MAIN_SHARE * ALPHA and seat.beyond(seat.null.floor)
 
 
 # ---- all models

@@ -13,6 +13,7 @@ from scipy import stats
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.report.headline import headline_claims
@@ -21,7 +22,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import open_audit
 from levelhead.scoring.battery import Battery, triples_question
-from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
+from levelhead.scoring.piece_rows import ask_seat_rows
 from tests.report.test_headline import SETTINGS
 from tests.word_lists import gender_toml
 

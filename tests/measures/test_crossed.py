@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.measures.crossed import WordSets, _Effect, crossed_change, crossed_seat, nested_seat
+from levelhead.measures.crossed import crossed_change, crossed_seat, nested_seat
+from levelhead.measures.influence import SeatEffect, WordSets
 from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
@@ -48,10 +49,10 @@ def test_a_repeated_entry_counts_twice_and_moves_as_one_unit() -> None:
 def test_influences_are_the_derivatives_of_the_weighted_value(kind: str) -> None:
     """The interval rests on them: compared with the value itself at slightly other weights, unit by unit."""
     v, words, step = sample((6, 5, 7, 4), 3), word_sets(6, 5, 7), 1e-5
-    effect = _Effect.of(v.mean(1), words)
+    effect = SeatEffect.of(v.mean(1), words)
     assert effect is not None
     *of_words, templates = [
-        *effect.influences(words),
+        *effect.influences(),
         effect.template_influence(v - v.mean(1, keepdims=True)),
     ]
     number = ("pairs", "X", "Y", "templates").index(kind)
@@ -93,9 +94,9 @@ def test_counterparts_drawn_together_leave_less_open_than_drawn_apart() -> None:
     paired = word_sets(8, 30, 30)
     variance = []
     for words in (paired, WordSets(paired.sets)):
-        effect = _Effect.of(v, words)
+        effect = SeatEffect.of(v, words)
         assert effect is not None
-        variance.append((effect.influences(words)[0] ** 2).sum())
+        variance.append((effect.influences()[0] ** 2).sum())
     assert variance[0] < 0.5 * variance[1]
 
 

@@ -14,6 +14,7 @@ SECTIONS = [
     "Word vectors",
     "SEAT",
     "SEAT rows",
+    "SEAT excess",
     "Head scores",
     "Ablation",
     "Counter-stereotypes",

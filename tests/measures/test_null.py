@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.crossed import WordSets
+from levelhead.measures.influence import WordSets
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
 from levelhead.measures.seat.effect import associations, seat
 
@@ -171,3 +171,53 @@ def test_the_same_seed_draws_the_same_values() -> None:
         null_seats(pool, WORDS, seed=3).values, null_seats(pool, WORDS, seed=3).values
     )
     assert (null_seats(pool, WORDS, seed=3).values != null_seats(pool, WORDS, seed=4).values).any()
+
+
+# Changes of log-odds by "The woman worked as a nurse." in 24 null twins of lh:bert-mini: four copy the word.
+COPIED = (
+    -0.34,
+    -0.2,
+    0.0,
+    0.08,
+    0.09,
+    0.09,
+    0.09,
+    0.09,
+    0.11,
+    0.16,
+    0.22,
+    0.22,
+    0.23,
+    0.3,
+    0.32,
+    0.45,
+    0.5,
+    0.64,
+    0.68,
+    0.98,
+    2.37,
+    3.19,
+    3.55,
+    3.95,
+)
+
+
+@pytest.mark.parametrize(("level", "most"), [(0.05, 0.06), (0.001, 0.008)])
+def test_long_tails_are_rarely_called_meaning_where_a_normal_null_often_does(
+    level: float, most: float
+) -> None:
+    rng, runs, long, normal = np.random.default_rng(0), 4_000, 0, 0
+    for _ in range(runs):
+        *draws, value = rng.choice(COPIED, 10) + 0.1 * rng.normal(size=10)
+        long += NullDistribution(np.array(draws), long_tails=True).student_p_value(value) < level
+        normal += NullDistribution(np.array(draws)).student_p_value(value) < level
+    assert long / runs <= most < normal / runs
+
+
+def test_the_p_of_a_long_tailed_null_by_hand() -> None:
+    """Floor 0, spread 1, K = 5: t = 6 / sqrt(1.2) = 5.477; with 3 degrees of freedom 2 · P(T > t) = 0.012."""
+    null = NullDistribution(np.array([-1.0, -1.0, 0.0, 1.0, 1.0]), long_tails=True)
+    assert null.student_p_value(6.0) == pytest.approx(0.01196, abs=1e-4)
+    assert "long-tailed" in null.judged(6.0, "twins").method
+    two = NullDistribution(np.array([-1.0, 1.0]), long_tails=True)  # fewer degrees of freedom stay fewer
+    assert two.student_p_value(6.0) == NullDistribution(two.values).student_p_value(6.0)

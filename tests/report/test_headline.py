@@ -14,7 +14,7 @@ from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import SILENT, beyond_floor, valued
+from levelhead.report.claims import SILENT, floor_text, valued
 from levelhead.report.contents import measurements, open_contents
 from levelhead.report.fill_in import beyond_twins
 from levelhead.report.headline import headline, headline_claims, notebook_html
@@ -94,15 +94,15 @@ def test_an_association_is_claimed_only_beyond_what_models_without_meaning_show(
 
 
 def test_claims_of_one_page_are_corrected_for_their_number(tmp_path: Path) -> None:
-    """Alone p = 0.03 speaks; beside five tests that show nothing it does not."""
-    alone, findings = headline_of(tmp_path / "alone", {BASE: [seat(1.2, p=0.03)]})
+    """Alone p = 0.04 speaks; beside five tests that show nothing it does not."""
+    alone, findings = headline_of(tmp_path / "alone", {BASE: [seat(1.2, p=0.04)]})
     assert alone.startswith("tiny associates")
     others = [measured(f"lpbs {n}", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5}) for n in range(5)]
-    many, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.03), *others]})
+    many, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.04), *others]})
     assert many.startswith("tiny: no association")
     assert findings[-1] == (
         "6 claims were tested on this page and corrected for their number "
-        "(Holm; half of the error goes to the first)."
+        "(Holm; three quarters of the error go to the first)."
     )
 
 
@@ -305,12 +305,13 @@ def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> No
     assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
 
 
-def test_the_association_is_claimed_of_the_sound_row_and_says_over_which_words(
+def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_stand_beside_it(
     tmp_path: Path,
 ) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     text, _ = headline_beside(tmp_path)
-    assert "SEAT 0.81 [0.40, 1.20] over the 14 words that are one token (0 is none, 2 the most; 0.01" in text
+    assert "SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; 0.17 ± 0.06 in models without meaning" in text
+    assert "; over the 14 words that are one token, where those show about none, 0.81 [0.40, 1.20]." in text
 
 
 @pytest.mark.parametrize(
@@ -387,10 +388,18 @@ def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() ->
 
 
 def test_only_an_interval_can_be_beyond_a_floor() -> None:
-    assert beyond_floor(measured("seat", 0.2, 0.1), 0.0)
-    assert not beyond_floor(measured("seat", 0.2, 0.3), 0.0)
-    assert not beyond_floor(measured("seat", 0.2, half=-1), 0.0)
-    assert not beyond_floor(Measurement.missing("seat", "no words"), 0.0)
+    assert measured("seat", 0.2, 0.1).beyond(0.0)
+    assert not measured("seat", 0.2, 0.3).beyond(0.0)
+    assert not measured("seat", 0.2, half=-1).beyond(0.0)
+    assert not Measurement.missing("seat", "no words").beyond(0.0)
+
+
+@pytest.mark.parametrize(("least", "beyond"), [(0.05, True), (-0.05, False)])
+def test_a_nulls_own_limit_says_whether_a_value_is_beyond_it(least: float, beyond: bool) -> None:
+    null = Null("null twins", 19, 0.1, 0.05, 0.001, least)
+    assert replace(measured("seat", 0.2, 0.3), null=null).beyond(null.floor) is beyond
+    assert ("at least 0.05 beyond that" in floor_text(null)) is beyond
+    assert ("perhaps nothing beyond that" in floor_text(null)) is not beyond
 
 
 def test_a_notebook_shows_the_untouched_model_and_runs_no_script() -> None:

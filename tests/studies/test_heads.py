@@ -150,8 +150,8 @@ def test_the_halves_of_a_split_share_no_word_and_keep_counterparts_together(tabl
         assert {*first.words, *second.words} == set(table.words)
         for a, b in GENDER.pairs:
             assert (a in first.words) == (b in first.words)
+        assert len(first.contexts) == len(first.words)  # one context a word
     assert splits.parts == Splits.of(table, GENDER, 3, seed=0).parts
-    assert len(splits.table.contexts) == len(table.words)  # one context a word
 
 
 def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTable) -> None:
@@ -168,6 +168,8 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
         other.append(changes[1 - side])
     assert fit.chosen == pytest.approx(np.mean(chosen), abs=1e-6)
     assert fit.other == pytest.approx(np.mean(other), abs=1e-6)
+    (of_twin,) = cross_fit(model, splits, 2, 0)
+    assert (of_twin.chosen, of_twin.other, of_twin.halves) == (None, fit.other, fit.halves)
 
 
 def made_fits(rng: np.random.Generator, planted: float) -> list[CrossFit]:

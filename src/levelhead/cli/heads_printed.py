@@ -60,10 +60,10 @@ def _print_seat_rows(run: HeadsRun) -> None:
     lines = []
     for row in run.seat_rows:
         null = row.measurement.null
-        of_null = (None, None, None) if null is None else (null.floor, null.spread, null.p_value)
+        of_null = (None,) * 4 if null is None else (null.floor, null.spread, null.least, null.p_value)
         lines.append((row.name, row.words, _shown(row.measurement), *of_null))
     if lines:
-        columns = ("words", "count", "SEAT", "without meaning", "spread", "p")
+        columns = ("words", "count", "SEAT", "without meaning", "spread", "beyond", "p")
         print_table("Association by words", columns, lines, sound_row_text(run))
 
 

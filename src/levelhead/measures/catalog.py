@@ -439,8 +439,9 @@ class Catalog:
     def verdict(self, measurement: Measurement) -> str:
         """What a number says, and no more.
 
-        Bias is claimed if the interval excludes the neutral value and the null's floor, with p < 0.05 against
-        the null, or in the measure's own test where it has one. Without either nothing is claimed.
+        Bias is claimed if the interval excludes the neutral value and the null's floor (where the null has a
+        limit of its own, if that is above 0), with p < 0.05 against the null, or in the measure's own test
+        where it has one. Without either nothing is claimed.
         """
         info, neutral, interval = self.info(measurement.name), measurement.neutral, measurement.interval
         value, null = measurement.value, measurement.null
@@ -450,9 +451,9 @@ class Catalog:
             return ""
         if interval is None:
             return "no interval: one number alone shows little"
-        if interval[0] <= neutral <= interval[1]:
+        if (null is None or null.least is None) and interval[0] <= neutral <= interval[1]:
             return "cannot be told from neutral on this much data"
-        return _against_null(measurement, interval) or (
+        return _against_null(measurement) or (
             info.above if value > (neutral if null is None else null.floor) else info.below
         )
 
@@ -473,13 +474,13 @@ def _paired_change(measure: MeasureInfo) -> MeasureInfo:
     )
 
 
-def _against_null(measurement: Measurement, interval: tuple[float, float]) -> str:
+def _against_null(measurement: Measurement) -> str:
     """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
     null = measurement.null
     p = measurement.details.get("p_value") if null is None else null.p_value
     if p is None:
         return UNTESTED
-    within = null is not None and interval[0] <= null.floor <= interval[1]
+    within = null is not None and not measurement.beyond(null.floor)
     return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
 
 

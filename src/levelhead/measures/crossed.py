@@ -23,53 +23,19 @@ References: Owen 2007 (crossed data); Davison and Hinkley 1997 (studentized boot
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import SeatEffect, WordSets, all_influences, studentized, word_means
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
-SETS = ("A", "B", "X", "Y")
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class WordSets:
-    """Which words stand in A, B, X, Y (numbers; repeats count), and which attributes are counterparts."""
-
-    sets: Mapping[str, Sequence[int]]
-    pairs: Sequence[tuple[int, int]] = ()
-
-    def __post_init__(self) -> None:
-        if set(self.sets) != set(SETS) or not all(len(self.sets[name]) for name in SETS):
-            raise BadProbe(
-                f"Sets {sorted(self.sets)} came; SEAT needs A, B (attributes) and X, Y (targets), none empty."
-            )
-
-    def of(self, name: str) -> Ints:
-        """Numbers of the words of a set."""
-        return np.asarray(self.sets[name], np.int64)
-
-    @property
-    def sizes(self) -> dict[str, float]:
-        """The number of entries of each set, as a measurement's details name it."""
-        return {f"n_{name.lower()}": float(len(self.sets[name])) for name in SETS}
-
-    def unit_of_word(self) -> dict[int, int]:
-        """Attribute words that are linked by pairs have one number: they are drawn together."""
-        unit = {int(word): int(word) for name in "AB" for word in self.sets[name]}
-        for a, b in self.pairs:
-            if a in unit and b in unit:
-                old, new = unit[a], unit[b]
-                unit = {word: new if number == old else number for word, number in unit.items()}
-        return unit
 
 
 def crossed_seat(
@@ -111,15 +77,12 @@ def nested_seat(
             f"Vectors {rows.shape} came with words {number.shape}; give [context, d] and [context]."
         )
     counts = np.bincount(number)
-    sums = np.zeros((len(counts), rows.shape[1]))
-    np.add.at(sums, number, rows)
     listed = sorted({int(w) for entries in words.sets.values() for w in entries})
     if lacking := [w for w in listed if w >= len(counts) or not counts[w]]:
         raise BadProbe(f"Word {lacking[0]} is listed and has no context; leave it out or give it one.")
-    means = sums / np.maximum(counts, 1)[:, None]
     known = {"details": words.sizes, "n": int(counts[listed].sum())}
     resampled = "attribute pairs and targets, each with its contexts"
-    return _measured(name, means, words, None, (resampling, resampled, known))
+    return _measured(name, word_means(rows, number), words, None, (resampling, resampled, known))
 
 
 def _listed(words: WordSets) -> int:
@@ -135,93 +98,15 @@ def _measured(
 ) -> Measurement:
     resampling, resampled, known = about
     settings = resampling.settings(METHOD, resampled)
-    effect = _Effect.of(means, words)
+    effect = SeatEffect.of(means, words)
     if effect is None:
         reason = "fewer than 2 targets on a side, or all targets have the same association"
         return Measurement.missing(name, reason, neutral=0.0, settings=settings, **known)
-    influences = effect.influences(words)
+    influences = effect.influences()
     if deviations is not None:
         influences.append(effect.template_influence(deviations))
     interval = _interval(effect, influences, resampling)
     return Measurement(name, effect.value, interval, neutral=0.0, settings=settings, **known)
-
-
-@dataclass(frozen=True)
-class _Effect:
-    """SEAT of word means and its derivatives."""
-
-    value: float
-    most: float  # |SEAT| of perfectly separated targets
-    unit: FloatArray  # [word, d]
-    norm: FloatArray  # [word]
-    direction: FloatArray  # [d] mean of A − mean of B, of unit vectors
-    s: tuple[FloatArray, FloatArray]  # associations of X, of Y
-    by_s: tuple[FloatArray, FloatArray]  # d value / d s
-    words: WordSets
-
-    @classmethod
-    def of(cls, means: FloatArray, words: WordSets) -> _Effect | None:
-        norm = np.linalg.norm(means, axis=1)
-        used = np.concatenate([words.of(name) for name in SETS])
-        if not (norm[used] > 0).all() or not np.isfinite(norm[used]).all():
-            raise BadProbe("A listed word has a vector that is zero or not finite.")
-        unit = means / np.where(norm > 0, norm, 1.0)[:, None]
-        direction = unit[words.of("A")].mean(0) - unit[words.of("B")].mean(0)
-        x, y = unit[words.of("X")] @ direction, unit[words.of("Y")] @ direction
-        both, n = np.concatenate([x, y]), x.size + y.size
-        spread = both.std(ddof=1) if min(x.size, y.size) > 1 else 0.0
-        if not spread > 1e-12:
-            return None
-        difference = x.mean() - y.mean()
-        by_both = -difference * (both - both.mean()) / ((n - 1) * spread**3)
-        by_s = (by_both[: x.size] + 1 / (x.size * spread), by_both[x.size :] - 1 / (y.size * spread))
-        most = n / math.sqrt(x.size * y.size)
-        return cls(float(difference / spread), most, unit, norm, direction, (x, y), by_s, words)
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the targets' associations, ddof = 1."""
-        return float(np.concatenate(self.s).std(ddof=1))
-
-    @property
-    def by_direction(self) -> FloatArray:
-        """d value / d direction: [d]"""
-        sides = zip(self.by_s, "XY", strict=True)
-        return np.asarray(sum(slope @ self.unit[self.words.of(name)] for slope, name in sides))
-
-    def influences(self, words: WordSets) -> list[FloatArray]:
-        """Of attribute pairs, of X, of Y: each [unit], adding up to 0."""
-        along = self.unit @ self.by_direction
-        unit, pairs = words.unit_of_word(), dict[int, float]()
-        for name, sign in (("A", 1.0), ("B", -1.0)):
-            entries = words.of(name)
-            for word, own in zip(entries, along[entries] - along[entries].mean(), strict=True):
-                number = unit[int(word)]
-                pairs[number] = pairs.get(number, 0.0) + sign * own / len(entries)
-        return [np.array(list(pairs.values())), *(self._of_targets(side) for side in (0, 1))]
-
-    def _of_targets(self, side: int) -> FloatArray:
-        """A target counts in its side's mean and in the spread of all: [word of the side]"""
-        s, sign, n = self.s[side], (1.0, -1.0)[side], sum(part.size for part in self.s)
-        both = np.concatenate(self.s)
-        spread, square = both.std(ddof=1), (s - both.mean()) ** 2
-        own = sign * (s - s.mean()) / (s.size * spread)
-        own -= self.value / (2 * spread**2) * (square - square.mean()) / (n - 1)
-        group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
-        return np.asarray(np.bincount(group, weights=own), np.float64)
-
-    def template_influence(self, deviations: FloatArray) -> FloatArray:
-        """What each template adds, through the means of all words: deviations [word, template, d] ->
-        [template]"""
-        slope = np.zeros_like(self.unit)  # d value / d unit vector, summed over a word's entries
-        for name, weight in (("A", 1.0), ("B", -1.0)):
-            entries = self.words.of(name)
-            np.add.at(slope, entries, weight / len(entries) * self.by_direction)
-        for side, name in enumerate("XY"):
-            np.add.at(slope, self.words.of(name), self.by_s[side][:, None] * self.direction)
-        slope -= (slope * self.unit).sum(axis=1, keepdims=True) * self.unit
-        slope /= np.where(self.norm > 0, self.norm, 1.0)[:, None]
-        return np.asarray(np.einsum("wd,wtd->t", slope, deviations) / deviations.shape[1])
 
 
 def crossed_change(
@@ -240,15 +125,15 @@ def crossed_change(
         raise BadProbe(f"Vectors {sides[0].shape} and {sides[1].shape}: give [word, template, d] twice.")
     known = {"n": _listed(words) * sides[0].shape[1], "neutral": 0.0}
     settings = {**resampling.settings("symmetric studentized bootstrap", "as for SEAT"), "of": "|SEAT|"}
-    first, second = (_Effect.of(vectors.mean(axis=1), words) for vectors in sides)
+    first, second = (SeatEffect.of(vectors.mean(axis=1), words) for vectors in sides)
     if first is None or second is None:
         reason = "fewer than 2 targets on a side, or all targets have the same association"
         return Measurement.missing(SEAT_CHANGE, reason, settings=settings, **known)
-    old, new = _all_influences(first, sides[0]), _all_influences(second, sides[1])
+    old, new = all_influences(first, sides[0]), all_influences(second, sides[1])
     signs = math.copysign(1, first.value), math.copysign(1, second.value)
     influences = [signs[1] * after_one - signs[0] * one for one, after_one in zip(old, new, strict=True)]
     change = abs(second.value) - abs(first.value)
-    drawn = _studentized(influences, resampling)
+    drawn = studentized(influences, resampling)
     details = {"spread_before": first.spread, "spread_after": second.spread}
     if drawn is None:
         return Measurement(SEAT_CHANGE, change, details=details, settings=settings, **known)
@@ -260,41 +145,13 @@ def crossed_change(
     return Measurement(SEAT_CHANGE, change, interval, details=details, settings=settings, null=null, **known)
 
 
-def _all_influences(effect: _Effect, vectors: FloatArray) -> list[FloatArray]:
-    """Of attribute pairs, of X, of Y, and of templates where there are several."""
-    influences = effect.influences(effect.words)
-    if vectors.shape[1] > 1:
-        influences.append(effect.template_influence(vectors - vectors.mean(axis=1, keepdims=True)))
-    return influences
-
-
-def _interval(effect: _Effect, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:
-    drawn = _studentized(influences, resampling)
+def _interval(
+    effect: SeatEffect, influences: Sequence[FloatArray], resampling: Resampling
+) -> Interval | None:
+    drawn = studentized(influences, resampling)
     if drawn is None:
         return None
     t, error = drawn
     r = effect.value / effect.most
     half = float(np.quantile(t, resampling.level)) * error / (effect.most * (1 - r * r))
     return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)
-
-
-def _studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tuple[FloatArray, float] | None:
-    """|t*| of redraws, and the error of the value itself.
-
-    The influences of each kind add up to 0; a kind of one unit leaves the error unknown.
-    """
-    if any(own.size < 2 for own in influences):
-        return None
-    rng = np.random.default_rng(resampling.seed)
-    total, variance = np.zeros(resampling.resamples), np.zeros(resampling.resamples)
-    error = 0.0
-    for own in influences:
-        drawn = own[rng.integers(own.size, size=(resampling.resamples, own.size))]
-        total += drawn.sum(axis=1)
-        variance += own.size * drawn.var(axis=1, ddof=1)
-        error += own.size * own.var(ddof=1)
-    if not error > 0:
-        return None
-    with np.errstate(all="ignore"):
-        t = np.abs(total) / np.sqrt(variance)
-    return t[np.isfinite(t)], math.sqrt(error)

@@ -15,7 +15,8 @@ class Null:
 
         p_value = (1 + #{draws at least as extreme as the value}) / (1 + draws)
 
-    A claim rests on p_value and on an interval beyond floor, not on the neutral value alone (docs/method.md,
+    A claim rests on p_value and on an interval beyond floor (least above 0, where it is known), not on the
+    neutral value alone (docs/method.md,
     Statistics).
     """
 
@@ -24,6 +25,7 @@ class Null:
     floor: float  # mean of the draws: the value that noise alone has
     spread: float  # standard deviation of the draws
     p_value: float
+    least: float | None = None  # the one-sided 95 % limit of the distance from floor on other items, if known
 
     def __post_init__(self) -> None:
         if self.draws < 1 or not self.spread >= 0 or not 0 < self.p_value <= 1:
@@ -67,6 +69,15 @@ class Measurement:
         excess = value − floor
         """
         return None if self.value is None or self.null is None else self.value - self.null.floor
+
+    def beyond(self, floor: float) -> bool:
+        """Whether other items would lie beyond a floor too: by the null's own limit, else by the interval.
+
+        A value without either is beyond nothing.
+        """
+        if self.null is not None and self.null.least is not None:
+            return self.null.least > 0
+        return self.interval is not None and not self.interval[0] <= floor <= self.interval[1]
 
     @property
     def relative(self) -> float | None:
@@ -169,7 +180,8 @@ def _null(data: Mapping[str, object]) -> Null | None:
         return None
     null = _mapping(data, "null")
     parts = {name: _number(f"null.{name}", _field(null, name)) for name in ("floor", "spread", "p_value")}
-    return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts)
+    least = _number_or_none("null.least", null.get("least"))
+    return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts, least=least)
 
 
 def _mapping(data: Mapping[str, object], name: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.words import WordTest
 
 Pair = tuple[str, str]
+ALL_WORDS, MATCHED, ONE_TOKEN = "all words", "matched by pieces", "one token"  # names of the rows
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PieceRows:
 
     def present(self) -> dict[str, WordTest]:
         """The rows that exist by name, the one with the most words first."""
-        rows = {"all words": self.everything, "matched by pieces": self.matched, "one token": self.one_token}
+        rows = {ALL_WORDS: self.everything, MATCHED: self.matched, ONE_TOKEN: self.one_token}
         return {name: test for name, test in rows.items() if test is not None}
 
 

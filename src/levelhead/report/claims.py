@@ -15,6 +15,7 @@ from levelhead.measures.catalog import ALPHA
 from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import Measurement, Null
 
+MAIN_SHARE = 0.75  # of the error of a page, for its main claim
 SILENT = "cannot be told from a model without meaning on this much data"
 
 
@@ -26,13 +27,15 @@ class Claim:
     beyond: bool  # the interval lies beyond the floor, or there is none to ask for
     spoken: str
     silent: str
-    main: bool = False  # the question of the page, to which half of all error is given
+    main: bool = False  # the question of the page, to which most of the error is given
 
 
 def judged(claims: Sequence[Claim]) -> list[bool]:
-    """Whether each claim holds on a page of all of them: Holm, with half of the weight on the main one."""
+    """Whether each claim holds on a page of all of them: Holm, with three quarters of the weight on the main
+    one."""
     others = max(1, sum(claim.p is not None and not claim.main for claim in claims))
-    weights = [float(others) if claim.main else 1.0 for claim in claims]
+    heavy = others * MAIN_SHARE / (1 - MAIN_SHARE)
+    weights = [heavy if claim.main else 1.0 for claim in claims]
     adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims], weights)
     return [bool(p < ALPHA) and claim.beyond for p, claim in zip(adjusted, claims, strict=True)]
 
@@ -42,14 +45,6 @@ def sentence(claim: Claim, holds: bool) -> str:
     return claim.spoken if holds else claim.silent
 
 
-def beyond_floor(measurement: Measurement, floor: float) -> bool:
-    """Whether the interval excludes a floor; a value without an interval is beyond nothing."""
-    if measurement.interval is None:
-        return False
-    low, high = measurement.interval
-    return not low <= floor <= high
-
-
 def tested_p(measurement: Measurement) -> float | None:
     """The p that a verdict rests on: that of the null, else that of the measure's own test."""
     return measurement.details.get("p_value") if measurement.null is None else measurement.null.p_value
@@ -57,7 +52,11 @@ def tested_p(measurement: Measurement) -> float | None:
 
 def floor_text(null: Null) -> str:
     """What a model without meaning shows, in words."""
-    return f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
+    text = f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
+    if null.least is None:
+        return text
+    beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
+    return f"{text}; {beyond} beyond that on other words"
 
 
 def valued(measurement: Measurement, digits: int = 2) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from levelhead.measures.attention import ContrastPart
 from levelhead.measures.measurement import Measurement
-from levelhead.report.claims import Claim, beyond_floor, p_text, valued
+from levelhead.report.claims import Claim, p_text, valued
 from levelhead.results.runs import HeadsRun
 
 DIGITS = 4  # of attention, which lies between 0 and 1
@@ -32,7 +32,7 @@ def contrast_claim(heads: HeadsRun | None) -> Claim | None:
     value += f" {p_text(whole.null.p_value)})"
     return Claim(
         whole.null.p_value,
-        beyond_floor(whole, 0.0),
+        whole.beyond(0.0),
         f"{_TURNED} falls {more} in biased heads than in regular ones: {value}.",
         f"{_TURNED} is not shown to fall more in biased heads than in regular ones: {value}.",
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from levelhead.measures.cloze.log_odds import CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.measurement import Measurement
-from levelhead.report.claims import Claim, beyond_floor, floor_text, judged, p_text, valued
+from levelhead.report.claims import Claim, floor_text, judged, p_text, valued
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -32,7 +32,7 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
     value = f"log-odds {valued(level)} (0 is none, 0.7 twice the odds; {chance})"
     return Claim(
         null.p_value,
-        beyond_floor(level, null.floor),
+        level.beyond(null.floor),
         f"Fill-in prompts: the odds of the two groups' words {side} the stereotypes of occupations: {value}.",
         f"Fill-in prompts: the odds of the two groups' words do not clearly follow occupations: {value}.",
     )
@@ -62,7 +62,7 @@ def beyond_twins(cell: ClozeCell) -> bool:
     change = cell.measurement
     if change.value is None or change.null is None or cell.verdict not in SPOKEN:
         return False
-    return beyond_floor(change, change.null.floor) and (change.value - change.null.floor) * change.value > 0
+    return change.beyond(change.null.floor) and (change.value - change.null.floor) * change.value > 0
 
 
 def _knowledge(cell: ClozeCell) -> Claim:

@@ -7,10 +7,10 @@ from html import escape
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
+from levelhead.probes.pieces import ALL_WORDS
 from levelhead.report.claims import (
     SILENT,
     Claim,
-    beyond_floor,
     floor_text,
     judged,
     p_text,
@@ -67,7 +67,7 @@ def headline(run: AuditRun) -> Headline:
     if len(claims) > 1:
         findings.append(
             f"{len(claims)} claims were tested on this page and corrected for their number "
-            "(Holm; half of the error goes to the first)."
+            "(Holm; three quarters of the error go to the first)."
         )
     opening = first if _opening(run, base) is not None else [_no_opening(run), *first]
     return Headline(" ".join(opening), tuple(findings))
@@ -121,24 +121,29 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
     seat = base.get("seat")
     if seat is None or seat.value is None:
         return None
-    row = None if run.heads is None else run.heads.sound_row
-    over = "" if row is None else f" over {row_words(row)}"
-    seat = seat if row is None else row.measurement
     null, bias = seat.null, _bias(run)
     if null is None:
         p = p_text(seat.details.get("p_value"))
-        text = f"{run.model}: SEAT {valued(seat)}{over} (0 is none, 2 the most; p {p} over the words alone). "
+        text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
         return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
-    value = f"SEAT {valued(seat)}{over} (0 is none, 2 the most; {floor_text(null)})"
+    value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)}){_readable(run.heads)}"
     side = "stereotypes" if (seat.value or 0.0) > null.floor else "the reverse of stereotypes"
     return Claim(
         null.p_value,
-        beyond_floor(seat, null.floor),
+        seat.beyond(null.floor),
         f"{run.model} associates {bias} with {side}: {value}.",
         f"{run.model}: no association of {bias} with stereotypes can be told from a model without meaning, "
         f"on this much data: {value}.",
         main=True,
     )
+
+
+def _readable(heads: HeadsRun | None) -> str:
+    """SEAT of the words for which models without meaning show none, where those are not all words."""
+    row = None if heads is None else heads.sound_row
+    if row is None or row.name == ALL_WORDS or row.measurement.value is None:
+        return ""
+    return f"; over {row_words(row)}, where those show about none, {valued(row.measurement)}"
 
 
 def _no_opening(run: AuditRun) -> str:
@@ -205,7 +210,7 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
         if each is not None and each.value is not None and each.null is not None:
             value = text.format(valued(each))
             floor = f"{each.null.floor:.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
-            beyond = beyond_floor(each, each.null.floor)
+            beyond = each.beyond(each.null.floor)
             yield (
                 name,
                 Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor})."),
@@ -217,7 +222,7 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
             side = "follows" if each.value > 0 else "runs against"
             spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
             silent = f"{value}: {SILENT} (p {p_text(p)})."
-            yield name, Claim(p, beyond_floor(each, 0.0), spoken, silent)
+            yield name, Claim(p, each.beyond(0.0), spoken, silent)
 
 
 def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
@@ -231,7 +236,7 @@ def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tupl
         says = info.above if each.value > floor else info.below
         value = f"{info.title}: {valued(each)}"
         spoken, silent = f"{value} {says} (p {p_text(p)}).", f"{value}: {SILENT} (p {p_text(p)})."
-        yield info.name, Claim(p, beyond_floor(each, floor), spoken, silent)
+        yield info.name, Claim(p, each.beyond(floor), spoken, silent)
 
 
 def _cost(change: Measurement | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.edits.head import Head
+from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD, SeatRow
 from levelhead.results.runs import HeadsRun
 
@@ -36,15 +37,15 @@ def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
 
 
 def sound_row_text(run: HeadsRun) -> str:
-    """Which row of SEAT claims rest on, and why."""
+    """Which row of SEAT needs no floor to be read, and why."""
     row = run.sound_row
-    return "" if row is None else f"Claims rest on {row.name} ({row.words}): {row.why}."
+    return "" if row is None else f"To be read as it is: {row.name} ({row.words}); {row.why}."
 
 
 def row_words(row: SeatRow) -> str:
     """The words of a row, counted: "the 143 words that are one token"."""
     named = {
-        "one token": f"the {row.words} words that are one token",
-        "matched by pieces": f"the {row.words} words matched by their number of pieces",
+        ONE_TOKEN: f"the {row.words} words that are one token",
+        MATCHED: f"the {row.words} words matched by their number of pieces",
     }
     return named.get(row.name, f"all {row.words} words")

@@ -11,7 +11,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable, viable_ratio
-from levelhead.report.claims import Claim, beyond_floor, p_text, valued
+from levelhead.report.claims import Claim, p_text, valued
 from levelhead.results.records.audit import ProjectionCandidate
 from levelhead.results.records.common import SAME_ITEMS
 from levelhead.results.runs import AuditRun
@@ -168,7 +168,7 @@ def _claim(projection: _Projection, change: Measurement) -> Claim:
     numbers += f"; {abilities_text(known)}." if known else "."
     start = f"Of {projection.tried}, {projection.name}"
     where = f"on {aim.items} that it was not chosen on"
-    beyond = beyond_floor(change, 0.0) and projection.better
+    beyond = change.beyond(0.0) and projection.better
     silent = f"{start} is not shown to {aim.doing} {where}: {numbers}"
     if projection.only_flattens:
         silent = f"{start} only flattens the outputs: {numbers}"

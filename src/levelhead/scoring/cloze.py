@@ -115,6 +115,7 @@ def change_nulls(
     """What knowledge does to the log-odds of models without meaning: by name of the change and kind.
 
     Any two words are moved apart by a sentence that names one of them; only what goes beyond that is meaning.
+    A few twins copy the named word and are moved ten times as far as the others: the tails are long.
     """
     changes: dict[tuple[str, str], list[float]] = {}
     for number in range(twins):
@@ -123,7 +124,11 @@ def change_nulls(
         for words, x in answers.log_odds.items():
             for change, value in log_odds_changes(answers.table, x, words).items():
                 changes.setdefault(change, []).append(value)
-    return {key: NullDistribution(np.asarray(each)) for key, each in changes.items() if len(each) > 1}
+    return {
+        key: NullDistribution(np.asarray(each), long_tails=True)
+        for key, each in changes.items()
+        if len(each) > 1
+    }
 
 
 def prompt_table(cloze_set: ClozeSet) -> PromptTable:

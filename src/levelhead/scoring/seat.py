@@ -17,10 +17,11 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
-from levelhead.measures.crossed import WordSets, crossed_seat, nested_seat
+from levelhead.measures.crossed import crossed_seat, nested_seat
+from levelhead.measures.influence import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
-from levelhead.measures.seat.measurements import seat_measurement, word_seat_measurement
+from levelhead.measures.seat.measurements import seat_measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -114,7 +115,7 @@ def seat_of_contexts(
 
 
 def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling) -> Measurement:
-    plain = word_seat_measurement(vectors, table.word, table.sets, resampling)
+    plain = _without_interval(word_means(vectors, np.asarray(table.word)), table, {"seed": resampling.seed})
     if plain.value is None:
         return plain
     words = word_sets(table, test)
@@ -123,8 +124,25 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
         wide = nested_seat(vectors, table.word, words, resampling)
     else:
         wide = crossed_seat(vectors[order], words, resampling)
-    settings = {**plain.settings, **wide.settings, "these words": plain.interval}
-    return replace(plain, interval=wide.interval, settings=settings)
+    return replace(plain, interval=wide.interval, settings=wide.settings)
+
+
+def first_seat(vectors: Doubles, table: WordTable, contexts: int) -> float:
+    """SEAT on so many contexts of each word, of vectors [context, hidden] on all of them."""
+    first = set(table.first_contexts(contexts).contexts)
+    kept = [i for i, context in enumerate(table.contexts) if context in first]
+    return seat_of(word_means(vectors[kept], np.asarray(table.word)[kept]), table)
+
+
+def seat_influences(vectors: Doubles, table: WordTable, words: WordSets) -> list[Doubles]:
+    """What attribute pairs, X, Y and, where all words stand in the same ones, templates do to SEAT.
+
+    vectors [context, hidden]; each kind has an array of its units. Empty where SEAT cannot be measured.
+    """
+    order = table.crossed_order()
+    by_word = word_means(vectors, np.asarray(table.word))[:, None] if order is None else vectors[order]
+    effect = SeatEffect.of(np.asarray(by_word, np.float64).mean(axis=1), words)
+    return [] if effect is None else all_influences(effect, np.asarray(by_word, np.float64))
 
 
 def word_sets(table: WordTable, test: WordTest) -> WordSets:

@@ -1,4 +1,4 @@
-"""SEAT over vectors and over words: against loops, before and after, and what cannot be measured."""
+"""SEAT over vectors: against loops, before and after, and what cannot be measured."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from levelhead.errors import BadProbe
 from levelhead.measures.permutation import permutation_p_value
 from levelhead.measures.seat.effect import associations
-from levelhead.measures.seat.measurements import seat_measurement, word_seat_measurement
-from tests.measures.seat.cases import SETS, slow_seat, some_vectors
+from levelhead.measures.seat.measurements import seat_measurement
+from tests.measures.seat.cases import slow_seat, some_vectors
 
 
 def test_seat_equals_a_slow_loop() -> None:
@@ -65,51 +65,6 @@ def test_the_permutation_p_value_is_that_of_the_associations() -> None:
     assert measured.settings["seed"] == 0
 
 
-# --- static vectors over contexts
-
-
-def test_word_level_seat_is_seat_of_the_mean_vectors_whatever_the_order_of_contexts() -> None:
-    rng = np.random.default_rng(0)
-    word = rng.permutation(np.repeat(np.arange(16), rng.integers(1, 9, size=16)))
-    vectors = rng.normal(size=(word.size, 12))
-    static = np.stack([vectors[word == number].mean(axis=0) for number in range(16)])
-    measured = word_seat_measurement(vectors, word, SETS)
-    assert measured.value == pytest.approx(
-        slow_seat({name: static[list(SETS[name])] for name in "ABXY"}), abs=1e-9
-    )
-    assert measured.n == word.size
-
-
-def test_repeated_entries_count_as_given() -> None:
-    rng = np.random.default_rng(0)
-    word, vectors = np.repeat(np.arange(16), 3), rng.normal(size=(48, 12))
-    repeated = {**SETS, "A": [0, 0, 1, 2], "X": [8, 8, 8, 9]}
-    static = vectors.reshape(16, 3, 12).mean(axis=1)
-    expected = slow_seat({name: static[list(repeated[name])] for name in "ABXY"})
-    measured = word_seat_measurement(vectors, word, repeated)
-    assert measured.value == pytest.approx(expected, abs=1e-9)
-    assert measured.value != pytest.approx(word_seat_measurement(vectors, word, SETS).value)
-    assert measured.n == 13 * 3
-
-
-def test_entries_without_contexts_are_counted_and_empty_sets_not_measured() -> None:
-    rng = np.random.default_rng(0)
-    word, vectors = np.repeat(np.arange(12), 3), rng.normal(size=(36, 8))
-    some_lost = word_seat_measurement(vectors, word, {**SETS, "Y": [8, 9, 14]})
-    assert some_lost.value is not None
-    assert some_lost.unscored == {"entry without context": 1}
-    none_left = word_seat_measurement(vectors, word, SETS)
-    assert (none_left.value, none_left.reason) == (None, "no word with a context in Y")
-
-
-def test_overlapping_targets_are_measured() -> None:
-    rng = np.random.default_rng(0)
-    sets = {**SETS, "X": [8, 9, 10], "Y": [10, 11, 0]}
-    measured = word_seat_measurement(rng.normal(size=(64, 8)), np.repeat(np.arange(16), 4), sets)
-    assert measured.value is not None
-    assert measured.interval is not None
-
-
 # --- what cannot be measured
 
 
@@ -128,5 +83,3 @@ def test_bad_vectors_and_bad_set_names_are_refused() -> None:
         seat_measurement({**v, "A": np.zeros((2, 12))})
     with pytest.raises(BadProbe, match="exactly A, B"):
         seat_measurement({"A": v["A"]})
-    with pytest.raises(BadProbe, match="came with words"):
-        word_seat_measurement(np.ones((3, 4)), [0, 1], SETS)

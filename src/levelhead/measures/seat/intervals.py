@@ -1,4 +1,4 @@
-"""Intervals of SEAT when words or sentences are resampled; contexts.py resamples the contexts of each word.
+"""Intervals of SEAT when sentences, or the targets alone, are resampled (words with contexts: ../crossed.py).
 
 The studentized bootstrap was chosen among several on 16 small simulated designs of known truth (60-400 runs
 each): percentile intervals covered 73-97 %, bias-corrected ones 60-98 % and this one 93-98 %, because noise
@@ -19,10 +19,7 @@ from levelhead.measures.seat.effect import FLAT, SETS, unit
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, draw_counts, in_chunks
 
 METHOD = "symmetric studentized bootstrap"
-Rng = np.random.Generator | None  # None: not a resample but the data as they are
-Replicate = Callable[
-    [FloatArray, Rng], tuple[FloatArray, FloatArray]
-]  # counts [r, item] -> values, errors [r]
+Replicate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # counts [r, item] -> values, errors [r]
 
 
 def effect_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling = DEFAULT) -> Interval | None:
@@ -30,7 +27,7 @@ def effect_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling = D
     given."""
     s, sizes = np.concatenate([s_x, s_y])[None], [s_x.size, s_y.size]
 
-    def replicate(counts: FloatArray, _: Rng) -> tuple[FloatArray, FloatArray]:
+    def replicate(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         effect = weighted_effect(np.broadcast_to(s, counts.shape), counts, s_x.size)
         return effect.value, np.sqrt(effect.variance)
 
@@ -50,7 +47,7 @@ def item_interval(arrays: Mapping[str, FloatArray], resampling: Resampling) -> I
     targets = np.concatenate([units["X"], units["Y"]])
     cosines = [targets @ units["A"].T, -(targets @ units["B"].T)]
 
-    def replicate(counts: FloatArray, _: Rng) -> tuple[FloatArray, FloatArray]:
+    def replicate(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
         drawn = (counts[:, :n_a], counts[:, n_a : n_a + n_b])
         s = sum(c @ cosine.T / cosine.shape[1] for c, cosine in zip(drawn, cosines, strict=True))
         effect = weighted_effect(np.asarray(s), counts[:, n_a + n_b :], n_x)
@@ -114,7 +111,7 @@ def _variance_of_mean(influence: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def studentized(
-    replicate: Replicate, sizes: npt.ArrayLike, targets: Sequence[int], resampling: Resampling, cells: int = 0
+    replicate: Replicate, sizes: npt.ArrayLike, targets: Sequence[int], resampling: Resampling
 ) -> Interval | None:
     """Symmetric studentized bootstrap of an effect size; items are drawn within strata of these sizes.
 
@@ -122,16 +119,12 @@ def studentized(
 
     Starred values are those of a resample; errors come from the delta method. The interval is clipped to
     |SEAT| ≤ (n_x + n_y) / sqrt(n_x n_y), which the sizes n_x, n_y of the target sets allow. None when the
-    error is 0 or under 95 % of the resamples have a value.
-
-    cells: numbers that one resample holds in memory, where that is more than its items. Reference: Hall 1988.
+    error is 0 or under 95 % of the resamples have a value. Reference: Hall 1988.
     """
     n = int(np.sum(sizes))
-    (value,), (error,) = replicate(np.ones((1, n)), None)
+    (value,), (error,) = replicate(np.ones((1, n)))
     rng = np.random.default_rng(resampling.seed)
-    drawn = [
-        replicate(draw_counts(rng, r, sizes), rng) for r in in_chunks(resampling.resamples, max(n, cells))
-    ]
+    drawn = [replicate(draw_counts(rng, r, sizes)) for r in in_chunks(resampling.resamples, n)]
     values, errors = (np.concatenate(part) for part in zip(*drawn, strict=True))
     with np.errstate(all="ignore"):
         t = np.abs(values - value) / errors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from levelhead.measures.measurement import Measurement
+from levelhead.probes.pieces import ALL_WORDS
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
 from levelhead.report.claims import tested_p
 from levelhead.report.contents import Contents, Reported, measurements
@@ -107,26 +108,29 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
 
 
 def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
-    """SEAT by the tokenizer's pieces and by kinds of targets, and which row claims rest on."""
+    """SEAT by the tokenizer's pieces and by kinds of targets, and which row can be read as it is."""
     lines = []
     for row in run.seat_rows:
         measurement, at = row.measurement, contents.address(row)
         null = measurement.null
         lines.append(
             [
-                words(f"{row.name} (claims rest on this row)" if row.sound else row.name),
+                words(f"{row.name} (the claim is about this row)" if row.name == ALL_WORDS else row.name),
                 number(row.words, at),
                 measured(measurement) if measurement.value is None else number(measurement.value, at),
                 interval(measurement, at),
                 number(None if null is None else null.floor, at),
                 number(None if null is None else null.spread, at),
+                number(None if null is None else null.least, at),
                 probability(tested_p(measurement), at),
             ]
         )
-    columns = ("Words", "Count", "SEAT", "95 % interval", "Without meaning", "Its spread", "p")
+    columns = ("Words", "Count", "SEAT", "95 % interval", "Without meaning", "Its spread", "Beyond", "p")
     note = (
         "A tokenizer that cuts one group’s words into more pieces gives even a model without meaning an "
-        f"association. {sound_row_text(run)} The rows below the first three are kinds of targets."
+        f"association, so SEAT is held against what such models show. {sound_row_text(run)} The rows below "
+        "the first three are kinds of targets. Beyond: how far other words would lie beyond models without "
+        "meaning at least (95 %, one-sided); below 0 they may not."
     )
     return Table("seat-rows", "Association by words", columns, lines, note)
 

@@ -40,7 +40,7 @@ class SeatRow(Record):
     kind: Literal["pieces", "part"]
     words: int  # distinct words that have contexts
     sizes: Mapping[str, int]  # entries of A, B, X, Y
-    sound: bool  # the row that claims rest on: the first by pieces that models without meaning have around 0
+    sound: bool  # the first by pieces that models without meaning have around 0: it can be read as it is
     why: str  # this row is sound; "" for the others
     measurement: Measurement
 
@@ -75,7 +75,7 @@ class CrossFit(Record):
     twin: int | None  # the number of a null twin; None: the model itself
     split: int
     rho: float  # of the scores of the two halves
-    chosen: float  # change of |SEAT| on the half that the heads were chosen on
+    chosen: float | None  # change of |SEAT| on the half that the heads were chosen on; not asked of twins
     other: float  # change of |SEAT| on the other half
     halves: tuple[tuple[tuple[float, ...], ...], ...]  # scores, [half][layer][head]
 

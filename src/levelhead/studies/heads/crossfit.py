@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.engine.run import read_one
-from levelhead.measures.crossed import WordSets
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
+from levelhead.measures.influence import WordSets
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
@@ -36,7 +35,7 @@ from levelhead.results.records.heads import (
     LARGEST_HELD,
     CrossFit,
 )
-from levelhead.scoring.seat import seat_of
+from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.scores import head_scores
 
@@ -66,39 +65,38 @@ class Splits:
     """Halves of a list's words, several times, on the first context of each word; the same for a model and
     its twins."""
 
-    table: WordTable  # all words
     parts: tuple[tuple[WordTable, WordTable], ...]  # [split]
 
     @classmethod
     def of(cls, table: WordTable, test: WordTest, splits: int, seed: int) -> Splits:
         """So many splits of a table's words; BadProbe where a half would be too small."""
         single = table.first_contexts()
-        return cls(single, tuple(halves(single, test, seed + split) for split in range(splits)))
-
-    def absolute_seats(self, vectors: Doubles, split: int) -> tuple[float, float]:
-        """|SEAT| of static vectors [word, hidden] of all words on either half."""
-        number = {word: i for i, word in enumerate(self.table.words)}
-        first, second = (
-            abs(seat_of(vectors[[number[word] for word in part.words]], part)) for part in self.parts[split]
-        )
-        return first, second
+        return cls(tuple(halves(single, test, seed + split) for split in range(splits)))
 
 
 def cross_fit(model: Model, splits: Splits, top: int, twin: int | None) -> list[CrossFit]:
-    """Every split, both ways round. twin: the number of the null twin that the model is at the moment."""
-    scores = np.array([[head_scores(model, part).scores for part in parts] for parts in splits.parts])
-    chosen = [removed(model, highest(half, top)) for parts in scores for half in parts]
-    untouched, *without = read_one(model, splits.table.static(), [(), *chosen], label="Cross-fit")
-    fits = []
-    for split, rho in enumerate(half_agreement(scores)):
-        before = splits.absolute_seats(untouched, split)
-        own, other = np.zeros(2), np.zeros(2)  # [side that heads were chosen on]
-        for side in (0, 1):
-            after = splits.absolute_seats(without[2 * split + side], split)
-            own[side], other[side] = after[side] - before[side], after[1 - side] - before[1 - side]
-        stored = tuple(tuple(map(tuple, half)) for half in scores[split].tolist())
-        fits.append(CrossFit(twin, split, float(rho), float(own.mean()), float(other.mean()), stored))
-    return fits
+    """Every split, both ways round. twin: the number of the null twin that the model is at the moment.
+
+    Of a twin only the half that heads were not chosen on is read without them.
+    """
+    return [_fit(model, parts, top, (twin, split)) for split, parts in enumerate(splits.parts)]
+
+
+def _fit(model: Model, parts: Sequence[WordTable], top: int, place: tuple[int | None, int]) -> CrossFit:
+    twin, split = place
+    gradients = [head_scores(model, part) for part in parts]
+    scores = np.array([half.scores for half in gradients])
+    chosen = [removed(model, highest(half, top)) for half in scores]
+
+    def change(read: int, side: int) -> float:
+        """Of |SEAT| on one half without the heads that were chosen on a side."""
+        (after,) = absolute_seats(model, parts[read], [chosen[side]], "Cross-fit")
+        return after - gradients[read].objective
+
+    (rho,) = half_agreement(scores[None])
+    other = float(np.mean([change(1 - side, side) for side in (0, 1)]))
+    own = float(np.mean([change(side, side) for side in (0, 1)])) if twin is None else None
+    return CrossFit(twin, split, float(rho), own, other, tuple(tuple(map(tuple, h)) for h in scores.tolist()))
 
 
 def highest(scores: Doubles, top: int) -> list[Head]:
@@ -116,7 +114,7 @@ def held_on_other_words(fits: Sequence[CrossFit]) -> tuple[Doubles, HeadTest | N
 def summaries(fits: Sequence[CrossFit]) -> list[Measurement]:
     """Agreement of heads between halves, what removal does on the other half, and the largest score that
     holds, each against the twins'."""
-    flattered = [fit.chosen for fit in fits if fit.twin is None]
+    flattered = [fit.chosen for fit in fits if fit.chosen is not None]
     held, test = held_on_other_words(fits)
     largest = (
         Measurement(LARGEST_HELD, float(np.abs(held).max()), n=held.size) if test is None else test.largest

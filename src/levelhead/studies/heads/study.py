@@ -29,6 +29,7 @@ from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import (
     contexts_fingerprint,
 )
+from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
@@ -43,7 +44,7 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
-from levelhead.scoring.piece_rows import ALL_WORDS, ask_seat_rows
+from levelhead.scoring.piece_rows import ask_seat_rows
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench

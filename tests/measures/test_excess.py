@@ -1,0 +1,120 @@
+"""How far SEAT lies beyond its floor at least, when words and the floor are redrawn together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from levelhead.measures.excess import least_excess
+from levelhead.measures.influence import SeatEffect, WordSets, all_influences
+from levelhead.measures.null import NullDistribution
+from levelhead.measures.statistics import Resampling
+from tests.measures.crossed_worlds import word_sets
+
+Doubles = NDArray[np.float64]
+QUICK = Resampling(200)
+PIECES = 3.0  # how far the pieces of words move them, beside 1 for what is their own
+
+
+def effect_of(means: Doubles, words: WordSets) -> SeatEffect:
+    effect = SeatEffect.of(means, words)
+    assert effect is not None
+    return effect
+
+
+def least_of(model: Doubles, twins: list[Doubles], words: WordSets, resampling: Resampling = QUICK) -> float:
+    """model [word, template, d], twins [word, d]"""
+    own, effects = effect_of(model.mean(1), words), [effect_of(twin, words) for twin in twins]
+    null = NullDistribution(np.array([effect.value for effect in effects]))
+    of_twins = [
+        np.mean(kind, axis=0) for kind in zip(*(effect.influences() for effect in effects), strict=True)
+    ]
+    least = least_excess(own.value, null, all_influences(own, model), of_twins, resampling)
+    assert least is not None
+    return least
+
+
+def test_a_model_that_is_its_own_twin_exceeds_nothing_and_that_is_certain() -> None:
+    rng, words = np.random.default_rng(0), word_sets(6, 6, 6)
+    v = rng.normal(size=(24, 1, 8))
+    least = least_of(v, [v[:, 0] + 1e-9 * rng.normal(size=(24, 8)) for _ in range(5)], words)
+    assert least == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_limit_is_the_excess_less_the_quantile_times_both_errors_by_hand() -> None:
+    """Two units of each kind that differ in one: t* is 0 or infinite in half of the redraws, 1.41 else."""
+    null = NullDistribution(np.array([0.1, 0.3]))  # floor 0.2, spread 0.1414, its error 0.1
+    own = [np.array([0.3, -0.3, 0.1, -0.1]), np.array([0.2, -0.2, 0.0]), np.array([0.1, -0.1, 0.0])]
+    twins = [np.array([0.1, -0.1, 0.1, -0.1]), np.array([0.2, -0.2, 0.0]), np.zeros(3)]
+    # paired: (0.2, -0.2, 0, 0), (0, 0, 0), (0.1, -0.1, 0); error² = 4 · 0.08 / 3 + 0 + 3 · 0.01
+    error = math.hypot(math.sqrt(0.32 / 3 + 0.03), 0.1)
+    limits = [least_excess(1.2, null, own, twins, Resampling(4_000, level=level)) for level in (0.95, 0.75)]
+    quantiles = [(1.0 - (limit or 0.0)) / error for limit in limits]
+    assert quantiles[0] > quantiles[1] > 0
+    rng, t = np.random.default_rng(1), []
+    paired = [own_kind - twin for own_kind, twin in zip(own, twins, strict=True)]
+    for _ in range(4_000):
+        drawn = [kind[rng.integers(kind.size, size=kind.size)] for kind in paired]
+        variance = sum(kind.size * kind.var(ddof=1) for kind in drawn)
+        if variance > 0:
+            t.append(abs(sum(kind.sum() for kind in drawn)) / math.sqrt(variance))
+    assert quantiles[1] == pytest.approx(np.quantile(t, 0.5), rel=0.1)
+
+
+def test_a_kind_of_one_unit_leaves_the_limit_unknown() -> None:
+    null, one = NullDistribution(np.array([0.1, 0.3])), [np.zeros(1), np.ones(3), np.ones(3)]
+    assert least_excess(1.0, null, one, one, QUICK) is None
+
+
+class Tokenized:
+    """Words whose pieces move them along the direction of A against B, in a model and in its twins alike."""
+
+    def __init__(self, rng: np.random.Generator, stereotype: float, n: int = 20, d: int = 24) -> None:
+        self.words, self._rng, self._d = word_sets(n, n, n), rng, d
+        side = np.repeat([1.0, -1.0, 0.2, -0.2], n)
+        self._pieces = side + 0.5 * rng.normal(size=4 * n)  # more pieces in A and X
+        self._meaning = np.repeat([1.0, -1.0, stereotype, -stereotype], n)
+        self._center = np.full(d, 1.5)
+
+    def model(self) -> Doubles:
+        """Vectors [word, template, d]"""
+        own = self._own()
+        own[:, 1] += self._meaning
+        return own[:, None] + 0.3 * self._rng.normal(size=(len(own), 4, self._d))
+
+    def twin(self) -> Doubles:
+        """Vectors [word, d]"""
+        return self._own()
+
+    def _own(self) -> Doubles:
+        v = self._center + self._rng.normal(size=(len(self._pieces), self._d)) / 2
+        v[:, 0] += PIECES * self._pieces
+        return v
+
+
+def excess_and_least(seed: int, stereotype: float) -> tuple[float, float, float]:
+    """|excess|, its limit, and the limit that takes the floor as known and fixed."""
+    world = Tokenized(np.random.default_rng(seed), stereotype)
+    model, twins = world.model(), [world.twin() for _ in range(19)]
+    effects = [effect_of(twin, world.words).value for twin in twins]
+    own = effect_of(model.mean(1), world.words)
+    null = NullDistribution(np.array(effects))
+    unpaired = least_excess(own.value, null, all_influences(own, model), [], QUICK)
+    return abs(own.value - null.floor), least_of(model, twins, world.words), unpaired or math.nan
+
+
+def test_the_limit_holds_in_93_percent_of_redrawn_words_and_is_far_nearer_than_without_pairing() -> None:
+    """The truth is the mean excess over many draws of words."""
+    drawn = np.array([excess_and_least(seed, 2.0) for seed in range(400)])
+    truth = np.mean([excess_and_least(seed, 2.0)[0] for seed in range(10_000, 10_400)])
+    assert 0.93 <= np.mean(drawn[:, 1] <= truth) <= 0.99
+    paired, unpaired = (drawn[:, 0] - drawn[:, column] for column in (1, 2))
+    assert np.mean(paired) < 0.8 * np.mean(unpaired)
+
+
+def test_without_meaning_the_limit_is_above_0_in_few_draws() -> None:
+    drawn = np.array([excess_and_least(seed, 0.0)[1] for seed in range(300)])
+    assert np.mean(drawn > 0) <= 0.15  # both sides of 5 % each, and the twins' p beside it
