@@ -189,3 +189,18 @@ def test_inlp_refuses_more_rounds_than_coordinates_and_groups_of_other_width() -
         inlp(TOKENS, first, second, rounds=6)
     with pytest.raises(BadProbe, match="give \\[vector, hidden\\] of both"):
         leace(TOKENS, first, second[:, :4])
+
+
+@pytest.mark.parametrize(("shape", "weakest"), [((30, 90), 0.5), ((90, 30), 0.5), ((30, 90), 1e-7)])
+def test_directions_from_a_second_moment_are_those_of_an_svd(shape: tuple[int, int], weakest: float) -> None:
+    """Wide and tall, and where the last direction asked for is so weak that squares would lose it."""
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.normal(size=(n, 8)))[0] for n in shape)
+    sizes = np.array([9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, weakest])
+    differences = u * sizes @ v.T
+    fitted = fit_subspace(TOKENS, differences)
+    _, expected, directions = np.linalg.svd(differences, full_matrices=False)
+    assert fitted.dimensions == 8
+    overlap = np.abs((fitted.basis.double().numpy() * directions[:8]).sum(axis=1))
+    np.testing.assert_allclose(overlap, 1.0, atol=1e-6)
+    np.testing.assert_allclose(fitted.explained, expected[:8] ** 2 / (expected**2).sum(), atol=1e-6)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import linalg
 from torch import Tensor
 
 from levelhead.edits.projection import Projection
@@ -19,6 +20,9 @@ from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
 KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
+_SQUARED = (
+    1e-8  # of the largest eigenvalue: below it a second moment knows its eigenvectors to under 8 digits
+)
 _NOTHING = 1e-9  # a singular value below this share of the largest is rounding, and its direction arbitrary
 
 
@@ -107,14 +111,31 @@ def describe(site: Site) -> str:
 
 def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
     """Directions [dimension, dim] and their shares of the variance; those without variance are left out."""
-    _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
-    total = float((sizes**2).sum())
+    total = float((differences**2).sum())
     if total == 0:
-        return directions[:0], sizes[:0]
-    kept = min(most, int((sizes > _NOTHING * sizes[0]).sum()))
+        return differences[:0], differences[:0, 0]
+    sizes, directions = _largest(differences, min(most, *differences.shape))
+    kept = int((sizes > _NOTHING * sizes[0]).sum())
     directions, sizes = directions[:kept], sizes[:kept]
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1)
     return directions * np.sign(largest), sizes**2 / total
+
+
+def _largest(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+    """The largest singular values, and their right singular vectors [vector, dim].
+
+    They come from the second moment of the smaller side, D Dᵀ or Dᵀ D, of which only the last eigenvectors are
+    computed: 1,000 vectors of a 7B model take a twentieth of the time of an SVD. Squaring loses digits of small
+    singular values, so the SVD itself is taken where one of those asked for is below 1e-4 of the largest.
+    """
+    wide = differences.shape[0] < differences.shape[1]
+    moment = differences @ differences.T if wide else differences.T @ differences
+    values, vectors = linalg.eigh(moment, subset_by_index=(len(moment) - most, len(moment) - 1))
+    if values[0] < _SQUARED * values[-1]:
+        _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
+        return sizes[:most], directions[:most]
+    sizes, turned = np.sqrt(values[::-1]), vectors.T[::-1]
+    return sizes, turned @ differences / sizes[:, None] if wide else turned
 
 
 def _because(skipped: Mapping[str, int] | None) -> str:

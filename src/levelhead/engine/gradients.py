@@ -26,6 +26,7 @@ from levelhead.edits.gates import HeadGates
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
+from levelhead.engine.memory import Fitting
 from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
@@ -74,12 +75,16 @@ def gate_gradients(
     collector = reading.prepare(model, pool, 1)
     sums = _Sums(model, collector, cotangent)
     by_row = asks_by_row(collector, len(pool.rows))
-    budget = batch_tokens or token_budget(model)
+    budget, fitting = batch_tokens or token_budget(model), Fitting(model, pool.rows, "gradients")
+
+    def differentiate(numbers: Sequence[int]) -> None:
+        asks = asks_of_batch(collector, by_row, numbers, model.device)
+        batch = inputs(model, [pool.rows[n] for n in numbers])
+        sums.add(_contributions(model, batch, asks, cotangent, point), [by_row[n][0] for n in numbers])
+
     with steps(label, len(pool.rows)) as advance:
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
-            asks = asks_of_batch(collector, by_row, numbers, model.device)
-            batch = inputs(model, [pool.rows[n] for n in numbers])
-            sums.add(_contributions(model, batch, asks, cotangent, point), [by_row[n][0] for n in numbers])
+            fitting.run(numbers, differentiate)
             advance(len(numbers))
     return sums.result(float(value.detach()))
 

@@ -19,6 +19,7 @@ from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
+from levelhead.engine.memory import Fitting, Handed
 from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.trunk import Plan, Trunk, only_rows
@@ -57,12 +58,18 @@ def read(
     by_row = [asks_by_row(collector, len(pool.rows)) for collector in collectors]
     budget = batch_tokens or token_budget(model)
     with torch.inference_mode(), _eager_if(model, collectors), steps(label, len(pool.rows)) as advance:
+        fitting = Fitting(model, pool.rows, "answers")
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
-            asks = [
-                asks_of_batch(collector, own, numbers, model.device)
-                for collector, own in zip(collectors, by_row, strict=True)
-            ]
-            _Batch(model, [pool.rows[n] for n in numbers], asks).run(variants)
+            handed = Handed()
+
+            def answer(some: Sequence[int], handed: Handed = handed) -> None:
+                asks = [
+                    asks_of_batch(collector, own, some, model.device)
+                    for collector, own in zip(collectors, by_row, strict=True)
+                ]
+                _Batch(model, [pool.rows[n] for n in some], asks, handed).run(variants)
+
+            fitting.run(numbers, answer)
             advance(len(numbers))
     return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
 
@@ -91,8 +98,8 @@ def _eager_if(model: Model, collectors: Sequence[Collector[Any]]) -> Iterator[No
 class _Batch:
     """All asks of some rows, answered for all variants."""
 
-    def __init__(self, model: Model, rows: Sequence[Tokens], asks: Sequence[Asks]) -> None:
-        self.model, self.trunk = model, Trunk(model)
+    def __init__(self, model: Model, rows: Sequence[Tokens], asks: Sequence[Asks], handed: Handed) -> None:
+        self.model, self.trunk, self.handed = model, Trunk(model), handed
         self.inputs = inputs(model, rows)
         self.shape = (len(rows), int(self.inputs["input_ids"].shape[1]))
         self.asks = [some for some in asks if len(some.numbers)]
@@ -225,7 +232,7 @@ class _Batch:
                 continue
             value = torch.stack(values, dim=1) if asks.collector.stage == "attention" else values[0]
             for member in members:
-                asks.collector.take(member, asks.numbers, value)
+                self.handed.take(asks.collector, member, asks.numbers, value)
         groups = self._split(members, self.model.layers - 1, AFTER)
         for asks in self.ends:
             vectors = [_edited_vectors(edits, asks.pick(hidden), asks.position) for edits, _ in groups]
@@ -236,7 +243,7 @@ class _Batch:
         for edits, some in self._split(members, cast(Site, asks.collector.site).layer, AFTER):
             vectors = _edited_vectors(edits, asks.pick(hidden), asks.position)
             for member in some:
-                asks.collector.take(member, asks.numbers, vectors)
+                self.handed.take(asks.collector, member, asks.numbers, vectors)
 
     def _give_end(self, asks: Asks, vectors: Tensor, groups: list[list[int]]) -> None:
         """vectors: the asks' vectors of each group, one group after the other; the rest runs once for all."""
@@ -247,7 +254,7 @@ class _Batch:
         elif stage == "final":
             for group, values in zip(groups, self.trunk.final(vectors).split(size), strict=True):
                 for member in group:
-                    asks.collector.take(member, asks.numbers, values)
+                    self.handed.take(asks.collector, member, asks.numbers, values)
         else:
             self._give_pooled(asks, self.trunk.pooled(vectors).split(size), groups)
 
@@ -256,7 +263,7 @@ class _Batch:
         for start in range(0, len(vectors), size):
             logits = self.trunk.logits(vectors[start : start + size])
             for member in members:
-                asks.collector.take(member, asks.numbers[start : start + size], logits)
+                self.handed.take(asks.collector, member, asks.numbers[start : start + size], logits)
 
     def _give_pooled(self, asks: Asks, pooled: Sequence[Tensor], groups: list[list[int]]) -> None:
         edited: list[tuple[list[int], Tensor]] = []
@@ -270,7 +277,7 @@ class _Batch:
         values = (together if asks.collector.stage == "pooled" else self.trunk.judged(together)).cpu()
         for (some, _), value in zip(edited, values.split(len(asks.numbers)), strict=True):
             for member in some:
-                asks.collector.take(member, asks.numbers, value)
+                self.handed.take(asks.collector, member, asks.numbers, value)
 
 
 def _after(edit: Edit, hidden: Tensor) -> Tensor:

@@ -36,6 +36,7 @@ class Model(Anatomy):
         self.origin = source.origin
         self.tokenizer: Any = source.tokenizer
         self._missing = source.missing
+        self.fitting_tokens: dict[str, int] = {}  # of a batch, by work, where memory has run out with more
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
         self._self_test()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
