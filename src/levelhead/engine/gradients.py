@@ -31,7 +31,7 @@ from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.hooks import on_heads
+from levelhead.models.hooks import at_rest, on_heads
 from levelhead.models.model import Model
 
 Doubles = NDArray[np.float64]
@@ -75,7 +75,7 @@ def gate_gradients(
     sums = _Sums(model, collector, cotangent)
     by_row = asks_by_row(collector, len(pool.rows))
     budget = batch_tokens or token_budget(model)
-    with steps(label, len(pool.rows)) as advance:
+    with at_rest(model.hf), steps(label, len(pool.rows)) as advance:
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
             asks = asks_of_batch(collector, by_row, numbers, model.device)
             batch = inputs(model, [pool.rows[n] for n in numbers])
