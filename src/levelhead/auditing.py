@@ -30,6 +30,7 @@ from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
+from levelhead.probes.words import words_name
 from levelhead.report.headline import headline, notebook_html
 from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
@@ -143,7 +144,7 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         layers=model.layers,
         heads=model.heads,
         large=extent.large,
-        bias=settings.bias,
+        bias=words_name(settings.bias),
         nli=settings.nli,
         top=settings.top,
         full=settings.full,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
-from levelhead.probes.words import WordTest
+from levelhead.probes.words import Words, WordTest
 
 EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
@@ -22,7 +22,7 @@ TEMPLATE_CONTEXTS = (
 class HeadsSettings:
     """What is asked of a model."""
 
-    bias: str = "gender"  # a shipped word list, a file, or a folder of published lists
+    bias: Words = "gender"  # a shipped word list, a file, a folder of published lists, or lists in memory
     contexts: str = FROM_TEMPLATES  # or a text file, a folder, hub:NAME
     experiments: tuple[str, ...] = ("scores", "ablation", "counter")
     per_word: int | None = None  # contexts a word; by default all 16 templates, or 20 sentences of a corpus
