@@ -38,7 +38,7 @@ class AuditSettings:
     """What is asked of a model, and how much of it."""
 
     bias: Words = "gender"  # a word list by its name or path, or in memory
-    nli: str | None = None  # an NLI classifier fine-tuned from the model
+    nli: str | Model | None = None  # an NLI classifier fine-tuned from the model, or its name
     top: int = 3  # heads to close
     full: bool = False
     null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none

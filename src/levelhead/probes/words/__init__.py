@@ -136,7 +136,7 @@ Words = str | Path | WordTest | Mapping[str, object]  # a list by name or path, 
 
 
 def load_words(words: Words, trim: bool = False) -> WordTest:
-    """A shipped word list by its name, a user's TOML file or a published list by its path, or lists in memory:
+    """A shipped word list by its name, a user's TOML file or a published list by its path, or in memory:
     {"name": "religion", "pairs": [("mosque", "church")], "X": ["violent"], "Y": ["peaceful"]}.
 
     trim: cut X and Y to equal size; without it they stay as they are.

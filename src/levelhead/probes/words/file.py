@@ -83,7 +83,9 @@ def read_word_file(path: Path) -> WordLists:
 
 def checked_words(lists: Mapping[str, object]) -> WordLists:
     """The same of lists in memory: {"X": [...], "Y": [...], "pairs": [...]}; complaints name no line."""
-    return _checked(WordFile(IN_MEMORY, {key: _listed(value) for key, value in lists.items()}, {}, {}), IN_MEMORY)
+    return _checked(
+        WordFile(IN_MEMORY, {key: _listed(value) for key, value in lists.items()}, {}, {}), IN_MEMORY
+    )
 
 
 def _listed(value: object) -> object:
