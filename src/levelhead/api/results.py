@@ -24,6 +24,7 @@ from levelhead.report.sections.sweep import sweep_charts
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, RunData, read_run
 from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.projections import Table7Line
 from levelhead.results.runs import (
     AuditRun,
     GlueRun,
@@ -105,7 +106,12 @@ class PlantedResult(PlantedRun, StudyResult[PlantedRunSettings]):
 
 
 class SweepResult(SweepRun, StudyResult[SweepRunSettings]):
-    """Projections of every kind on two models: `measured`, `observations`, `correlation`, `recipe_texts`."""
+    """Projections of every kind on two models: `measured`, `table7`, `observations`, `correlation` ..."""
+
+    @property
+    def table7(self) -> list[Table7Line]:
+        """Every setting as a line of the paper's Table 7, deeper ones last."""
+        return layout.TABLE7.read(self.folder)
 
     def lines(self) -> Sequence[Line]:
         """Every measure of every setting."""
