@@ -91,6 +91,7 @@ def test_nothing_is_written_without_a_folder_and_everything_with_one(
 
 def test_a_single_measure_draws_and_shows_itself() -> None:
     result = lh.seat(tiny("bert"), lh.SeatSettings(GENDER, per_word=2, resamples=100))
+    assert repr(result) == f"<SeatResult of tiny-bert: small-gender: {result.measurement}>"
     assert "tiny-bert: small-gender" in result._repr_html_()
     assert result.plot().to_dict()["title"]["text"] == "tiny-bert"
     assert list(result.to_frame()["measure"]) == ["seat"]

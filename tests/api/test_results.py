@@ -51,6 +51,7 @@ def test_every_result_draws_a_chart_that_altair_can_write(result: AnyResult) -> 
 
 
 def test_every_result_shows_itself_in_a_notebook(result: AnyResult) -> None:
+    assert repr(result) == f"<{type(result).__name__} of {result.model}: {result.data.layout.command}>"
     page = result._repr_html_()
     table = page[page.index("<table") : page.index("</table>") + len("</table>")]
     assert len(ElementTree.fromstring(table.replace("'", '"'))) > 3

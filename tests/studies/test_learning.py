@@ -20,6 +20,7 @@ from levelhead.models.encoding import find_word
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.scoring.fluency import ask_fluency_change
+from levelhead.scoring.seat import ask_seat
 from levelhead.studies.heads import learning
 from levelhead.studies.heads.bench import Bench, split_text
 from levelhead.studies.heads.learned_gates import learn_gates
@@ -52,6 +53,8 @@ def test_learned_gates_lower_seat_within_their_bound_and_the_cost_is_told_of_oth
     _, judging = split_text(model, None, 6)
     (change,) = ask_fluency_change(model, judging, [learned.edits])
     assert learned.fluency_change == change
+    contexts = prepare(model, SMALL.heads).scored.contexts
+    assert learned.seats == tuple(ask_seat(model, GENDER, contexts, [(), learned.edits], intervals=False))
     assert f"SEAT {learned.seat_before:.3f} -> {learned.seat:.3f}" in learned.in_words
 
 

@@ -34,7 +34,7 @@ from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasureResult(Record, Shown):
     """Measurements of one model, and what stands behind them: its weights, the data, versions."""
 
@@ -69,6 +69,11 @@ class MeasureResult(Record, Shown):
 
 class SingleResult(MeasureResult):
     """One measurement of a model."""
+
+    @property
+    def caption(self) -> str:
+        """The model, the data and the number."""
+        return f"{super().caption}: {self.measurement}"
 
     @property
     def measurement(self) -> Measurement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import altair as alt
@@ -26,13 +26,13 @@ Gates = Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, fl
 _CELL = 22  # pixels of a head
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MitigatedModel(Shown):
     """A model with edits that are not in its weights yet: try them with `on()`, write them with `save`."""
 
     model: Model
     recipe: Recipe
-    edits: Variant = field(repr=False)
+    edits: Variant
 
     @property
     def caption(self) -> str:
@@ -86,7 +86,7 @@ class MitigatedModel(Shown):
         return Chart("gates", self.caption, f"Gates of {len(gates)} heads by layer.", cells.to_dict())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LearnedModel(MitigatedModel):
     """A model with learned gates, what they reach where they were learned, and what they cost elsewhere."""
 

@@ -32,11 +32,13 @@ def folder_of(run: AnyFolder) -> Path:
 # ---- check
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckResult(checking.Checked, Shown):
     """Every threshold judged: `holds`, `verdict`, `thresholds`."""
 
     measured: tuple[Measurement, ...] = ()  # what was judged, of this variant
+
+    __repr__ = Shown.__repr__
 
     @property
     def holds(self) -> bool:
@@ -92,9 +94,11 @@ def check(
 # ---- compare
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparisonResult(Comparison, Shown):
     """Runs side by side: `measures[name].values`, `.differences`, and `heads`."""
+
+    __repr__ = Shown.__repr__
 
     @property
     def caption(self) -> str:

@@ -49,11 +49,13 @@ from levelhead.results.settings import (
 S = TypeVar("S", bound=RunSettings)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyResult(StudyRun[S], Shown):
     """The result of a study: its run, and all that a result can do."""
 
-    scratch: Scratch | None = field(default=None, repr=False, compare=False)  # holds a temporary folder
+    scratch: Scratch | None = field(default=None, compare=False)  # holds a temporary folder
+
+    __repr__ = Shown.__repr__  # a run's own would print every number
 
     @property
     def caption(self) -> str:

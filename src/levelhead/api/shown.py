@@ -74,6 +74,9 @@ class Shown(ABC):
     def _repr_html_(self) -> str:
         return html_table(self.caption, self.lines())
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.caption}>"
+
 
 class Scratch:
     """A folder in the machine's temporary place, removed when the last result that reads it is gone."""

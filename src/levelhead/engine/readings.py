@@ -270,7 +270,7 @@ def _trained_with_bos(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class States(Reading[list[list[Floats]]]):
-    """The tensor at a site for every token of each text: answer[variant][text] is [token, ...].
+    """The tensor at a site for every token of each text: `answer[variant][text]` is `[token, ...]`.
 
     Pooled and cls sites have one token a text.
     """
@@ -294,7 +294,7 @@ class States(Reading[list[list[Floats]]]):
 
 @dataclass(frozen=True)
 class Attention(Reading[list[list[AttentionRow]]]):
-    """Attention from a target word to all tokens, and where the attribute word is: answer[variant][text]."""
+    """Attention from a target word to all tokens, and where the attribute is: `answer[variant][text]`."""
 
     texts: Sequence[Text | str]
     targets: Sequence[Span]

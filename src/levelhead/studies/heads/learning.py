@@ -19,6 +19,7 @@ from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.probes.words import Words, words_name
 from levelhead.scoring.fluency import ask_fluency_change
+from levelhead.scoring.seat import ask_seat
 from levelhead.studies.heads.bench import split_text
 from levelhead.studies.heads.learned_gates import LearnedGates, learn_gates
 from levelhead.studies.heads.prepared import prepare
@@ -65,7 +66,8 @@ class LearnedRecipe:
     recipe: Recipe
     edits: Variant
     seat_before: float
-    seat: float  # both on the words and contexts that were learned on
+    seat: float  # both in the contexts that were learned on, one a word
+    seats: tuple[Measurement, Measurement]  # before and after, in all contexts of these words
     ratio: float  # of perplexities, on the blanks that were learned on
     fluency_change: Measurement  # on sentences that were not learned on
 
@@ -75,6 +77,8 @@ class LearnedRecipe:
         return {
             "seat_before": self.seat_before,
             "seat": self.seat,
+            "seat_before_in_all_contexts": self.seats[0].value,
+            "seat_in_all_contexts": self.seats[1].value,
             "ratio": self.ratio,
             "ratio_on_other_sentences": self.fluency_change.value,
         }
@@ -83,13 +87,19 @@ class LearnedRecipe:
     def in_words(self) -> str:
         """What the gates reach and cost, in one sentence."""
         change = self.fluency_change
-        cost = "not measured" if change.value is None else f"{change.value:.3f}"
+        cost = _shown(change)
         if change.interval is not None:
             cost += f" [{change.interval[0]:.3f}, {change.interval[1]:.3f}]"
+        before, after = map(_shown, self.seats)
         return (
-            f"{len(self.recipe.gates)} gates, learned: SEAT {self.seat_before:.3f} -> {self.seat:.3f} on the "
-            f"words learned on; perplexity times {self.ratio:.3f} there, times {cost} on other sentences."
+            f"{len(self.recipe.gates)} gates, learned: SEAT {self.seat_before:.3f} -> {self.seat:.3f} in the "
+            f"contexts learned on, {before} -> {after} in all {self.seats[0].n} of these words; perplexity "
+            f"times {self.ratio:.3f} where it was learned, times {cost} on other sentences."
         )
+
+
+def _shown(measurement: Measurement) -> str:
+    return "not measured" if measurement.value is None else f"{measurement.value:.3f}"
 
 
 def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecipe:
@@ -105,7 +115,8 @@ def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecip
         )
     edits = edits_of(model, recipe)
     (change,) = ask_fluency_change(model, judging, [edits])
-    return LearnedRecipe(recipe, edits, learned.start, learned.seat, learned.ratio, change)
+    before, after = ask_seat(model, prepared.test, prepared.scored.contexts, [(), edits], intervals=False)
+    return LearnedRecipe(recipe, edits, learned.start, learned.seat, (before, after), learned.ratio, change)
 
 
 def _recipe(model: Model, learned: LearnedGates, settings: LearnedGatesSettings) -> Recipe:
