@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from levelhead.mitigation.export import RECIPE_FILE
 from levelhead.mitigation.recipe import read_recipe
 from levelhead.models.encoding import find_word
 from levelhead.models.model import Model, load
+from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.words import load_words
 from levelhead.scoring.fluency import ask_fluency_change
 from levelhead.scoring.seat import ask_seat
+from levelhead.scoring.word_table import sample_contexts
 from levelhead.studies.heads import learning
 from levelhead.studies.heads.bench import Bench, split_text
 from levelhead.studies.heads.learned_gates import learn_gates
@@ -63,10 +67,21 @@ def test_learned_gates_of_a_bound_are_those_of_the_debias_experiment(
 ) -> None:
     prepared = prepare(model, SMALL.heads)
     bench = Bench(model, GENDER, prepared.scored.contexts, DebiasSettings(sentences=6))
-    assert SMALL.search.bounds == (1.02, 1.05, 1.1)
-    *_, of_bound = learn_gates(model, GENDER, bench.contexts, bench.learning, SMALL.search)
+    assert SMALL.search(GENDER).bounds == (1.02, 1.05, 1.1)
+    *_, of_bound = learn_gates(model, GENDER, bench.contexts, bench.learning, SMALL.search(GENDER))
     values = {head: value for head, value in np.ndenumerate(np.round(of_bound.values, 6)) if value != 1}
     assert dict(learned.recipe.gates) == values
+
+
+def test_words_of_a_short_list_are_learned_in_several_contexts_and_those_of_a_long_one_in_one() -> None:
+    assert LearnedGatesSettings().search(load_words("gender")).contexts == 1
+    assert LearnedGatesSettings().search(GENDER).contexts == 250 // 6
+    contexts = template_contexts(GENDER, 4)
+    several = sample_contexts(GENDER, contexts, 6, 0, per_word=3)
+    assert len(several) == 3 * len({context.word for context in contexts}) == len(set(several))
+    first = sample_contexts(GENDER, contexts, 6, 0)
+    assert set(first) <= set(several)
+    assert len(sample_contexts(GENDER, contexts, 6, 0, per_word=99)) == len(contexts)
 
 
 def test_sentences_to_judge_on_are_none_of_those_to_learn_on(model: Model) -> None:
@@ -79,7 +94,9 @@ def test_sentences_to_judge_on_are_none_of_those_to_learn_on(model: Model) -> No
 def test_gates_that_change_nothing_are_refused_with_what_to_do(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = learn_gates(model, GENDER, prepare(model, SMALL.heads).scored.contexts, [SENTENCE], SMALL.search)[0]
+    one = learn_gates(
+        model, GENDER, prepare(model, SMALL.heads).scored.contexts, [SENTENCE], SMALL.search(GENDER)
+    )[0]
     values = np.ones((model.layers, model.heads))
     monkeypatch.setattr(learning, "learn_gates", lambda *_: [type(one)(1.1, values, 0.1, 1.0, 0.1, 0)])
     with pytest.raises(CannotDo, match="Allow a larger factor"):
@@ -104,6 +121,7 @@ def test_the_command_writes_a_folder_that_behaves_like_the_gated_model(
     def small(bound: float, bias: str) -> LearnedGatesSettings:
         return LearnedGatesSettings(bound, bias, sentences=6, per_word=1, steps=2, words=6, blanks=12)
 
+    importlib.import_module("levelhead.cli.debias")  # registers the command
     monkeypatch.setattr(learning, "LearnedGatesSettings", small)
     given = ["--learned", "1.1", "--bias", gender_toml(tmp_path), "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(

@@ -17,7 +17,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
-from levelhead.probes.words import Words, words_name
+from levelhead.probes.words import Words, WordTest, words_name
 from levelhead.scoring.fluency import ask_fluency_change
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies.heads.bench import split_text
@@ -39,7 +39,7 @@ class LearnedGatesSettings:
     sentences: int | None = 60  # of it, to learn on, and as many to judge on; None: all
     per_word: int | None = None  # contexts a word; None: as many as the heads study scores on
     steps: int = 3  # for each bound on the way
-    words: int = 250  # at most, of each of A, B, X, Y
+    words: int = 250  # at most, of each of A, B, X, Y; of fewer words as many contexts, about
     blanks: int = 120  # tokens that stand for fluency
     seed: int = 0
 
@@ -47,11 +47,15 @@ class LearnedGatesSettings:
         if not self.bound >= 1:
             raise BadOption(f"bound={self.bound} came; perplexity may grow by a factor of 1 or more: 1.05.")
 
-    @property
-    def search(self) -> LearnSettings:
-        """How the gates are searched for: by way of the tighter bounds, so that one search fits all."""
+    def search(self, test: WordTest) -> LearnSettings:
+        """How gates are searched for: by way of the tighter bounds, as in the debias experiment.
+
+        Words of a short list are learned in several contexts each, else noise would be learned by heart.
+        """
         tighter = tuple(bound for bound in _TIGHTER if bound < self.bound)
-        return LearnSettings((*tighter, self.bound), self.steps, self.words, self.blanks, seed=self.seed)
+        contexts = max(1, self.words // max(map(len, test.groups().values())))
+        bounds = (*tighter, self.bound)
+        return LearnSettings(bounds, self.steps, self.words, contexts, self.blanks, seed=self.seed)
 
     @property
     def heads(self) -> HeadsSettings:
@@ -66,7 +70,7 @@ class LearnedRecipe:
     recipe: Recipe
     edits: Variant
     seat_before: float
-    seat: float  # both in the contexts that were learned on, one a word
+    seat: float  # both in the contexts that were learned on
     seats: tuple[Measurement, Measurement]  # before and after, in all contexts of these words
     ratio: float  # of perplexities, on the blanks that were learned on
     fluency_change: Measurement  # on sentences that were not learned on
@@ -106,7 +110,8 @@ def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecip
     """Learn gates that lower |SEAT| while perplexity grows by no more than the bound."""
     prepared = prepare(model, settings.heads)
     learning, judging = split_text(model, settings.text, settings.sentences)
-    *_, learned = learn_gates(model, prepared.test, prepared.scored.contexts, learning, settings.search)
+    search = settings.search(prepared.test)
+    *_, learned = learn_gates(model, prepared.test, prepared.scored.contexts, learning, search)
     recipe = _recipe(model, learned, settings)
     if not recipe.gates:
         raise CannotDo(
