@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,13 @@ def test_what_is_no_model_in_memory_is_one_line() -> None:
         load(network, wordpiece(), dtype="float16")
     with pytest.raises(BadOption, match="brings its own"):
         load("lh:bert-mini", wordpiece())
+
+
+def test_a_folder_may_be_a_path(tmp_path: Path) -> None:
+    model = tiny("bert")
+    model.hf.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    assert load(tmp_path, device="cpu").fingerprint == load(str(tmp_path), device="cpu").fingerprint
 
 
 # ---- heads

@@ -83,7 +83,8 @@ class MitigatedModel(Shown):
             )
             .properties(width=_CELL * self.model.heads, height=_CELL * self.model.layers)
         )
-        return Chart("gates", self.caption, f"Gates of {len(gates)} heads by layer.", cells.to_dict())
+        title = f"Gates of {self.model.name}"
+        return Chart("gates", title, f"Gates of {len(gates)} heads by layer.", cells.to_dict())
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -200,7 +201,7 @@ def _counted(model: Model) -> Iterator[list[nn.Module]]:
 
 
 def load(
-    name: str | PreTrainedModel,
+    name: str | Path | PreTrainedModel,
     tokenizer: Any = None,
     *,
     device: str | None = None,
@@ -215,9 +216,11 @@ def load(
     Or a transformers model in memory with its tokenizer, `load(hf_model, tokenizer)`, for example inside a
     Trainer's callback: it stays where it is, and is asked without dropout and left as it was.
     """
-    if isinstance(name, str):
+    if isinstance(name, str | Path):
         if tokenizer is not None:
-            raise BadOption(f"A tokenizer came with the name {name!r}, which brings its own. Leave it out.")
+            raise BadOption(
+                f"A tokenizer came with the name {str(name)!r}, which brings its own. Leave it out."
+            )
         source = sources.open_source(
             name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
         )
