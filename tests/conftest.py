@@ -18,6 +18,7 @@ settings.register_profile("levelhead", deadline=None)
 settings.load_profile("levelhead")
 _HERE = Path(__file__).parent
 _WHOLE_RUNS = (  # how paths begin
+    "api",
     "studies",
     "mitigation",
     "scoring",

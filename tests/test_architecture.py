@@ -44,6 +44,7 @@ ROOMS = Rooms(
         "report",
         "auditing",
         "reproducing",
+        "api",
         "cli",
     ),
     strangers=["studies"],

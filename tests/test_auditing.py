@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.auditing import Audit, audit, read_audit
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadRun
 from levelhead.measures.viability import viable
@@ -59,9 +60,9 @@ SMALL = AuditSizes(
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     settings = lh.AuditSettings(nli="lh:nli-mini", sizes=SMALL)
-    return lh.audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "demo", settings, device="cpu")
+    return audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "demo", settings, device="cpu")
 
 
 def value(measurement: lh.Measurement) -> float:
@@ -71,7 +72,7 @@ def value(measurement: lh.Measurement) -> float:
 
 @pytest.mark.slow
 def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
-    demo: lh.Audit, bert: lh.Model
+    demo: Audit, bert: lh.Model
 ) -> None:
     words, nli = load_words("gender"), lh.load("lh:nli-mini", device="cpu")
     triples = ask_nsp(bert, load_triples().every(10))[0]
@@ -142,7 +143,7 @@ FROZEN = {
 
 
 @pytest.mark.slow
-def test_the_demo_gives_these_numbers(demo: lh.Audit) -> None:
+def test_the_demo_gives_these_numbers(demo: Audit) -> None:
     assert list(demo.measurements) == list(FROZEN)
     for variant, numbers in FROZEN.items():
         for name, number in numbers.items():
@@ -151,7 +152,7 @@ def test_the_demo_gives_these_numbers(demo: lh.Audit) -> None:
 
 @pytest.mark.slow
 def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
-    demo: lh.Audit, bert: lh.Model, tmp_path: Path
+    demo: Audit, bert: lh.Model, tmp_path: Path
 ) -> None:
     run = lh.open_audit(demo.folder)
     whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
@@ -172,7 +173,7 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
 
 
 @pytest.mark.slow
-def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: lh.Audit) -> None:
+def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: Audit) -> None:
     run = lh.open_audit(demo.folder)
     for trials in (run.candidates, run.nli_candidates):
         base = trials[0]
@@ -200,7 +201,7 @@ def flatter(trial: ProjectionCandidate, base: ProjectionCandidate) -> bool:
 
 
 @pytest.mark.slow
-def test_nothing_is_chosen_and_reported_on_the_same_items(demo: lh.Audit, bert: lh.Model) -> None:
+def test_nothing_is_chosen_and_reported_on_the_same_items(demo: Audit, bert: lh.Model) -> None:
     whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
     parts = whole.halves(whole.battery())
     strength = demo.measurements[PROJECTED]["strength"]
@@ -213,13 +214,13 @@ def test_nothing_is_chosen_and_reported_on_the_same_items(demo: lh.Audit, bert: 
 
 
 @pytest.mark.slow
-def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(demo: lh.Audit) -> None:
+def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(demo: Audit) -> None:
     run = lh.open_audit(demo.folder)
     assert run.settings.sizes == SMALL
     assert run.heads is not None
     assert run.heads.seat is not None
     assert demo["seat"] == run.heads.seat.measurement
-    assert lh.read_audit(demo.folder).measurements == demo.measurements == run.by_variant()
+    assert read_audit(demo.folder).measurements == demo.measurements == run.by_variant()
     assert f"{value(demo['seat']):.3f}" in demo._repr_html_()
     assert demo.report is not None
     assert demo.headline in demo.report.read_text(encoding="utf-8").replace("&lt;", "<")
@@ -240,9 +241,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> lh.Audit:
+def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     run = tmp_path_factory.mktemp("runs") / "whole"
-    return lh.audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
+    return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
 
 
 def small(data: Path) -> lh.AuditSettings:
@@ -252,7 +253,7 @@ def small(data: Path) -> lh.AuditSettings:
 
 
 @pytest.mark.slow
-def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure(audited: lh.Audit) -> None:
+def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure(audited: Audit) -> None:
     assert value(audited["strength"])  # by likelihood, since there is no next-sentence head
     for measure in ("lpbs career", "fairness", "ability"):
         assert audited[measure].value is None
@@ -265,7 +266,7 @@ def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure
 
 @pytest.mark.slow
 def test_check_holds_exceeds_and_does_not_pretend(
-    audited: lh.Audit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    audited: Audit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(audited.folder)
     assert call(monkeypatch, "check", run, "--max", "seat=2.1") == 0
@@ -276,16 +277,16 @@ def test_check_holds_exceeds_and_does_not_pretend(
 
 AUDIT = """
 import sys
-import levelhead as lh
+from levelhead.auditing import audit
 from levelhead import AuditSettings, GlueSettings, Hyperparameters
 from levelhead.results.settings import AuditSizes
-lh.audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
+audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
 """
 
 
 @pytest.mark.slow
 def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
-    audited: lh.Audit, folder: Path, tmp_path: Path
+    audited: Audit, folder: Path, tmp_path: Path
 ) -> None:
     broken, rng = tmp_path / "broken", random.Random(7)
     settings = repr(small(folder.parent / "glue"))
@@ -310,15 +311,15 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: lh.Audit, folder: Path) -> None:
+def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: Audit, folder: Path) -> None:
     settings = replace(small(folder.parent / "glue"), seed=1)
     with pytest.raises(BadRun, match="seed"):
-        lh.audit(str(folder), audited.folder, settings, device="cpu")
+        audit(str(folder), audited.folder, settings, device="cpu")
     assert lh.open_audit(audited.folder).settings.seed == 0
 
 
 @pytest.mark.slow
-def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: lh.Audit) -> None:
+def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: Audit) -> None:
     learned = lh.open_glue(audited.folder / "glue")
     assert [recipe.name for recipe in learned.recipes] == [
         name for name in audited.measurements if name != SAME_ITEMS
@@ -380,7 +381,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     assert "32.00 [31.00," in " ".join(printed.split())
     assert "broken ruler (RuntimeError: the ruler is lost (own.py, line 9))" in printed
 
-    result, run = lh.read_audit(tmp_path / "run"), lh.open_audit(tmp_path / "run")
+    result, run = read_audit(tmp_path / "run"), lh.open_audit(tmp_path / "run")
     closed = run.mitigations[0].variant
     assert value(result["width"]) == 32.0
     assert value(result.measurements[closed]["width"]) < 32.0  # asked of every changed model too
@@ -403,13 +404,13 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
 
 
 @pytest.mark.slow
-def test_a_run_with_other_measures_is_another_run(audited: lh.Audit, folder: Path) -> None:
+def test_a_run_with_other_measures_is_another_run(audited: Audit, folder: Path) -> None:
     def width(model: lh.Model, variants: Sequence[Variant]) -> list[lh.Measurement]:
         return [lh.Measurement("width", 1.0)] * len(variants)
 
     lh.register_measure(lh.MeasureInfo("width", "Width"), width)
     with pytest.raises(BadRun, match="measures"):
-        lh.audit(str(folder), audited.folder, small(folder.parent / "glue"), device="cpu")
+        audit(str(folder), audited.folder, small(folder.parent / "glue"), device="cpu")
 
 
 def test_a_file_of_measures_that_does_not_run_is_one_line(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import levelhead as lh
 from levelhead.models.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +28,18 @@ def test_code_blocks_of_a_page_run_in_order(
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         exec(compile(block, str(page), "exec"), names)
     FAMILIES.pop("my-llama", None)
+
+
+def test_the_python_guide_names_everything_public_and_no_page_names_anything_else() -> None:
+    named = {page.name: set(re.findall(r"\blh\.([A-Za-z_]+)", page.read_text("utf-8"))) for page in PAGES}
+    assert named["python.md"] - {"study"} == set(lh.__all__) - {"__version__"}
+    for page, names in named.items():
+        assert names - {"study"} <= set(lh.__all__), page
+
+
+def test_public_names_are_importable_and_have_a_word_of_explanation() -> None:
+    for name in lh.__all__:
+        assert getattr(lh, name).__doc__, name
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -20,9 +20,9 @@ sizes = AuditSizes(
     experiments=("scores",), contexts=2, triples=10, occupations=(6, 2), abilities=30, sentences=30,
     backgrounds=1, starts=0, screen=(2, 2), null=0,
 )
-result = levelhead.audit("lh:bert-mini", sys.argv[1], levelhead.AuditSettings(bias="career", sizes=sizes))
+result = levelhead.audit("lh:bert-mini", levelhead.AuditSettings(bias="career", sizes=sizes), sys.argv[1])
 print(levelhead.__file__)
-print(result.headline)
+print(result.headline.text)
 """
 
 

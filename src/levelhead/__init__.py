@@ -3,7 +3,8 @@ and cost.
 
     import levelhead as lh
     model = lh.load("lh:bert-mini")
-    with model.edited(*lh.removed(model, [(2, 5)])):
+    lh.seat(model).value
+    with model.without_heads(["3-6"]):
         ...
 
 Names are imported when first used, so that `levelhead --help` does not wait for torch.
@@ -11,15 +12,26 @@ Names are imported when first used, so that `levelhead --help` does not wait for
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+try:
+    __version__ = version("levelhead")  # it stands once, in pyproject.toml
+except PackageNotFoundError:
+    __version__ = "0+unknown"  # a source tree that was not installed
 
 _PUBLIC = {
     "load": "models.model",
     "Model": "models.model",
     "Site": "edits.sites",
+    "Head": "edits.head",
+    "gates": "edits.gates",
+    "removed": "edits.gates",
+    "HeadGates": "edits.gates",
+    "Projection": "edits.projection",
     "Text": "models.encoding",
     "find_word": "models.encoding",
     "read": "engine.run",
@@ -33,48 +45,97 @@ _PUBLIC = {
     "TokenLikelihoods": "engine.readings",
     "States": "engine.readings",
     "Attention": "engine.readings",
+    "Hyperparameters": "engine.finetuning",
+    "load_words": "probes.words",
+    "WordTest": "probes.words",
     "Measurement": "measures.measurement",
-    "Head": "edits.head",
-    "gates": "edits.gates",
-    "removed": "edits.gates",
-    "HeadGates": "edits.gates",
-    "Projection": "edits.projection",
     "MeasureInfo": "measures.catalog",
     "register_measure": "scoring.registry",
-    "audit": "auditing",
-    "Audit": "auditing",
+    "sentence_seat": "scoring.seat",
+    "export": "mitigation.export",
+    "mitigate": "mitigation.mitigate",
+    "Recipe": "mitigation.recipe",
+    "read_recipe": "mitigation.recipe",
     "AuditSettings": "studies.extent",
     "AuditSizes": "results.settings",
-    "read_audit": "auditing",
+    "HeadsSettings": "studies.heads.settings",
+    "LearnedGatesSettings": "studies.heads.learning",
+    "PlantedSettings": "studies.planted.settings",
+    "Sweep": "studies.projections.plan",
+    "CounteractsSettings": "studies.counteracts",
+    "GlueSettings": "studies.glue",
     "reproduce": "reproducing",
     "ReproduceSettings": "reproducing",
-    "heads": "studies.heads.study",
-    "HeadsSettings": "studies.heads.settings",
-    "sentence_seat": "scoring.seat",
-    "sweep": "studies.projections.sweep",
-    "Sweep": "studies.projections.plan",
-    "mitigate": "mitigation.mitigate",
-    "read_recipe": "mitigation.recipe",
-    "counteracts": "studies.counteracts",
-    "CounteractsSettings": "studies.counteracts",
-    "glue": "studies.glue",
-    "GlueSettings": "studies.glue",
-    "Hyperparameters": "engine.finetuning",
+    "seat": "api.measured",
+    "lpbs": "api.measured",
+    "nsp": "api.measured",
+    "nli": "api.measured",
+    "fluency": "api.measured",
+    "SeatSettings": "api.measured",
+    "LpbsSettings": "api.measured",
+    "NspSettings": "api.measured",
+    "NliSettings": "api.measured",
+    "FluencySettings": "api.measured",
+    "audit": "api.studies",
+    "heads": "api.studies",
+    "compare_heads": "api.studies",
+    "planted": "api.studies",
+    "sweep": "api.studies",
+    "SweepSettings": "api.studies",
+    "counteracts": "api.studies",
+    "glue": "api.studies",
+    "debias": "api.mitigated",
+    "learn_gates": "api.mitigated",
+    "check": "api.reports",
+    "compare": "api.reports",
+    "card": "api.reports",
+    "report": "api.reports",
+    "open_run": "api.results",
+    "open_audit": "api.results",
+    "open_heads": "api.results",
+    "open_head_comparison": "api.results",
+    "open_planted": "api.results",
+    "open_sweep": "api.results",
+    "open_prompts": "api.results",
+    "open_glue": "api.results",
     "Run": "results.folder",
     "read_run": "results.folder",
-    "open_run": "results.runs",
-    "open_audit": "results.runs",
-    "open_glue": "results.runs",
-    "open_heads": "results.runs",
-    "open_prompts": "results.runs",
-    "open_sweep": "results.runs",
     "LevelheadError": "errors",
 }
 
 if TYPE_CHECKING:
-    from levelhead.auditing import Audit as Audit
-    from levelhead.auditing import audit as audit
-    from levelhead.auditing import read_audit as read_audit
+    from levelhead.api.measured import FluencySettings as FluencySettings
+    from levelhead.api.measured import LpbsSettings as LpbsSettings
+    from levelhead.api.measured import NliSettings as NliSettings
+    from levelhead.api.measured import NspSettings as NspSettings
+    from levelhead.api.measured import SeatSettings as SeatSettings
+    from levelhead.api.measured import fluency as fluency
+    from levelhead.api.measured import lpbs as lpbs
+    from levelhead.api.measured import nli as nli
+    from levelhead.api.measured import nsp as nsp
+    from levelhead.api.measured import seat as seat
+    from levelhead.api.mitigated import debias as debias
+    from levelhead.api.mitigated import learn_gates as learn_gates
+    from levelhead.api.reports import card as card
+    from levelhead.api.reports import check as check
+    from levelhead.api.reports import compare as compare
+    from levelhead.api.reports import report as report
+    from levelhead.api.results import open_audit as open_audit
+    from levelhead.api.results import open_glue as open_glue
+    from levelhead.api.results import open_head_comparison as open_head_comparison
+    from levelhead.api.results import open_heads as open_heads
+    from levelhead.api.results import open_planted as open_planted
+    from levelhead.api.results import open_prompts as open_prompts
+    from levelhead.api.results import open_run as open_run
+    from levelhead.api.results import open_sweep as open_sweep
+    from levelhead.api.studies import SweepSettings as SweepSettings
+    from levelhead.api.studies import audit as audit
+    from levelhead.api.studies import compare_heads as compare_heads
+    from levelhead.api.studies import counteracts as counteracts
+    from levelhead.api.studies import glue as glue
+    from levelhead.api.studies import heads as heads
+    from levelhead.api.studies import planted as planted
+    from levelhead.api.studies import sweep as sweep
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
@@ -96,34 +157,30 @@ if TYPE_CHECKING:
     from levelhead.errors import LevelheadError as LevelheadError
     from levelhead.measures.catalog import MeasureInfo as MeasureInfo
     from levelhead.measures.measurement import Measurement as Measurement
+    from levelhead.mitigation.export import export as export
     from levelhead.mitigation.mitigate import mitigate as mitigate
+    from levelhead.mitigation.recipe import Recipe as Recipe
     from levelhead.mitigation.recipe import read_recipe as read_recipe
     from levelhead.models.encoding import Text as Text
     from levelhead.models.encoding import find_word as find_word
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
+    from levelhead.probes.words import WordTest as WordTest
+    from levelhead.probes.words import load_words as load_words
     from levelhead.reproducing import ReproduceSettings as ReproduceSettings
     from levelhead.reproducing import reproduce as reproduce
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
-    from levelhead.results.runs import open_audit as open_audit
-    from levelhead.results.runs import open_glue as open_glue
-    from levelhead.results.runs import open_heads as open_heads
-    from levelhead.results.runs import open_prompts as open_prompts
-    from levelhead.results.runs import open_run as open_run
-    from levelhead.results.runs import open_sweep as open_sweep
     from levelhead.results.settings import AuditSizes as AuditSizes
     from levelhead.scoring.registry import register_measure as register_measure
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
-    from levelhead.studies.counteracts import counteracts as counteracts
     from levelhead.studies.extent import AuditSettings as AuditSettings
     from levelhead.studies.glue import GlueSettings as GlueSettings
-    from levelhead.studies.glue import glue as glue
+    from levelhead.studies.heads.learning import LearnedGatesSettings as LearnedGatesSettings
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
-    from levelhead.studies.heads.study import heads as heads
+    from levelhead.studies.planted.settings import PlantedSettings as PlantedSettings
     from levelhead.studies.projections.plan import Sweep as Sweep
-    from levelhead.studies.projections.sweep import sweep as sweep
 
 __all__ = [*_PUBLIC, "__version__"]
 
@@ -136,3 +193,22 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Room(ModuleType):
+    """A room of the package whose name is a public function too: `lh.report(run)` calls that."""
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2])(*given, **named)
+
+
+class _FrontDoor(ModuleType):
+    """The package. Python puts a room that is imported in the place of the function of the same name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _PUBLIC and isinstance(value, ModuleType):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor

@@ -30,6 +30,7 @@ from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
+from levelhead.probes.words import words_name
 from levelhead.report.headline import headline, notebook_html
 from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
@@ -74,11 +75,14 @@ class Audit:
         return notebook_html(self.headline, self.findings, self.measurements)
 
 
-def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, **loading: Any) -> Audit:
+def audit(
+    model: Model | str, folder: str | Path, settings: AuditSettings | None = None, **loading: Any
+) -> Audit:
     """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
     settings, folder = settings or AuditSettings(), Path(folder)
-    model = load(name, **loading)
-    classifier = load(settings.nli, **loading) if settings.nli and "nli" not in model.abilities else None
+    model = _loaded(model, **loading)
+    beside = settings.nli is not None and "nli" not in model.abilities
+    classifier = _loaded(settings.nli, **loading) if settings.nli is not None and beside else None
     extent = Extent(settings, model)
     battery = extent.battery()
     subjects = _subjects(model, classifier)
@@ -99,6 +103,10 @@ def audit(name: str, folder: str | Path, settings: AuditSettings | None = None, 
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
         advance(1)
     return read_audit(folder, write_report(folder))
+
+
+def _loaded(model: Model | str, **loading: Any) -> Model:
+    return load(model, **loading) if isinstance(model, str) else model
 
 
 def read_audit(folder: str | Path, report: Path | None = None) -> Audit:
@@ -143,8 +151,8 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         layers=model.layers,
         heads=model.heads,
         large=extent.large,
-        bias=settings.bias,
-        nli=settings.nli,
+        bias=words_name(settings.bias),
+        nli=settings.nli.name if isinstance(settings.nli, Model) else settings.nli,
         top=settings.top,
         full=settings.full,
         text=settings.text,

@@ -66,7 +66,7 @@ def one_graph(model: Model, reading: StaticVectors) -> Doubles:
         model.output_projection(layer).register_forward_pre_hook(on_heads(model, times(mask[layer])))
         for layer in range(model.layers)
     ]
-    texts = [text.first for text in reading.texts]
+    texts = [Text.of(text).first for text in reading.texts]
     inputs = model.tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
     hidden = model.base(**inputs).last_hidden_state.double()
     rows = encode(model, reading.texts)

@@ -31,31 +31,47 @@ def debias(
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")
     ] = None,
+    learned: Annotated[
+        float | None,
+        typer.Option(metavar="FACTOR", help="Learn gates; perplexity may grow by this factor, e.g. 1.05."),
+    ] = None,
+    bias: Annotated[
+        str, typer.Option(help="With --learned: gender, race, or your word list (docs/own-words.md).")
+    ] = "gender",
     top: Annotated[int, typer.Option(min=1, help="With --from-heads: how many, the most biased first.")] = 3,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
     """Write a mitigated model: plain weights where the edits fold, else an adapter with its own code."""
-    if recipe is None and not heads and from_heads is None:
-        raise BadOption("Nothing to change: give --recipe FILE, --heads 3-5,7-2 or --from-heads RUN.")
+    if recipe is None and not heads and from_heads is None and learned is None:
+        raise BadOption(
+            "Nothing to change: give --recipe FILE, --heads 3-5,7-2, --from-heads RUN or --learned 1.05."
+        )
     named = parse_heads(heads)
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, read_recipe
     from levelhead.models.model import load
     from levelhead.report.heads_in_words import removal_text
     from levelhead.results.runs import open_heads
+    from levelhead.studies.heads.learning import LearnedGatesSettings, learned_recipe
 
+    search = None if learned is None else LearnedGatesSettings(learned, bias)
     plan = Recipe() if recipe is None else read_recipe(recipe)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
     biased = [] if run is None else biased_heads(run, top, loaded)
-    gates = {**plan.gates, **dict.fromkeys(biased, 0.0), **named}
-    report = mitigate(loaded, replace(plan, gates=gates), output)
+    weights = None if search is None else learned_recipe(loaded, search)
+    own = {} if weights is None else weights.recipe.gates
+    title = plan.title or ("" if weights is None else weights.recipe.title)
+    gates = {**plan.gates, **own, **dict.fromkeys(biased, 0.0), **named}
+    report = mitigate(loaded, replace(plan, gates=gates, title=title), output)
     if json:
-        print_json(report)
+        print_json(report.to_json() | ({} if weights is None else {"learned": weights.reached}))
         return
     _print(model, report)
+    if weights is not None:
+        print(f"  {weights.in_words}")
     if run is not None:
         print(f"  {removal_text(run, biased)}")
 

@@ -39,10 +39,14 @@ class HeadGates:
 
 
 def gates(
-    model: HasHeads, values: Mapping[Head, float] | Mapping[tuple[int, int], float]
+    model: HasHeads,
+    values: Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, float],
 ) -> tuple[HeadGates, ...]:
-    """Edits that set some gates and leave the others at 1, one edit for each layer concerned."""
-    by_head: dict[tuple[int, int], float] = {head: value for head, value in values.items()}
+    """Edits that set some gates and leave the others at 1, one edit for each layer concerned.
+
+    A head is (7, 5), counted from 0, or "8-6", counted from 1.
+    """
+    by_head: dict[tuple[int, int], float] = {Head.of(named): value for named, value in values.items()}
     for layer, head in by_head:
         if not (0 <= layer < model.layers and 0 <= head < model.heads):
             last = Head(model.layers - 1, model.heads - 1)
@@ -54,9 +58,9 @@ def gates(
     )
 
 
-def removed(model: HasHeads, heads: Iterable[tuple[int, int]]) -> tuple[HeadGates, ...]:
+def removed(model: HasHeads, heads: Iterable[tuple[int, int] | str]) -> tuple[HeadGates, ...]:
     """Edits that remove these heads."""
-    return gates(model, dict.fromkeys(heads, 0.0))
+    return gates(model, dict.fromkeys((Head.of(named) for named in heads), 0.0))
 
 
 def all_heads(model: HasHeads) -> list[Head]:

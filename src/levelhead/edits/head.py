@@ -20,6 +20,11 @@ class Head(NamedTuple):
         return f"{self.layer + 1}-{self.head + 1}"
 
     @classmethod
+    def of(cls, named: tuple[int, int] | str) -> Head:
+        """A head as code names it, (7, 5), or as people write it, "8-6"."""
+        return cls.parse(named) if isinstance(named, str) else cls(*named)
+
+    @classmethod
     def parse(cls, text: str) -> Head:
         """The head that is written so: "8-6" is Head(7, 5)."""
         written = _WRITTEN.fullmatch(text)

@@ -124,9 +124,10 @@ def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
 def _largest(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
     """The largest singular values, and their right singular vectors [vector, dim].
 
-    They come from the second moment of the smaller side, D Dᵀ or Dᵀ D, of which only the last eigenvectors are
-    computed: 1,000 vectors of a 7B model take a twentieth of the time of an SVD. Squaring loses digits of small
-    singular values, so the SVD itself is taken where one of those asked for is below 1e-4 of the largest.
+    They come from the second moment of the smaller side, D Dᵀ or Dᵀ D, of which only the last eigenvectors
+    are computed: 1,000 vectors of a 7B model take a twentieth of the time of an SVD. Squaring loses digits of
+    small singular values, so the SVD itself is taken where one of those asked for is below 1e-4 of the
+    largest.
     """
     wide = differences.shape[0] < differences.shape[1]
     moment = differences @ differences.T if wide else differences.T @ differences

@@ -32,7 +32,7 @@ from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.hooks import on_heads
+from levelhead.models.hooks import at_rest, on_heads
 from levelhead.models.model import Model
 
 Doubles = NDArray[np.float64]
@@ -82,7 +82,7 @@ def gate_gradients(
         batch = inputs(model, [pool.rows[n] for n in numbers])
         sums.add(_contributions(model, batch, asks, cotangent, point), [by_row[n][0] for n in numbers])
 
-    with steps(label, len(pool.rows)) as advance:
+    with at_rest(model.hf), steps(label, len(pool.rows)) as advance:
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
             fitting.run(numbers, differentiate)
             advance(len(numbers))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from levelhead.engine.batches import Tokens, inputs
 from levelhead.models.encoding import Text, encode
+from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 
 
@@ -29,7 +30,8 @@ class OwnForward:
     @torch.no_grad()
     def outputs(self, hf: Any) -> dict[str, Tensor]:
         """Name -> values; of an output for each token only the real tokens, as [token, ...]."""
-        returned = hf(**self._inputs, **self._extra)
+        with at_rest(hf):
+            returned = hf(**self._inputs, **self._extra)
         tensors = {
             name: value
             for name, value in returned.items()

@@ -43,7 +43,7 @@ class Pooled(Reading[Floats]):
     vectors=True: the pooled vectors that it reads instead, [variant, text, hidden].
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     vectors: bool = False
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
@@ -67,7 +67,7 @@ class WordVectors(Reading[Floats]):
     The word is named by its characters, so it is found where it stands, however the tokenizer splits it.
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     spans: Sequence[Span]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
@@ -86,7 +86,7 @@ class StaticVectors(Reading[Doubles]):
     word[i] is the number of the word that stands in texts[i]. Memory does not grow with the number of texts.
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     spans: Sequence[Span]
     word: Sequence[int]
 
@@ -103,18 +103,20 @@ class StaticVectors(Reading[Doubles]):
         return collector
 
 
-def words(model: Model, texts: Sequence[Text], spans: Sequence[Span]) -> Iterator[tuple[TokenRow, Ints]]:
+def words(
+    model: Model, texts: Sequence[Text | str], spans: Sequence[Span]
+) -> Iterator[tuple[TokenRow, Ints]]:
     """Each text's row and the positions of its word's pieces."""
     if len(texts) != len(spans):
         raise BadProbe(
             f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word."
         )
     for text, span, row in zip(texts, spans, encode(model, texts), strict=True):
-        start, end = span
+        start, end, sentence = *span, Text.of(text).first
         pieces = row.pieces(span)
-        if not 0 <= start < end <= len(text.first) or len(pieces) == 0:
+        if not 0 <= start < end <= len(sentence) or len(pieces) == 0:
             raise BadProbe(
-                f"No word at characters {start} to {end} of {text.first!r}. Use find_word(text, word)."
+                f"No word at characters {start} to {end} of {sentence!r}. Use find_word(text, word)."
             )
         yield row, pieces
 
@@ -130,7 +132,7 @@ class SentenceVectors(Reading[Floats]):
     token, special or not; last: the text's own last.
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     pooling: Pooling = "mean"
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
@@ -153,7 +155,7 @@ class SentenceVectors(Reading[Floats]):
 class Predictions(Reading[TopK]):
     """The k most probable tokens at the blank (masked models) or after the text (causal models)."""
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     k: int
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
@@ -171,7 +173,7 @@ class Predictions(Reading[TopK]):
 class TokenLogProbs(Reading[Floats]):
     """Log-probabilities of given tokens, [variant, text, token], at the blank or after a causal text."""
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     tokens: Sequence[int]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
@@ -180,12 +182,12 @@ class TokenLogProbs(Reading[Floats]):
         return collector
 
 
-def _ask_blanks(model: Model, texts: Sequence[Text], pool: RowPool, collector: Collector[T]) -> None:
+def _ask_blanks(model: Model, texts: Sequence[Text | str], pool: RowPool, collector: Collector[T]) -> None:
     for row, position in blanks(model, texts):
         collector.ask(pool.add(row), position)
 
 
-def blanks(model: Model, texts: Sequence[Text]) -> list[tuple[TokenRow, int]]:
+def blanks(model: Model, texts: Sequence[Text | str]) -> list[tuple[TokenRow, int]]:
     """Each text's row and where to look: at its own mask token, or at the end of a causal model's text."""
     if "causal" in model.abilities:
         ends = [_without_closing(model, row) for row in encode(model, texts)]
@@ -193,8 +195,9 @@ def blanks(model: Model, texts: Sequence[Text]) -> list[tuple[TokenRow, int]]:
     model.require("mlm", "fill-in-the-blank")
     mask = mask_id(model)
     looks = []
-    unmasked = [Text(text.first, text.second) for text in texts]
-    for text, plain, row in zip(texts, encode(model, unmasked), encode(model, texts), strict=True):
+    given = [Text.of(text) for text in texts]
+    unmasked = [Text(text.first, text.second) for text in given]
+    for text, plain, row in zip(given, encode(model, unmasked), encode(model, given), strict=True):
         places = np.flatnonzero(plain.ids == mask)
         if len(places) != 1:
             raise BadProbe(
@@ -219,7 +222,7 @@ def _without_closing(model: Model, row: TokenRow) -> TokenRow:
 class TokenLikelihoods(Reading[TokenScores]):
     """log p of every real token: masked one at a time, or in causal models given those before it."""
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TokenScores]:
         causal = "causal" in model.abilities
@@ -267,12 +270,12 @@ def _trained_with_bos(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class States(Reading[list[list[Floats]]]):
-    """The tensor at a site for every token of each text: answer[variant][text] is [token, ...].
+    """The tensor at a site for every token of each text: `answer[variant][text]` is `[token, ...]`.
 
     Pooled and cls sites have one token a text.
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     site: Site
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
@@ -291,9 +294,9 @@ class States(Reading[list[list[Floats]]]):
 
 @dataclass(frozen=True)
 class Attention(Reading[list[list[AttentionRow]]]):
-    """Attention from a target word to all tokens, and where the attribute word is: answer[variant][text]."""
+    """Attention from a target word to all tokens, and where the attribute is: `answer[variant][text]`."""
 
-    texts: Sequence[Text]
+    texts: Sequence[Text | str]
     targets: Sequence[Span]
     attributes: Sequence[Span]
 
@@ -302,7 +305,7 @@ class Attention(Reading[list[list[AttentionRow]]]):
         targets = words(model, self.texts, self.targets)
         attributes = words(model, self.texts, self.attributes)
         for (row, target), (_, attribute), text in zip(targets, attributes, self.texts, strict=True):
-            written = tuple(_written(text, row, i) for i in range(len(row.ids)))
+            written = tuple(_written(Text.of(text), row, i) for i in range(len(row.ids)))
             counted = np.asarray([any(c.isalnum() for c in word) for word in written]) & (row.part != -1)
             collector.text(pool.add(row), target, attribute, counted, written)
         return collector

@@ -24,7 +24,7 @@ from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.trunk import Plan, Trunk, only_rows
 from levelhead.errors import CannotDo
-from levelhead.models.hooks import attached, on_heads, split_qkv
+from levelhead.models.hooks import at_rest, attached, on_heads, split_qkv
 from levelhead.models.model import Model
 
 T = TypeVar("T")
@@ -57,7 +57,12 @@ def read(
     collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
     by_row = [asks_by_row(collector, len(pool.rows)) for collector in collectors]
     budget = batch_tokens or token_budget(model)
-    with torch.inference_mode(), _eager_if(model, collectors), steps(label, len(pool.rows)) as advance:
+    with (
+        at_rest(model.hf),
+        torch.inference_mode(),
+        _eager_if(model, collectors),
+        steps(label, len(pool.rows)) as advance,
+    ):
         fitting = Fitting(model, pool.rows, "answers")
         for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
             handed = Handed()

@@ -75,7 +75,7 @@ def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
         except Exception as error:  # what transformers raises on damaged files is of every kind
             raise UnknownModel(f"{path} cannot be loaded: {one_line(error)}") from error
     _check_network(loaded, path)
-    _give_padding(loaded.tokenizer, path)
+    give_padding(loaded.tokenizer, path)
     return loaded
 
 
@@ -316,7 +316,7 @@ def _check_network(loaded: Loaded, path: Path) -> None:
         )
 
 
-def _give_padding(tokenizer: Any, path: Path) -> None:
+def give_padding(tokenizer: Any, path: Path | str) -> None:
     """Refuse a slow tokenizer, which gives no character offsets; let GPT-2 and its kin pad with their end."""
     if not getattr(tokenizer, "is_fast", False):
         kind = type(tokenizer).__name__

@@ -25,6 +25,11 @@ class Text:
     second: str | None = None
     masked: tuple[Span, ...] = ()
 
+    @classmethod
+    def of(cls, given: Text | str) -> Text:
+        """A text as it is, or a plain string as one sentence."""
+        return cls(given) if isinstance(given, str) else given
+
 
 @dataclass(frozen=True, eq=False)
 class TokenRow:
@@ -51,14 +56,16 @@ class TokenRow:
         return TokenRow(ids, self.types, self.offsets, self.part)
 
 
-def encode(model: Model, texts: Iterable[Text], cut: int | None = None) -> Iterator[TokenRow]:
+def encode(model: Model, texts: Iterable[Text | str], cut: int | None = None) -> Iterator[TokenRow]:
     """One row a text, in order, with the special tokens that the model's tokenizer adds.
 
     A text that is too long for the model is refused; with `cut` it loses what is beyond that many tokens.
     """
+    if isinstance(texts, str):
+        raise BadProbe(f"One text came where several are asked: give a list, [{texts[:40]!r}].")
     chunk: list[Text] = []
     for text in texts:
-        chunk.append(text)
+        chunk.append(Text.of(text))
         if len(chunk) == _CHUNK:
             yield from _encode_chunk(model, chunk, cut)
             chunk = []

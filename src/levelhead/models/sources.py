@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+from transformers import PreTrainedModel
 
 from levelhead import __version__
 from levelhead.errors import BadOption, CannotDo, UnknownModel
@@ -24,12 +26,21 @@ from levelhead.models.checkpoint import (
     Trust,
     check_finite,
     fingerprint,
+    give_padding,
     load_checkpoint,
     one_line,
     quiet,
 )
 
-__all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "open_source", "save_plain"]
+__all__ = [
+    "ShippedModel",
+    "Source",
+    "fingerprint",
+    "from_memory",
+    "list_shipped",
+    "open_source",
+    "save_plain",
+]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # distribution -> what to look for inside its package; the packages are never imported
@@ -41,7 +52,10 @@ HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.sa
 
 @dataclass(frozen=True)
 class Source:
-    """A model that was found and read: evaluation mode, no gradients of weights, weights finite."""
+    """A model that was found and read, or that is in memory; its weights are finite.
+
+    One that was read is in evaluation mode and has no gradients of its weights.
+    """
 
     name: str  # as the caller gave it
     hf: Any  # transformers.PreTrainedModel
@@ -72,6 +86,27 @@ def open_source(
     hf = loaded.hf.to(place).eval().requires_grad_(False)
     check_finite(hf, name)
     return Source(name, hf, loaded.tokenizer, origin, loaded.missing, loaded.adapter)
+
+
+def from_memory(hf: Any, tokenizer: Any) -> Source:
+    """A transformers model that is in memory already, in training or not, with its tokenizer.
+
+    Neither is changed: a tokenizer that cannot pad is copied before it is given a pad token.
+    """
+    if not isinstance(hf, PreTrainedModel):
+        kind = type(hf).__name__
+        raise UnknownModel(
+            f"A {kind} is no transformers model. Give a PreTrainedModel, or the name of a model."
+        )
+    kind = type(hf).__name__
+    if tokenizer is None:
+        raise UnknownModel(f"A {kind} came without its tokenizer. Give both: load(hf_model, tokenizer).")
+    name = f"{Path(str(hf.config.name_or_path)).name or kind} in memory"
+    if getattr(tokenizer, "pad_token", "") is None:
+        tokenizer = deepcopy(tokenizer)
+    give_padding(tokenizer, name)
+    check_finite(hf, name)
+    return Source(name, hf, tokenizer, "memory", ())
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:

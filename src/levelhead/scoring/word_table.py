@@ -116,10 +116,12 @@ def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:
     return WordTable(tuple(kept), tuple(numbers[c.word] for c in kept), tuple(numbers), sets, missing, lost)
 
 
-def sample_contexts(test: WordTest, contexts: Iterable[Context], words: int, seed: int) -> list[Context]:
-    """One context for each of at most so many words of every set, drawn by the seed.
+def sample_contexts(
+    test: WordTest, contexts: Iterable[Context], words: int, seed: int, per_word: int = 1
+) -> list[Context]:
+    """One context, or `per_word`, for each of at most so many words of every set, drawn by the seed.
 
-    The words take turns in which of their contexts is used.
+    The words take turns in which of their contexts are used.
     """
     rng = np.random.default_rng(seed)
     of_group: dict[str, dict[str, list[Context]]] = {group: {} for group in test.groups()}
@@ -129,7 +131,8 @@ def sample_contexts(test: WordTest, contexts: Iterable[Context], words: int, see
     for of_word in of_group.values():
         names = list(of_word)
         picked = sorted(rng.permutation(len(names))[:words])
-        chosen += [of_word[names[i]][turn % len(of_word[names[i]])] for turn, i in enumerate(picked)]
+        for turn, own in enumerate(of_word[names[i]] for i in picked):
+            chosen += [own[(turn + more) % len(own)] for more in range(min(per_word, len(own)))]
     return chosen
 
 

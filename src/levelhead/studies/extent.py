@@ -10,6 +10,7 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
+from levelhead.probes.words import Words
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.studies.counteracts import CounteractsSettings
@@ -36,8 +37,8 @@ FULL = AuditSizes(
 class AuditSettings:
     """What is asked of a model, and how much of it."""
 
-    bias: str = "gender"
-    nli: str | None = None  # an NLI classifier fine-tuned from the model
+    bias: Words = "gender"  # a word list by its name or path, or in memory
+    nli: str | Model | None = None  # an NLI classifier fine-tuned from the model, or its name
     top: int = 3  # heads to close
     full: bool = False
     null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none

@@ -10,7 +10,7 @@ Shipped, written by us: gender, race, career, math, science. Yours: a TOML file 
     [parts]                                              # optional, last: kinds of targets
     traits = ["violent", "peaceful", "hostile", "friendly"]
 
-A and B can be lists of their own instead; pairs are then optional.
+A and B can be lists of their own instead; pairs are then optional. In memory the same is a dict of lists.
 Published lists load as they are: a folder with female.txt, male.txt and stereotype.txt; a .json of race
 attributes; a SEAT .jsonl.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from typing import Any
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
 from levelhead.probes.files import is_whole, parse_json, read_text
-from levelhead.probes.words.file import GROUPS, read_word_file
+from levelhead.probes.words.file import GROUPS, WordLists, checked_words, read_word_file
 
 SHIPPED = DATA / "words"
 GENDER_FILES = ("female.txt", "male.txt", "stereotype.txt")
@@ -132,13 +132,29 @@ def shipped_words() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
-def load_words(name_or_path: str | Path, trim: bool = False) -> WordTest:
-    """A shipped word list by its name, a user's TOML file, or a published list by its path.
+Words = str | Path | WordTest | Mapping[str, object]  # a list by name or path, or in memory
+
+
+def load_words(words: Words, trim: bool = False) -> WordTest:
+    """A shipped word list by its name, a user's TOML file or a published list by its path, or in memory:
+    {"name": "religion", "pairs": [("mosque", "church")], "X": ["violent"], "Y": ["peaceful"]}.
 
     trim: cut X and Y to equal size; without it they stay as they are.
     """
-    test = _load(name_or_path)
+    if isinstance(words, WordTest):
+        test = words
+    else:
+        test = _test(checked_words(words)) if isinstance(words, Mapping) else _load(words)
     return test.trimmed() if trim else test
+
+
+def words_name(words: Words) -> str:
+    """How settings name a word list: as it was given, or by the name of one in memory."""
+    return load_words(words).name if isinstance(words, WordTest | Mapping) else str(words)
+
+
+def _test(lists: WordLists) -> WordTest:
+    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs, lists.parts)
 
 
 def _load(name_or_path: str | Path) -> WordTest:
@@ -160,8 +176,7 @@ def _load(name_or_path: str | Path) -> WordTest:
     if path.suffix != ".toml":
         allowed = ".toml, .json (race attributes), .jsonl (SEAT) or a folder"
         raise BadProbe(f"{path.name}: not a word list; those are {allowed}.")
-    lists = read_word_file(path)
-    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs, lists.parts)
+    return _test(read_word_file(path))
 
 
 def _words_of(test: SentenceTest) -> WordTest:

@@ -18,6 +18,7 @@ from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
 KEYS = ("name", "labels", *GROUPS, "pairs", "parts")
+IN_MEMORY = "own words"  # the name of lists in memory that have none
 _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
 
 _TOKEN = re.compile(
@@ -77,7 +78,24 @@ def read_word_file(path: Path) -> WordLists:
     Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one
     length are counterparts line by line; of different lengths they have no counterparts.
     """
-    file = _parse(path)
+    return _checked(_parse(path), path.stem)
+
+
+def checked_words(lists: Mapping[str, object]) -> WordLists:
+    """The same of lists in memory: {"X": [...], "Y": [...], "pairs": [...]}; complaints name no line."""
+    return _checked(
+        WordFile(IN_MEMORY, {key: _listed(value) for key, value in lists.items()}, {}, {}), IN_MEMORY
+    )
+
+
+def _listed(value: object) -> object:
+    """Tuples as lists, as TOML has them, at any depth."""
+    if isinstance(value, list | tuple):
+        return [_listed(each) for each in value]
+    return {key: _listed(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _checked(file: WordFile, stem: str) -> WordLists:
     _check_keys(file)
     pairs = _pairs(file)
     sets = {key: _words(file, key) for key in GROUPS if key in file.values}
@@ -93,7 +111,7 @@ def read_word_file(path: Path) -> WordLists:
         pairs = list(zip(sets["A"], sets["B"], strict=True))
     A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
     counterparts = tuple((a.word, b.word) for a, b in pairs or ())
-    return WordLists(_name(file, path.stem), A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}))
+    return WordLists(_name(file, stem), A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}))
 
 
 def _parse(path: Path) -> WordFile:
@@ -241,7 +259,8 @@ def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
         for entry in sets[key]:
             other, first = seen.setdefault(entry.word.casefold(), (key, entry))
             if other != key:
-                both = f'"{entry.word}" is in {key} and in {other} (line {first.line})'
+                place = "" if first.line is None else f" (line {first.line})"
+                both = f'"{entry.word}" is in {key} and in {other}{place}'
                 raise file.fail(entry.line, f"{both}; keep it in one of them.")
 
 

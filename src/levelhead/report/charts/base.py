@@ -82,11 +82,26 @@ def following(marks: Any, controls: Iterable[Control]) -> Any:
 
 def figure(chart: Chart, subtitle: str = "") -> str:
     """A chart as SVG on white, in the page's light theme, with its title and what was measured below it."""
-    spec = {**chart.spec, "config": _CONFIG}
-    if spec.get("width") == "container":
-        spec |= {"width": _WIDTH, "autosize": {"type": "pad"}}
+    spec = _sized(chart)
     spec["title"] = {"text": chart.title, "subtitle": subtitle, "anchor": "start", "fontSize": 15}
     return str(vlc.vegalite_to_svg(_themed(spec), vl_version=_VEGA_LITE))
+
+
+def drawn(chart: Chart) -> alt.TopLevelMixin:
+    """A chart as an altair object in the page's light theme, for notebooks: it can be changed and saved."""
+    spec = _themed(_sized(chart))
+    whole: alt.TopLevelMixin = alt.Chart.from_dict(
+        {**spec, "title": {"text": chart.title, "anchor": "start"}}
+    )
+    return whole
+
+
+def _sized(chart: Chart) -> dict[str, object]:
+    """A chart's specification, of a fixed width where it would be as wide as its page."""
+    sized: dict[str, object] = {**chart.spec, "config": _CONFIG}
+    if sized.get("width") == "container":
+        sized |= {"width": _WIDTH, "autosize": {"type": "pad"}}
+    return sized
 
 
 def color(name: str) -> str:

@@ -94,12 +94,7 @@ def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
     if not run.measured:
         return []
     blocks: list[Block] = []
-    charts = [
-        frontier(points, axes)
-        for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
-        if (points := _sweep_points(run.measured, bias, use))
-    ]
-    if charts:
+    if charts := sweep_charts(run):
         blocks.append(Frontier(charts, _recipes(run)))
     blocks.append(Shown(_settings_table(contents, run.measured)))
     if run.correlation is not None:
@@ -107,6 +102,15 @@ def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
     if run.observations:
         blocks.append(Shown(_observations_table(contents, run.observations)))
     return blocks
+
+
+def sweep_charts(run: SweepRun) -> list[Chart]:
+    """What each setting buys and costs, on the classifier and on the next-sentence model."""
+    return [
+        frontier(points, axes)
+        for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
+        if (points := _sweep_points(run.measured, bias, use))
+    ]
 
 
 def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> list[FrontierPoint]:

@@ -29,6 +29,17 @@ Doubles = NDArray[np.float64]
 OTHER_WORDS = "the half of the words that it was not chosen on, both ways round"
 
 
+def split_text(model: Model, text: str | None, sentences: int | None) -> tuple[list[str], Sequence[str]]:
+    """Sentences to learn on, those of even number that fit into the model, and others to judge on.
+
+    sentences: at most so many of either; None: all of the text.
+    """
+    texts = fluency_text(text, None if sentences is None else 2 * sentences)
+    fits = fitting(model, texts[::2])
+    learning = [sentence for sentence, fit in zip(texts[::2], fits, strict=True) if fit]
+    return learning, texts[1::2][:sentences]
+
+
 class Bench:
     """Measures a model in every strategy. Sentences of even number are for learning, odd ones for judging.
 
@@ -46,10 +57,7 @@ class Bench:
         self.model, self.test, self.contexts, self.settings = model, test, contexts, settings
         self.parts = parts
         self._table = word_table(test, contexts)
-        texts = fluency_text(settings.text, None if settings.sentences is None else 2 * settings.sentences)
-        fits = fitting(model, texts[::2])
-        self.learning = [text for text, fit in zip(texts[::2], fits, strict=True) if fit]
-        self.judging = texts[1::2][: settings.sentences]
+        self.learning, self.judging = split_text(model, settings.text, settings.sentences)
         self.resampling = settings.resampling
 
     def measured(self, chosen: Sequence[Strategy]) -> list[StrategyMeasured]:

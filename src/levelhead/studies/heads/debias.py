@@ -180,7 +180,8 @@ def _learned_measured(
 
 def _unseen(bench: Bench, chosen: Sequence[Strategy], settings: LearnSettings) -> list[LearnedMeasured]:
     """SEAT on the contexts that were not learned on; nothing where they lack one of the four sets."""
-    sample = sample_contexts(bench.test, bench.contexts, settings.words, settings.seed)
+    learned_on = settings.words, settings.seed, settings.contexts
+    sample = sample_contexts(bench.test, bench.contexts, *learned_on)
     used = {(context.word, context.text) for context in sample}
     unseen = [context for context in bench.contexts if (context.word, context.text) not in used]
     if {context.group for context in unseen} != set("ABXY"):

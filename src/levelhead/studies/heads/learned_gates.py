@@ -128,7 +128,7 @@ class GateProblem:
         settings: LearnSettings,
     ) -> None:
         self.model = model
-        chosen = sample_contexts(test, contexts, settings.words, settings.seed)
+        chosen = sample_contexts(test, contexts, settings.words, settings.seed, settings.contexts)
         self._table = word_table(test, chosen)
         self.words, self._bias = self._table.static(), absolute_seat(self._table.sets)
         texts, tokens = blanks(model, sentences, settings.blanks, settings.seed)

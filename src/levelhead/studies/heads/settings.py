@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
-from levelhead.probes.words import WordTest
+from levelhead.probes.words import Words, WordTest
 
 EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
@@ -22,7 +22,7 @@ TEMPLATE_CONTEXTS = (
 class HeadsSettings:
     """What is asked of a model."""
 
-    bias: str = "gender"  # a shipped word list, a file, or a folder of published lists
+    bias: Words = "gender"  # a shipped word list, a file, a folder of published lists, or lists in memory
     contexts: str = FROM_TEMPLATES  # or a text file, a folder, hub:NAME
     experiments: tuple[str, ...] = ("scores", "ablation", "counter")
     per_word: int | None = None  # contexts a word; by default all 16 templates, or 20 sentences of a corpus
@@ -86,6 +86,7 @@ class LearnSettings:
     bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
     steps: int = 3  # for each bound
     words: int = 250  # at most, of each of A, B, X, Y: all that ship
+    contexts: int = 1  # of each word
     blanks: int = 120  # tokens that stand for fluency
     radius: float = 0.5
     seed: int = 0
@@ -95,10 +96,10 @@ class LearnSettings:
             raise BadOption(
                 f"bounds {self.bounds} came; allowed are factors of 1 or more, in rising order: 1.02, 1.05."
             )
-        if min(self.steps, self.words - 1, self.blanks) < 1 or self.radius <= 0:
+        if min(self.steps, self.words - 1, self.contexts, self.blanks) < 1 or self.radius <= 0:
             raise BadOption(
-                f"steps={self.steps}, words={self.words}, blanks={self.blanks}, radius={self.radius} came; "
-                "steps, blanks and radius must be above 0, and words at least 2."
+                f"steps={self.steps}, words={self.words}, contexts={self.contexts}, blanks={self.blanks}, "
+                f"radius={self.radius} came; all must be above 0, and words at least 2."
             )
 
 

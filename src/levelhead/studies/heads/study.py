@@ -31,6 +31,7 @@ from levelhead.probes.contexts import (
 )
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
+from levelhead.probes.words import words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -102,6 +103,7 @@ def _hashes(model: Model, prepared: Prepared) -> dict[str, str]:
 
 
 def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> HeadsRunSettings:
+    named = replace(settings, bias=words_name(settings.bias))
     return HeadsRunSettings(
         study=layout.HEADS.study,
         model=model.name,
@@ -109,7 +111,7 @@ def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> 
         heads=model.heads,
         contexts_per_word=settings.contexts_per_word,
         score_contexts_per_word=settings.score_contexts_per_word(prepared.test),
-        **asdict(settings),
+        **asdict(named),
     )
 
 

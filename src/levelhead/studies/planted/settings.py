@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from levelhead.errors import BadOption
+from levelhead.probes.words import Words
 from levelhead.studies.planted.planting import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -15,7 +16,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class PlantedSettings:
     """What is planted, how often, and on how much the localizers look."""
 
-    bias: str = "gender"
+    bias: Words = "gender"
     heads: int = 3
     seeds: int = 5
     kinds: tuple[Kind, ...] = KINDS

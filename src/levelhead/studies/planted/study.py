@@ -19,7 +19,7 @@ docs/planted.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context, contexts_fingerprint, template_contexts
 from levelhead.probes.sentences import StereotypeSentence
-from levelhead.probes.words import WordTest, load_words
+from levelhead.probes.words import WordTest, load_words, words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
@@ -79,7 +79,7 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
         model=model.name,
         layers=model.layers,
         heads_in_all=in_all,
-        **asdict(settings),
+        **asdict(replace(settings, bias=words_name(settings.bias))),
     )
     hashes = {
         "weights": model.fingerprint,

@@ -1,0 +1,322 @@
+"""Single measures as measure(model, settings=None, folder=None) -> its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from levelhead.api.shown import Line, Shown, measured_cells
+from levelhead.api.studies import Folder, loaded
+from levelhead.engine.readings import Pooling
+from levelhead.errors import BadOption
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
+from levelhead.measures.stereoset import TOP_SHARE
+from levelhead.models.model import Model
+from levelhead.probes.lpbs import Kind, LpbsTemplates
+from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
+from levelhead.probes.sentences import fluency_text
+from levelhead.probes.triples import TripleSet, load_triples
+from levelhead.probes.words import SentenceTest, Words, load_seat_test, load_words
+from levelhead.report.charts.base import Chart
+from levelhead.report.charts.intervals import Labeled, intervals
+from levelhead.results.codec import Record
+from levelhead.results.folder import text_hash, versions
+from levelhead.results.keys import JsonFile
+from levelhead.scoring.fluency import ask_fluency
+from levelhead.scoring.lpbs import LPBS_TESTS, ask_lpbs
+from levelhead.scoring.next_sentences import head_answers, likelihood_answers
+from levelhead.scoring.pairs import ask_ability, ask_nli, triple_measures
+from levelhead.scoring.seat import ask_seat, sentence_seat
+from levelhead.studies.heads.prepared import prepare
+from levelhead.studies.heads.settings import HeadsSettings
+
+
+@dataclass(frozen=True, repr=False)
+class MeasureResult(Record, Shown):
+    """Measurements of one model, and what stands behind them: its weights, the data, versions."""
+
+    model: str
+    weights: str  # the model's fingerprint
+    data: Mapping[str, str]  # name -> hash
+    versions: Mapping[str, str]
+    measurements: Mapping[str, Measurement]
+
+    def __getitem__(self, name: str) -> Measurement:
+        return self.measurements[name]
+
+    @property
+    def caption(self) -> str:
+        """The model and the data."""
+        return f"{self.model}: {', '.join(self.data)}"
+
+    def lines(self) -> Sequence[Line]:
+        """One line a measurement."""
+        return [{"item": name, **measured_cells(each)} for name, each in self.measurements.items()]
+
+    def chart(self) -> Chart:
+        """Every measurement with its interval."""
+        return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.model)
+
+    def _write(self, work: Path) -> None:
+        """The table, and everything as JSON."""
+        super()._write(work)
+        sheet = JsonFile("measured.json", type(self))
+        (work / sheet.name).write_text(sheet.text(self), encoding="utf-8")
+
+
+class SingleResult(MeasureResult):
+    """One measurement of a model."""
+
+    @property
+    def caption(self) -> str:
+        """The model, the data and the number."""
+        return f"{super().caption}: {self.measurement}"
+
+    @property
+    def measurement(self) -> Measurement:
+        """The number with all that belongs to it."""
+        return next(iter(self.measurements.values()))
+
+    @property
+    def value(self) -> float | None:
+        """The number; None where it was not measured, and `measurement.reason` says why."""
+        return self.measurement.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its 95 % interval."""
+        return self.measurement.interval
+
+    @property
+    def n(self) -> int:
+        """How many items it rests on."""
+        return self.measurement.n
+
+
+M = TypeVar("M", bound=MeasureResult)
+
+
+def _result(
+    kind: type[M],
+    model: Model,
+    data: Mapping[str, str],
+    measurements: Mapping[str, Measurement],
+    folder: Folder,
+) -> M:
+    result = kind(model.name, model.fingerprint, data, versions(), measurements)
+    if folder is not None:
+        result.save(folder)
+    return result
+
+
+# ---- SEAT
+
+
+@dataclass(frozen=True)
+class SeatSettings:
+    """Which words, or which sentences, and in how many contexts."""
+
+    bias: Words = "gender"  # a word list by its name or path, or in memory
+    sentences: SentenceTest | str | Path | None = (
+        None  # a sentence test in place of words: a SEAT .jsonl file
+    )
+    pooling: Pooling = "mean"  # how a sentence of such a test becomes a vector
+    per_word: int | None = None  # contexts a word; None: all 16 templates
+    resamples: int = 2_000
+    seed: int = 0
+
+
+class SeatResult(SingleResult):
+    """SEAT: 0 is no association, 2 the most."""
+
+
+def seat(model: Model | str, settings: SeatSettings | None = None, folder: Folder = None) -> SeatResult:
+    """Do the words of X lie nearer to A, and those of Y nearer to B? (docs/method.md, SEAT)
+
+    `heads` and `audit` hold the value against models without meaning; this is the value alone.
+    """
+    settings, model = settings or SeatSettings(), loaded(model)
+    resampling = Resampling(settings.resamples, settings.seed)
+    if settings.sentences is not None:
+        given = settings.sentences
+        test = given if isinstance(given, SentenceTest) else load_seat_test(given)
+        measured = sentence_seat(model, test, settings.pooling, resampling=resampling)
+        return _result(SeatResult, model, {test.name: test.fingerprint()}, {measured.name: measured}, folder)
+    words = prepare(model, HeadsSettings(settings.bias, per_word=settings.per_word, seed=settings.seed))
+    (measured,) = ask_seat(model, words.test, words.table.contexts, resampling=resampling)
+    data = {words.test.name: words.test.fingerprint()}
+    return _result(SeatResult, model, data, {measured.name: measured}, folder)
+
+
+# ---- LPBS
+
+
+@dataclass(frozen=True)
+class LpbsSettings:
+    """Which word lists, in which templates."""
+
+    biases: Sequence[Words] = LPBS_TESTS
+    templates: Kind | LpbsTemplates | None = None  # None: those that suit a list
+    resamples: int = 2_000
+    seed: int = 0
+
+
+class LpbsResult(MeasureResult):
+    """One score a word list: `result["career"].value`."""
+
+
+def lpbs(model: Model | str, settings: LpbsSettings | None = None, folder: Folder = None) -> LpbsResult:
+    """Do the words of X raise A over B more than those of Y do, in a masked model? (docs/method.md, LPBS)"""
+    settings, model = settings or LpbsSettings(), loaded(model)
+    if isinstance(settings.biases, str | Path) or not settings.biases:
+        raise BadOption(f"biases is {settings.biases!r}; give a list of word lists, such as ['career'].")
+    tests = [load_words(bias) for bias in settings.biases]
+    resampling = Resampling(settings.resamples, settings.seed)
+    measured = {
+        test.name: ask_lpbs(model, test, templates=settings.templates, resampling=resampling)[0]
+        for test in tests
+    }
+    return _result(LpbsResult, model, {test.name: test.fingerprint() for test in tests}, measured, folder)
+
+
+# ---- next sentences
+
+
+@dataclass(frozen=True)
+class NspSettings:
+    """Which triples, and how they are counted."""
+
+    triples: TripleSet | str | Path | None = None  # a file, hub:stereoset, or loaded ones; None: ours
+    likelihood: bool = False  # for causal models: by mean log-likelihood
+    top: float = TOP_SHARE  # Strength and Distance are means over this share of the pairs
+    resamples: int = 2_000
+    seed: int = 0
+
+
+class NspResult(MeasureResult):
+    """Which sentence a model expects next."""
+
+    @property
+    def ss(self) -> Measurement:
+        """How often the stereotype is preferred; 0.5 is even."""
+        return self["ss"]
+
+    @property
+    def preference(self) -> Measurement:
+        """The signed preference for stereotypes, in logits; 0 is none."""
+        return self["preference"]
+
+    @property
+    def strength(self) -> Measurement:
+        """The strength of stereotypes in the most biased tenth."""
+        return self["strength"]
+
+    @property
+    def distance(self) -> Measurement:
+        """How far gender alone moves unrelated sentences."""
+        return self["distance"]
+
+    @property
+    def lms(self) -> Measurement:
+        """How often a related sentence is preferred to an unrelated one."""
+        return self["lms"]
+
+    @property
+    def icat(self) -> Measurement:
+        """SS and LMS in one number."""
+        return self["icat"]
+
+
+def nsp(model: Model | str, settings: NspSettings | None = None, folder: Folder = None) -> NspResult:
+    """Which sentence does the model expect next: the stereotype, its opposite, or an unrelated one?"""
+    settings, model = settings or NspSettings(), loaded(model)
+    given = settings.triples
+    triples = given if isinstance(given, TripleSet) else load_triples(given)
+    answers = (likelihood_answers if settings.likelihood else head_answers)(model, triples)[0]
+    resampling = Resampling(settings.resamples, settings.seed)
+    measured = triple_measures(triples, answers, resampling, settings.top)
+    return _result(NspResult, model, {triples.name: triples.fingerprint}, measured, folder)
+
+
+# ---- inferences
+
+
+@dataclass(frozen=True)
+class NliSettings:
+    """Which pairs about occupations, and which ordinary ones."""
+
+    probe: NliProbe | None = None  # None: ours
+    ability: AbilitySet | str | Path | None = None  # an SNLI file, a folder, hub:snli; None: ours
+    limit: tuple[int, int] | None = None  # of our probe: occupations, contexts; None: all
+    labels: str | None = None  # of the classifier's outputs, where its config does not say
+    resamples: int = 2_000
+    seed: int = 0
+
+
+class NliResult(MeasureResult):
+    """Whether a classifier infers gender from occupation."""
+
+    @property
+    def accuracy(self) -> Measurement:
+        """How often it rightly answers neutral."""
+        return self["accuracy"]
+
+    @property
+    def parity(self) -> Measurement:
+        """How often it answers alike for both genders."""
+        return self["parity"]
+
+    @property
+    def fairness(self) -> Measurement:
+        """Parity and accuracy in one number; 1 is fair."""
+        return self["fairness"]
+
+    @property
+    def ability(self) -> Measurement:
+        """Accuracy on ordinary pairs."""
+        return self["ability"]
+
+
+def nli(model: Model | str, settings: NliSettings | None = None, folder: Folder = None) -> NliResult:
+    """Does a classifier infer gender from occupation, and is it able? (docs/method.md, NLI fairness)"""
+    settings, model = settings or NliSettings(), loaded(model)
+    probe = settings.probe or nli_probe(limit=settings.limit)
+    given = settings.ability
+    able = given if isinstance(given, AbilitySet) else ability_pairs(given)
+    resampling = Resampling(settings.resamples, settings.seed)
+    (measured,) = ask_nli(model, probe, labels=settings.labels, resampling=resampling)
+    (ability,) = ask_ability(model, able, labels=settings.labels)
+    data = {probe.name: probe.fingerprint, able.name: able.fingerprint}
+    return _result(NliResult, model, data, {**measured, ability.name: ability}, folder)
+
+
+# ---- fluency
+
+
+@dataclass(frozen=True)
+class FluencySettings:
+    """Which text."""
+
+    text: str | Path | Sequence[str] | None = None  # a file, a folder, hub:NAME, or sentences; None: ours
+    limit: int | None = None  # at most so many sentences
+    resamples: int = 2_000
+    seed: int = 0
+
+
+class FluencyResult(SingleResult):
+    """Pseudo-perplexity of a masked model, perplexity of a causal one; lower is better."""
+
+
+def fluency(
+    model: Model | str, settings: FluencySettings | None = None, folder: Folder = None
+) -> FluencyResult:
+    """How well does the model predict plain text? (docs/method.md, Fluency)"""
+    settings, model = settings or FluencySettings(), loaded(model)
+    given = settings.text
+    sentences = fluency_text(given) if given is None or isinstance(given, str | Path) else tuple(given)
+    sentences = sentences[: settings.limit]
+    (measured,) = ask_fluency(model, sentences, resampling=Resampling(settings.resamples, settings.seed))
+    return _result(FluencyResult, model, {"text": text_hash(sentences)}, {measured.name: measured}, folder)

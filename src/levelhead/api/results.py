@@ -1,0 +1,264 @@
+"""Results of studies: their runs as objects, which read a folder of the user's or a temporary one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
+from levelhead.errors import CannotDo
+from levelhead.measures.measurement import Measurement
+from levelhead.report.charts.base import Chart
+from levelhead.report.charts.glue import curve_controls, learning_curves
+from levelhead.report.charts.intervals import Labeled, intervals
+from levelhead.report.charts.prompts import log_odds_panels
+from levelhead.report.figures.comparison import side_by_side
+from levelhead.report.figures.heads import heat_map
+from levelhead.report.fill_in import corrected
+from levelhead.report.headline import notebook_html
+from levelhead.report.sections.sweep import sweep_charts
+from levelhead.results import layout
+from levelhead.results.folder import LOCK, RunData, read_run
+from levelhead.results.records.common import BASE, MeasuredVariant
+from levelhead.results.records.projections import Table7Line
+from levelhead.results.runs import (
+    AuditRun,
+    GlueRun,
+    HeadComparisonRun,
+    HeadsRun,
+    PlantedRun,
+    PromptsRun,
+    StudyRun,
+    SweepRun,
+)
+from levelhead.results.settings import (
+    AuditRunSettings,
+    GlueRunSettings,
+    HeadComparisonSettings,
+    HeadsRunSettings,
+    PlantedRunSettings,
+    PromptsRunSettings,
+    RunSettings,
+    SweepRunSettings,
+)
+
+S = TypeVar("S", bound=RunSettings)
+
+
+@dataclass(frozen=True, repr=False)
+class StudyResult(StudyRun[S], Shown):
+    """The result of a study: its run, and all that a result can do."""
+
+    scratch: Scratch | None = field(default=None, compare=False)  # holds a temporary folder
+
+    __repr__ = Shown.__repr__  # a run's own would print every number
+
+    @property
+    def caption(self) -> str:
+        """The model and the command of the study."""
+        return f"{self.model}: {self.data.layout.command}"
+
+    def _write(self, work: Path) -> None:
+        """The whole run folder: what `levelhead report`, `check`, `card` and `compare` read."""
+        shutil.copytree(self.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
+
+
+class HeadsResult(HeadsRun, StudyResult[HeadsRunSettings]):
+    """Which heads carry a bias: `scores`, `ranked`, `clear_heads`, `seat`, `removals`, `counter` ..."""
+
+    def lines(self) -> Sequence[Line]:
+        """Every head with its score, the most biased first."""
+        return [{**line_of(score), "clear": score.clear} for score in self.ranked]
+
+    def chart(self) -> Chart:
+        """The heat map of scores; red adds to the bias, blue counteracts it."""
+        return heat_map(self, signed=True)
+
+
+class HeadComparisonResult(HeadComparisonRun, StudyResult[HeadComparisonSettings]):
+    """The heads of several models side by side: `models`, `scores`, `pairs`, `flips`."""
+
+    def lines(self) -> Sequence[Line]:
+        """Every head of every model."""
+        return [line_of(score) for score in self.scores]
+
+    def chart(self) -> Chart:
+        """The models' heat maps side by side."""
+        return side_by_side(self, signed=True)
+
+
+class PlantedResult(PlantedRun, StudyResult[PlantedRunSettings]):
+    """Which localizers find planted heads: `summary`, `trials`, `base`."""
+
+    def lines(self) -> Sequence[Line]:
+        """Means over seeds."""
+        return [line_of(each) for each in self.summary]
+
+    def chart(self) -> Chart:
+        """Precision and mean rank of every localizer."""
+        measured = [
+            Labeled(f"{each.kind}: {each.localizer or 'all'} {each.way}", each.measurement)
+            for each in self.summary
+        ]
+        return intervals(measured, f"Which localizer finds heads planted into {self.model}?")
+
+
+class SweepResult(SweepRun, StudyResult[SweepRunSettings]):
+    """Projections of every kind on two models: `measured`, `table7`, `observations`, `correlation` ..."""
+
+    @property
+    def table7(self) -> list[Table7Line]:
+        """Every setting as a line of the paper's Table 7, deeper ones last."""
+        return layout.TABLE7.read(self.folder)
+
+    def lines(self) -> Sequence[Line]:
+        """Every measure of every setting."""
+        return [line_of(each) for each in self.measured]
+
+    def chart(self) -> Chart:
+        """What each setting buys and costs, on the classifier."""
+        if not (charts := sweep_charts(self)):
+            raise CannotDo(f"{self.folder} has no setting with bias and ability measured: nothing to plot.")
+        return charts[0]
+
+
+class PromptsResult(PromptsRun, StudyResult[PromptsRunSettings]):
+    """What knowledge before a question does: `cells`, `knowledge()`, `log_odds()`, `occupations(model)`."""
+
+    def lines(self) -> Sequence[Line]:
+        """Every measure of every kind of knowledge."""
+        return [line_of(cell) for cell in self.cells]
+
+    def chart(self) -> Chart:
+        """Log-odds after each kind of knowledge, with intervals and verdicts."""
+        return log_odds_panels(self, corrected(self, {}))
+
+
+class GlueResult(GlueRun, StudyResult[GlueRunSettings]):
+    """What a model can still learn: `cells`, `costs`, `units`, `measured(recipe)`."""
+
+    def lines(self) -> Sequence[Line]:
+        """Every metric of every task for every recipe."""
+        return [line_of(cell) for cell in self.cells]
+
+    def chart(self) -> Chart:
+        """The score along the training."""
+        return learning_curves(self, curve_controls(self))[0]
+
+
+class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
+    """An audit: `headline`, `measured`, `verified`, `mitigations`; the runs inside it, `heads`, `prompts`."""
+
+    def __getitem__(self, measure: str) -> Measurement:
+        """A measure of the untouched model: audit["seat"].value."""
+        return self.measurements[BASE][measure]
+
+    @cached_property
+    def measurements(self) -> Mapping[str, Mapping[str, Measurement]]:
+        """Measurements by variant and measure, the untouched model first."""
+        return self.by_variant()
+
+    @property
+    def report(self) -> Path:
+        """The page, one HTML file; `save` takes it along."""
+        return self.folder / layout.REPORT.name
+
+    @cached_property
+    def heads(self) -> HeadsResult | None:
+        """The heads study inside the audit; like the others it keeps a temporary folder as the audit does."""
+        run = super().heads
+        return None if run is None else HeadsResult(run.data, self.scratch)
+
+    @cached_property
+    def prompts(self) -> PromptsResult | None:
+        """The CounterActs study inside the audit."""
+        run = super().prompts
+        return None if run is None else PromptsResult(run.data, self.scratch)
+
+    @cached_property
+    def glue(self) -> GlueResult | None:
+        """The GLUE study inside the audit."""
+        run = super().glue
+        return None if run is None else GlueResult(run.data, self.scratch)
+
+    def lines(self) -> Sequence[Line]:
+        """Every measure of the untouched model and of every way out."""
+        return [line_of(each) for each in (*self.measured, *self.verified)]
+
+    def chart(self) -> Chart:
+        """Every measure before and after, with intervals."""
+        return intervals([_of_variant(each) for each in (*self.measured, *self.verified)], self.model)
+
+    def _repr_html_(self) -> str:
+        if self.headline is None:
+            return html_table(self.caption, self.lines())
+        return notebook_html(self.headline.text, self.headline.findings, self.measurements)
+
+
+def _of_variant(each: MeasuredVariant) -> Labeled:
+    return Labeled(each.variant, each.measurement)
+
+
+AnyResult = (
+    HeadsResult
+    | HeadComparisonResult
+    | PlantedResult
+    | SweepResult
+    | PromptsResult
+    | GlueResult
+    | AuditResult
+)
+_KINDS: dict[str, Callable[[RunData[Any]], AnyResult]] = {
+    layout.HEADS.study: HeadsResult,
+    layout.HEAD_COMPARISON.study: HeadComparisonResult,
+    layout.PLANTED.study: PlantedResult,
+    layout.SWEEP.study: SweepResult,
+    layout.PROMPTS.study: PromptsResult,
+    layout.GLUE.study: GlueResult,
+    layout.AUDIT.study: AuditResult,
+}
+
+
+def open_run(folder: str | Path) -> AnyResult:
+    """The result in a folder, of whatever study."""
+    data = read_run(folder, layout.LAYOUTS)
+    return _KINDS[data.layout.study](data)
+
+
+def open_heads(folder: str | Path) -> HeadsResult:
+    """The result of `heads` in a folder."""
+    return HeadsResult(read_run(folder, [layout.HEADS]))
+
+
+def open_head_comparison(folder: str | Path) -> HeadComparisonResult:
+    """The result of `compare_heads` in a folder."""
+    return HeadComparisonResult(read_run(folder, [layout.HEAD_COMPARISON]))
+
+
+def open_planted(folder: str | Path) -> PlantedResult:
+    """The result of `planted` in a folder."""
+    return PlantedResult(read_run(folder, [layout.PLANTED]))
+
+
+def open_sweep(folder: str | Path) -> SweepResult:
+    """The result of `sweep` in a folder."""
+    return SweepResult(read_run(folder, [layout.SWEEP]))
+
+
+def open_prompts(folder: str | Path) -> PromptsResult:
+    """The result of `counteracts` in a folder."""
+    return PromptsResult(read_run(folder, [layout.PROMPTS]))
+
+
+def open_glue(folder: str | Path) -> GlueResult:
+    """The result of `glue` in a folder."""
+    return GlueResult(read_run(folder, [layout.GLUE]))
+
+
+def open_audit(folder: str | Path) -> AuditResult:
+    """The result of `audit` in a folder."""
+    return AuditResult(read_run(folder, [layout.AUDIT]))

@@ -1,0 +1,145 @@
+"""Every study as study(model, settings=None, folder=None) -> its result.
+
+A model is one that `load` gave, or a name for it. Without a folder nothing is written to a place of yours:
+the run lies in a temporary folder that goes with its result, and `result.save(folder)` keeps it. With one, a
+killed run goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from levelhead import auditing
+from levelhead.api.results import (
+    AuditResult,
+    GlueResult,
+    HeadComparisonResult,
+    HeadsResult,
+    PlantedResult,
+    PromptsResult,
+    SweepResult,
+)
+from levelhead.api.shown import Scratch
+from levelhead.errors import BadOption
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.model import Model, load
+from levelhead.results.runs import HeadsRun, open_audit
+from levelhead.studies import counteracts as prompting
+from levelhead.studies import glue as learning
+from levelhead.studies.extent import AuditSettings
+from levelhead.studies.heads import comparison, study
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.planted.settings import PlantedSettings
+from levelhead.studies.planted.study import plant_and_find
+from levelhead.studies.projections.plan import Sweep
+from levelhead.studies.projections.sweep import sweep as project
+
+Folder = str | Path | None
+Recipes = Mapping[str, Recipe] | None
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """The classifier beside the next-sentence model, and what both are asked."""
+
+    nli: str | Model | None = None
+    plan: Sweep = field(default_factory=Sweep)
+
+
+def loaded(model: Model | str) -> Model:
+    """A model that is loaded already, or one by its name."""
+    return load(model) if isinstance(model, str) else model
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run lies: the user's folder, or one in a temporary place."""
+
+    run: Path
+    scratch: Scratch | None
+
+    @classmethod
+    def of(cls, folder: Folder) -> Place:
+        """The place for a folder that was given, or not."""
+        if folder is not None:
+            return cls(Path(folder), None)
+        scratch = Scratch()
+        return cls(scratch.path / "run", scratch)
+
+
+def audit(model: Model | str, settings: AuditSettings | None = None, folder: Folder = None) -> AuditResult:
+    """Measure a model's bias, find the heads that carry it, try ways out, verify them, write a report."""
+    place = Place.of(folder)
+    auditing.audit(model, place.run, settings)
+    return AuditResult(open_audit(place.run).data, place.scratch)
+
+
+def heads(model: Model | str, settings: HeadsSettings | None = None, folder: Folder = None) -> HeadsResult:
+    """Find the attention heads that carry a bias, and check that they are the ones."""
+    place = Place.of(folder)
+    return HeadsResult(study.heads(loaded(model), settings, place.run).data, place.scratch)
+
+
+def planted(
+    model: Model | str, settings: PlantedSettings | None = None, folder: Folder = None
+) -> PlantedResult:
+    """Plant a bias into known heads of a copy of the model, and see which localizer finds them."""
+    place = Place.of(folder)
+    return PlantedResult(plant_and_find(loaded(model), settings, place.run).data, place.scratch)
+
+
+def sweep(model: Model | str, settings: SweepSettings | None = None, folder: Folder = None) -> SweepResult:
+    """Project gender out of a next-sentence model and of a classifier, which settings name, in 76 ways."""
+    settings = settings or SweepSettings()
+    if settings.nli is None:
+        raise BadOption('A sweep asks a classifier too. Name it: SweepSettings(nli="lh:nli-mini").')
+    place, first, second = Place.of(folder), loaded(model), loaded(settings.nli)
+    with settings.plan.open(place.run, first, second) as run:
+        project(first, second, settings.plan, run)
+        return SweepResult(run.data(), place.scratch)
+
+
+def counteracts(
+    model: Model | str | Sequence[Model | str],
+    settings: prompting.CounteractsSettings | None = None,
+    folder: Folder = None,
+    *,
+    recipes: Recipes = None,
+) -> PromptsResult:
+    """Ask a model, or several, who works as a nurse, bare and after a sentence of knowledge.
+
+    recipes: by name; what each makes of the model is asked too.
+    """
+    several = [model] if isinstance(model, Model | str) else model
+    models = [loaded(each) for each in several]
+    edited = {
+        name: prompting.Edited(partial(edits_of, recipe=recipe), recipe_text(recipe))
+        for name, recipe in (recipes or {}).items()
+    }
+    place = Place.of(folder)
+    run = prompting.counteracts(models, settings or prompting.CounteractsSettings(), place.run, edited)
+    return PromptsResult(run.data, place.scratch)
+
+
+def glue(
+    model: Model | str, settings: learning.GlueSettings, folder: Folder = None, *, recipes: Recipes = None
+) -> GlueResult:
+    """Fine-tune a model, and what each recipe makes of it, on GLUE: what can it still learn?"""
+    place = Place.of(folder)
+    return GlueResult(learning.glue(loaded(model), settings, place.run, recipes).data, place.scratch)
+
+
+def compare_heads(
+    runs: Sequence[HeadsRun | str | Path], top: int = 5, folder: Folder = None
+) -> HeadComparisonResult:
+    """Hold results of `heads`, or their folders, against the first: which heads changed sides?
+
+    top: how many of the first model's most anti-biased heads are followed into the others.
+    """
+    place = Place.of(folder)
+    folders = [run.folder if isinstance(run, HeadsRun) else run for run in runs]
+    return HeadComparisonResult(comparison.compare_heads(folders, place.run, top).data, place.scratch)

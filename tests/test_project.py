@@ -1,0 +1,161 @@
+"""What a repository promises beside its code: files that are named exist, versions agree, forms are forms."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import levelhead as lh
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "No longer claimed", "Security")
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def loaded(path: str) -> Any:
+    """A YAML file; `on:` of a workflow is a truth value in YAML 1.1."""
+    return yaml.safe_load(text(path))
+
+
+# ---- for those who contribute
+
+
+def test_every_file_that_the_guide_for_contributors_names_exists() -> None:
+    named = re.findall(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:md|yml|toml|cff|txt|py))`", text("CONTRIBUTING.md"))
+    linked = re.findall(r"\]\(([^)#:]+)\)", text("CONTRIBUTING.md"))
+    paths = {*named, *linked} - {"docs/notebooks/"}
+    assert len(paths) > 30
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("what", ["a family of models", "a measure", "a bias", "a command"])
+def test_each_way_to_add_something_has_a_table_of_files(what: str) -> None:
+    _, _, section = text("CONTRIBUTING.md").partition(f"## Add {what}\n")
+    lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    assert len(lines) >= 3
+
+
+def test_commands_that_the_guide_and_the_workflows_name_are_targets_of_make() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))
+    guide = re.findall(r"make (?:PYTHON=\S+ )?([a-z-]+)", text("CONTRIBUTING.md"))
+    steps = [step.get("run", "") for path in WORKFLOWS for job in jobs(path) for step in job["steps"]]
+    asked = re.findall(r"make (?:PYTHON=\S+ )?([a-z-]+)", "\n".join(steps))
+    assert {"check", "test-fast", "docs"} <= set(asked)
+    assert {*guide, *asked} - {"for"} <= targets
+
+
+# ---- versions
+
+
+def test_the_version_stands_once() -> None:
+    assert lh.__version__ == version("levelhead")
+    front_door = text("src/levelhead/__init__.py")
+    assert not re.search(r'__version__ = "\d+\.\d', front_door)
+    assert "version:" not in text("CITATION.cff").replace("cff-version:", "")
+
+
+def test_every_requirement_is_pinned_for_the_suite() -> None:
+    pinned = {
+        line.partition("==")[0].lower().replace("_", "-") for line in text("constraints.txt").splitlines()
+    }
+    required = [
+        *PROJECT["dependencies"],
+        *(r for extra in PROJECT["optional-dependencies"].values() for r in extra),
+    ]
+    names = {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in required}
+    assert names - pinned == set()
+
+
+def test_pre_commit_runs_the_ruff_of_the_suite() -> None:
+    hooks = [hook for repo in loaded(".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
+    wanted = {pin for hook in hooks for pin in hook.get("additional_dependencies", ())}
+    assert wanted <= set(text("constraints.txt").splitlines())
+    assert {hook["id"] for hook in hooks} == {"ruff-format", "ruff-check", "mypy"}
+
+
+# ---- forms
+
+WORKFLOWS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def jobs(path: str) -> list[dict[str, Any]]:
+    return list(loaded(path)["jobs"].values())
+
+
+def test_ci_runs_three_versions_of_python_and_a_release_builds_wheel_and_sdist() -> None:
+    matrix = loaded(".github/workflows/ci.yml")["jobs"]["fast"]["strategy"]["matrix"]
+    assert len(set(matrix["python"])) == 3
+    assert f">={min(matrix['python'], key=lambda v: int(v.split('.')[1]))}" == PROJECT["requires-python"]
+    build = [step.get("run") for step in loaded(".github/workflows/release.yml")["jobs"]["build"]["steps"]]
+    assert "python -m build" in build
+    assert all("timeout-minutes" in job for path in WORKFLOWS for job in jobs(path))
+
+
+@pytest.mark.parametrize("form", ["bug", "number", "idea"])
+def test_an_issue_form_has_questions_with_ids_of_their_own(form: str) -> None:
+    issue = loaded(f".github/ISSUE_TEMPLATE/{form}.yml")
+    assert {"name", "description", "body"} <= set(issue)
+    ids = [field["id"] for field in issue["body"]]
+    assert len(ids) == len(set(ids)) > 0
+    assert all(field["attributes"]["label"] for field in issue["body"])
+    assert any(field["validations"]["required"] for field in issue["body"])
+
+
+def test_the_citation_has_what_its_format_asks_for() -> None:
+    citation = loaded("CITATION.cff")
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["license"] == PROJECT["license"]
+    titles = [paper["title"] for paper in citation["references"]]
+    assert all(title in text("docs/method.md") for title in titles)
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    versions = re.findall(r"^## (.+)$", text("CHANGELOG.md"), re.M)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", name) for name in versions[1:])
+    assert f"[{PROJECT['version']}]" in " ".join(versions[1:])
+    for part in text("CHANGELOG.md").split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.+)$", part, re.M)
+        assert kinds == [kind for kind in KINDS if kind in kinds]  # each once, in order
+
+
+# ---- the site
+
+
+def test_the_site_leads_to_every_page_and_notebook() -> None:
+    pages = re.findall(r"([\w/-]+)\.md\s*$", text("mkdocs.yml"), re.M)
+    there = [path.stem for path in (ROOT / "docs").glob("*.md")]
+    there += [f"notebooks/{path.stem}" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")]
+    assert sorted(pages) == sorted(there)
+
+
+def test_the_reference_holds_every_public_name_and_what_it_names_exists() -> None:
+    paths = re.findall(r"^::: (levelhead\.\S+)$", text("docs/reference.md"), re.M)
+    public = {f"levelhead.{room}.{name}" for name, room in lh._PUBLIC.items()}
+    assert public <= set(paths)
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        assert getattr(importlib.import_module(module), name).__doc__, path
+
+
+def test_the_site_builds_and_a_broken_link_fails(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="pip install 'levelhead[docs]'")
+    pytest.importorskip("mkdocstrings", reason="pip install 'levelhead[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "site" / "notebooks" / "audit" / "index.html").is_file()
+    assert "learn_gates" in (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
