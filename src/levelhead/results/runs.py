@@ -431,6 +431,12 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return self.settings.model
 
     @property
+    def bias(self) -> str:
+        """The name of the bias: that of its word list."""
+        words = None if self.heads is None else self.heads.words
+        return self.settings.bias if words is None else words.test
+
+    @property
     def measured(self) -> tuple[MeasuredVariant, ...]:
         """Every measure of the untouched model."""
         return tuple(each for part in self.data.family(layout.MEASURED).values() for each in part)

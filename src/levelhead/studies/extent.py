@@ -10,8 +10,10 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import main_bias
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
 from levelhead.studies.halves import Halves, halves
@@ -120,4 +122,5 @@ class Extent:
         """From how many layers token projections are tried beside the paper's settings."""
         if self.sizes.starts is None:
             return model.layers
-        return 0 if "nsp" in model.abilities else min(self.sizes.starts, model.layers)
+        by_strength = main_bias(model, load_words(self.settings.bias)) == "strength"
+        return 0 if by_strength else min(self.sizes.starts, model.layers)
