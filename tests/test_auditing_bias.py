@@ -87,6 +87,16 @@ def test_card_and_report_name_the_bias_and_its_list(race: lh.Audit) -> None:
         assert fingerprint in text
 
 
+def test_an_equal_model_compares_as_no_difference_item_by_item(race: lh.Audit) -> None:
+    compared = compare([race.folder, race.folder]).measures
+    known = [name for name, each in compared.items() if each.values[0] and each.values[0].value is not None]
+    assert {"seat", "lpbs race", "fluency"} <= set(known)
+    for name in known:
+        difference = compared[name].differences[0]
+        assert difference is not None
+        assert (difference.value, difference.interval, difference.paired) == (0.0, (0.0, 0.0), True), name
+
+
 def test_recipes_of_an_audit_lie_in_its_folder_and_make_its_models(race: lh.Audit, bert: lh.Model) -> None:
     ways = lh.open_audit(race.folder).mitigations
     files = sorted((race.folder / "recipes").glob("*.toml"))
@@ -120,7 +130,9 @@ def saved(folder: Path) -> str:
 
 
 def test_a_list_without_pairs_has_no_projections_and_says_so(tmp_path: Path) -> None:
-    words = 'A = ["old", "aged", "ancient"]\nB = ["young", "new"]\nX = ["slow", "weak"]\nY = ["fast", "strong"]\n'
+    words = (
+        'A = ["old", "aged", "ancient"]\nB = ["young", "new"]\nX = ["slow", "weak"]\nY = ["fast", "strong"]\n'
+    )
     settings = lh.AuditSettings(bias=toml(tmp_path, words, "age.toml"), sizes=SMALL)
     audited = lh.audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
     assert any("No projection was tried: age has no pairs" in finding for finding in audited.findings)

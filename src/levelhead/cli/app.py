@@ -121,10 +121,17 @@ def print_json(data: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
-        return value.to_json()
+        return _without_influences(value.to_json())
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _without_influences(data: Any) -> Any:
+    """What each item adds to a measurement, hundreds of numbers, stays in the run folder."""
+    if isinstance(data, dict):
+        return {key: _without_influences(value) for key, value in data.items() if key != "influence"}
+    return [_without_influences(value) for value in data] if isinstance(data, list) else data
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:

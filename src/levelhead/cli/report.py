@@ -84,7 +84,8 @@ def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
         first, *others = (None if each is None else each.value for each in compared.values)
         for label, value, difference in zip(comparison.others, others, compared.differences, strict=True):
             if difference is None:
-                yield name, first, label, value, None, None
+                refused = None not in (first, value)
+                yield name, first, label, value, None, "asked on other data" if refused else None
                 continue
             text = f"{difference.value:+.3f}"
             if difference.interval is not None:

@@ -31,12 +31,19 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import kept, studentized
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
 SETS = ("A", "B", "X", "Y")
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
+_KINDS = (
+    "attribute pairs",
+    "targets X",
+    "targets Y",
+    "templates",
+)  # of units, the last where there are several
 Ints = npt.NDArray[np.int64]
 
 
@@ -143,7 +150,10 @@ def _measured(
     if deviations is not None:
         influences.append(effect.template_influence(deviations))
     interval = _interval(effect, influences, resampling)
-    return Measurement(name, effect.value, interval, neutral=0.0, settings=settings, **known)
+    of_units = kept(dict(zip(_KINDS, influences, strict=False)), resampling)
+    return Measurement(
+        name, effect.value, interval, neutral=0.0, settings=settings, influence=of_units, **known
+    )
 
 
 @dataclass(frozen=True)
@@ -248,7 +258,7 @@ def crossed_change(
     signs = math.copysign(1, first.value), math.copysign(1, second.value)
     influences = [signs[1] * after_one - signs[0] * one for one, after_one in zip(old, new, strict=True)]
     change = abs(second.value) - abs(first.value)
-    drawn = _studentized(influences, resampling)
+    drawn = studentized(influences, resampling)
     details = {"spread_before": first.spread, "spread_after": second.spread}
     if drawn is None:
         return Measurement(SEAT_CHANGE, change, details=details, settings=settings, **known)
@@ -269,32 +279,10 @@ def _all_influences(effect: _Effect, vectors: FloatArray) -> list[FloatArray]:
 
 
 def _interval(effect: _Effect, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:
-    drawn = _studentized(influences, resampling)
+    drawn = studentized(influences, resampling)
     if drawn is None:
         return None
     t, error = drawn
     r = effect.value / effect.most
     half = float(np.quantile(t, resampling.level)) * error / (effect.most * (1 - r * r))
     return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)
-
-
-def _studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tuple[FloatArray, float] | None:
-    """|t*| of redraws, and the error of the value itself.
-
-    The influences of each kind add up to 0; a kind of one unit leaves the error unknown.
-    """
-    if any(own.size < 2 for own in influences):
-        return None
-    rng = np.random.default_rng(resampling.seed)
-    total, variance = np.zeros(resampling.resamples), np.zeros(resampling.resamples)
-    error = 0.0
-    for own in influences:
-        drawn = own[rng.integers(own.size, size=(resampling.resamples, own.size))]
-        total += drawn.sum(axis=1)
-        variance += own.size * drawn.var(axis=1, ddof=1)
-        error += own.size * own.var(ddof=1)
-    if not error > 0:
-        return None
-    with np.errstate(all="ignore"):
-        t = np.abs(total) / np.sqrt(variance)
-    return t[np.isfinite(t)], math.sqrt(error)

@@ -124,7 +124,7 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
     else:
         wide = crossed_seat(vectors[order], words, resampling)
     settings = {**plain.settings, **wide.settings, "these words": plain.interval}
-    return replace(plain, interval=wide.interval, settings=settings)
+    return replace(plain, interval=wide.interval, settings=settings, influence=wide.influence)
 
 
 def word_sets(table: WordTable, test: WordTest) -> WordSets:
@@ -149,6 +149,7 @@ def _completed(
 ) -> Measurement:
     known = {
         "words": test.name,
+        "data_hash": test.fingerprint(),
         "pooling": "mean over word pieces of last_hidden_state",
         "seed": resampling.seed,
     }

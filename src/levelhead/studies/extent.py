@@ -110,7 +110,7 @@ class Extent:
             probe=nli_probe(limit=self.sizes.occupations),
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
-            resampling=Resampling(seed=self.settings.seed),
+            resampling=Resampling(seed=self.settings.seed, items=True),
             null=min(self.sizes.triple_twins, self.sizes.null),
         )
 

@@ -128,7 +128,8 @@ def drawable_twins(model: Model, number: int) -> tuple[int, str]:
 def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins: int) -> list[SeatRow]:
     """SEAT of all words, by the tokenizer's pieces, and of each kind of targets."""
     drawn = (draw_twin(model, twin_seed(settings.seed, number)) for number in range(twins))
-    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, settings.resampling)
+    resampling = replace(settings.resampling, items=True)
+    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, resampling)
     present = set(prepared.table.words)
     return [
         SeatRow(
@@ -140,7 +141,7 @@ def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins:
             sizes={group: len(listed) for group, listed in answers.tests[name].groups().items()},
             sound=name == answers.sound,
             why=answers.why if name == answers.sound else "",
-            measurement=measurement,
+            measurement=measurement if name == ALL_WORDS else replace(measurement, influence={}),
         )
         for name, measurement in answers.rows.items()
     ]
