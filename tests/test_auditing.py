@@ -43,6 +43,7 @@ from tests.test_cli import call
 from tests.tiny import tiny
 
 SMALL = AuditSizes(
+    resamples=2_000,
     null=3,
     contexts=2,
     counter_sentences=20,

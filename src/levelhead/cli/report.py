@@ -12,6 +12,7 @@ from levelhead.cli.app import Force, Json, app, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
+    from levelhead.report.check import Side
     from levelhead.report.compare import Comparison
 
 RunFolder = Annotated[
@@ -101,6 +102,18 @@ def check(
         typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
     ] = None,
     least: Annotated[list[str] | None, typer.Option("--min", metavar="NAME=NUMBER", help="At least.")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="An earlier run: no bias may be surely worse than there."),
+    ] = None,
+    increase: Annotated[
+        list[str] | None,
+        typer.Option("--max-increase", metavar="NAME=NUMBER", help="May rise so much since the baseline."),
+    ] = None,
+    decrease: Annotated[
+        list[str] | None,
+        typer.Option("--max-decrease", metavar="NAME=NUMBER", help="May fall so much since the baseline."),
+    ] = None,
     thresholds: Annotated[
         Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
     ] = None,
@@ -114,17 +127,22 @@ def check(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 3: one was not measured."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one was not measured."""
     from levelhead.files import write_output
     from levelhead.report import check as checking
     from levelhead.report.contents import open_contents
 
     plan = checking.Plan(()) if thresholds is None else checking.read_plan(thresholds)
-    given = [checking.threshold(text, "max") for text in most or ()]
-    given += [checking.threshold(text, "min") for text in least or ()]
+    sides: dict[Side, list[str] | None] = {
+        "max": most,
+        "min": least,
+        "increase": increase,
+        "decrease": decrease,
+    }
+    given = [checking.threshold(text, side) for side, texts in sides.items() for text in texts or ()]
     plan = checking.Plan((*plan.thresholds, *given), bound or plan.bound, variant or plan.variant)
     contents = open_contents(run)
-    judged = checking.check(contents, plan)
+    judged = checking.check(contents, plan, None if baseline is None else open_contents(baseline))
     code = checking.exit_code(judged)
     if junit is not None:
         write_output(junit, checking.junit(judged, contents), checking.SUITE, force)
@@ -134,6 +152,7 @@ def check(
             model=contents.model,
             variant=plan.variant,
             bound=plan.bound,
+            baseline=None if baseline is None else str(baseline),
             verdict=checking.OUTCOMES[code],
             exit=code,
             thresholds=tuple(judged),

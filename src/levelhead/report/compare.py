@@ -116,6 +116,20 @@ def _compared(
     return ComparedMeasure(info.title, info.reading, info.digits, shown_values, tuple(differences))
 
 
+def difference(
+    first: Column, second: Column, name: str, before: Measurement, after: Measurement
+) -> Difference | None:
+    """One measure of two columns, item by item where both kept items; before, after: what is compared of it.
+
+    Answers that only files keep are about values as they are, and so are not used for mirrored ones.
+    """
+    paired = _paired(first, second).get(name)
+    as_stored = paired is not None and math.isclose(
+        paired.value, (after.value or 0.0) - (before.value or 0.0), abs_tol=1e-9
+    )
+    return paired if as_stored else _from_values(before, after)
+
+
 def _from_values(first: Measurement | None, second: Measurement | None) -> Difference | None:
     """By what each item adds, where both runs kept it, else from the two intervals."""
     if first is None or second is None:

@@ -87,6 +87,7 @@ class Extent:
             score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
             text=self.settings.text,
+            resamples=self.sizes.resamples,
             null=self.sizes.null,
             seed=self.settings.seed,
         )
@@ -110,7 +111,7 @@ class Extent:
             probe=nli_probe(limit=self.sizes.occupations),
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
-            resampling=Resampling(seed=self.settings.seed, items=True),
+            resampling=Resampling(self.sizes.resamples, self.settings.seed, items=True),
             null=min(self.sizes.triple_twins, self.sizes.null),
         )
 
