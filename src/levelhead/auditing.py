@@ -20,7 +20,6 @@ from typing import Any
 
 from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
-from levelhead.engine.progress import steps
 from levelhead.errors import BadRun
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
@@ -33,6 +32,7 @@ from levelhead.probes.bias import about_gender
 from levelhead.probes.pairs import pairs_text
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest
+from levelhead.progress import steps
 from levelhead.report.headline import headline, notebook_html
 from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
