@@ -191,7 +191,7 @@ def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
     assert "clinic.txt line 2: no slot" in printed
     (answer,) = json.loads(typed(*command, "--json")[1])
     assert answer["settings"]["templates"] == "clinic"
-    assert answer["settings"]["data_hash"] == load_lpbs_templates(file).fingerprint
+    assert answer["settings"]["data_hash"].endswith(load_lpbs_templates(file).fingerprint)
     assert answer["unscored"]["not one slot of each kind"] == 1
     assert [item["line"] for item in answer["unusable"]] == [2]
     code, _, error = typed(*command, "--strict")

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from levelhead.errors import BadOption, BadProbe
+from levelhead.errors import BadOption, BadProbe, BadRun
 
 
-def preflight(given: Mapping[str, Any]) -> None:
+def preflight(given: Mapping[str, object]) -> None:
     """Check every parameter of a command that is known to name something; None was not given."""
     for name, value in given.items():
         if name in _CHECKS and value is not None:
@@ -79,10 +78,17 @@ def _experiments(names: str) -> None:
     HeadsSettings(experiments=tuple(listed(names)))
 
 
-def _file(kind: str) -> Callable[[str], None]:
+def _run(name: str) -> None:
+    if not (Path(name).expanduser() / "settings.json").is_file():
+        raise BadRun(
+            f"{name} is not a run folder: it has no settings.json. Give the folder that a study wrote."
+        )
+
+
+def _file(complaint: str) -> Callable[[str], None]:
     def check(name: str) -> None:
         if not name.startswith("hub:") and not Path(name).expanduser().exists():
-            raise BadOption(f"{name} does not exist. Give {kind}.")
+            raise BadOption(f"{name} {complaint}")
 
     return check
 
@@ -96,10 +102,10 @@ _CHECKS: dict[str, Callable[[str], None]] = {
     "prompt_set": _prompts,
     "templates": _templates,
     "experiments": _experiments,
-    "recipe": _file("a recipe file; docs/export.md shows one"),
-    "ability": _file("a file of labeled pairs, a folder with one, or hub:snli"),
-    "glue": _file("a folder of GLUE's files, or hub:glue"),
-    "data": _file("a folder as published, or hub:NAME"),
-    "measure": _file("a Python file that calls levelhead.register_measure"),
-    "from_heads": _file("the folder of a run of levelhead heads or audit"),
+    "from_heads": _run,
+    "recipe": _file("cannot be read (there is no such file). Give a recipe file; docs/export.md shows one."),
+    "ability": _file("does not exist. Give a file of labeled pairs, a folder with one, or hub:snli."),
+    "glue": _file("does not exist. Give a folder of GLUE's files, or hub:glue."),
+    "data": _file("does not exist. Give a folder as published, or hub:NAME."),
+    "measure": _file("is no Python file. Give one that calls levelhead.register_measure."),
 }

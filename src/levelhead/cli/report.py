@@ -168,6 +168,10 @@ def check(
 def card(
     run: RunFolder,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,
+    index: Annotated[
+        bool,
+        typer.Option("--model-index", help="Begin with Hugging Face's metadata, which the hub shows."),
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -176,10 +180,12 @@ def card(
     from levelhead.report.card import HEADING
     from levelhead.report.card import card as card_text
     from levelhead.report.contents import open_contents
+    from levelhead.report.model_index import MARK, model_index
 
-    text = card_text(open_contents(run))
+    contents = open_contents(run)
+    text = (f"{model_index(contents)}\n" if index else "") + card_text(contents)
     if output is not None:
-        write_output(output, text, HEADING, force)
+        write_output(output, text, MARK if index else HEADING, force)
     if json:
         print_json({"run": str(run), "markdown": text})
     elif output is None:
