@@ -27,7 +27,7 @@ STEPS: list[dict[str, Any]] = yaml.safe_load((CI / "github-workflow.yml").read_t
 SMALL = """
 import sys
 from levelhead.cli.main import main
-if "audit" in sys.argv:
+if sys.argv[1] == "audit":
     from levelhead.results.settings import AuditSizes
     from levelhead.studies import extent
     extent.QUICK = AuditSizes(

@@ -20,6 +20,8 @@ MISTAKES = (
     "heads lh:bert-mini -o run --experiments scroes",
     "heads lh:bert-mini -o run --sentences /nope",
     "seat lh:brt-mini x.jsonl",
+    "seat lh:bert-mini gendr",
+    "seat lh:bert-mini /nope.jsonl",
     "lpbs lh:bert-mini --bias carer",
     "lpbs lh:bert-mini --templates /nope",
     "fluency lh:bert-mini --text /nope",

@@ -37,6 +37,12 @@ def _words(names: str) -> None:
         load_words(name)
 
 
+def _words_or_sentences(name: str) -> None:
+    from levelhead.probes.words import load_seat_test
+
+    load_seat_test(name) if Path(name).suffix == ".jsonl" else _words(name)
+
+
 def _corpus(name: str, others: Iterable[str] = ("shipped", "templates")) -> None:
     if name not in others and not name.startswith("hub:") and not Path(name).expanduser().exists():
         raise BadProbe(
@@ -97,6 +103,7 @@ _CHECKS: dict[str, Callable[[str], None]] = {
     **dict.fromkeys(("name", "model", "models", "nli"), _model),
     **dict.fromkeys(("text", "sentences", "contexts"), _corpus),
     "bias": _words,
+    "test": _words_or_sentences,
     "triples": _triples,
     "probe": _probe,
     "prompt_set": _prompts,

@@ -116,6 +116,7 @@ HEADS = Layout(
         TRADEOFFS,
     ),
     (CROSS_FITS, REMOVALS),
+    grows="experiments",
 )
 WORD_LIST = JsonFile("words.json", WordList)
 CONTEXTS = JsonLines("contexts.jsonl", Context)

@@ -522,8 +522,10 @@ def open_run(folder: str | Path) -> AnyRun:
 
 
 def open_heads(folder: str | Path) -> HeadsRun:
-    """A run of `levelhead heads`."""
-    return HeadsRun(read_run(folder, [layout.HEADS]))
+    """A run of `levelhead heads`, or the one inside an audit."""
+    inside = Path(folder) / layout.HEADS_PART
+    audited = (inside / SETTINGS).is_file() and (Path(folder) / SETTINGS).is_file()
+    return HeadsRun(read_run(inside if audited else folder, [layout.HEADS]))
 
 
 def open_head_comparison(folder: str | Path) -> HeadComparisonRun:
