@@ -18,6 +18,7 @@ def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:
 
 
 def _write(path: Path, svg: str) -> Path:
+    write_text(path, svg)
     pdf = vlc.svg_to_pdf(svg)
     write_whole(path.with_suffix(".pdf"), lambda work: work.write_bytes(pdf))
-    return write_text(path, svg)
+    return path
