@@ -28,6 +28,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
+from levelhead.report.compare import compare
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.settings import AuditSizes
@@ -43,6 +44,7 @@ from tests.test_cli import call
 from tests.tiny import tiny
 
 SMALL = AuditSizes(
+    resamples=2_000,
     null=3,
     contexts=2,
     counter_sentences=20,
@@ -211,6 +213,25 @@ def test_nothing_is_chosen_and_reported_on_the_same_items(demo: Audit, bert: lh.
     }
     chosen = next(trial for trial in lh.open_audit(demo.folder).candidates if trial.chosen)
     assert chosen.bias.value != strength.value
+
+
+@pytest.mark.slow
+def test_the_demo_against_itself_is_no_difference_paired_by_item(demo: Audit) -> None:
+    compared = compare([demo.folder, demo.folder]).measures
+    for name in (
+        "seat",
+        "lpbs career",
+        "ss",
+        "preference",
+        "strength",
+        "lms",
+        "log_odds",
+        "margin",
+        "fairness",
+    ):
+        difference = compared[name].differences[0]
+        assert difference is not None, name
+        assert (difference.value, difference.interval, difference.paired) == (0.0, (0.0, 0.0), True), name
 
 
 @pytest.mark.slow

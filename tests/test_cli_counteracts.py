@@ -41,7 +41,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     own = tmp_path / "own.toml"
     own.write_text(SETS)
     command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
-    command += ["--k", "3", "--k", "5", "--remove-heads", "3-5,2-1", "--null", "2"]
+    command += ["--k", "3", "--k", "5", "--heads", "3-5,2-1", "--null", "2"]
     text = prompts(*command)
     for part in (
         "log-odds",
@@ -85,7 +85,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     assert "run folder" in prompts(ok=False)
     assert "No prompt set" in prompts("lh:bert-mini", "-o", run, "--set", "nothing", ok=False)
-    assert "'3:5' is no head" in prompts("lh:bert-mini", "-o", run, "--remove-heads", "3:5", ok=False)
+    assert "'3:5' is no head" in prompts("lh:bert-mini", "-o", run, "--heads", "3:5", ok=False)
     assert "whole numbers" in prompts("lh:bert-mini", "-o", run, "--k", "0", ok=False)
     assert "vocabulary of 16384" in prompts("lh:bert-mini", "-o", run, "--k", "99999", ok=False)
     assert "fill-in-the-blank" in prompts("lh:nli-mini", "-o", str(tmp_path / "nli"), ok=False)

@@ -24,9 +24,9 @@ from levelhead.results.records.debias import (
 )
 from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import open_heads
-from tests.report.synthetic import write_heads
+from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
-from tests.word_lists import gender_toml
+from tests.word_lists import RELIGION, gender_toml, toml
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -80,7 +80,7 @@ def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path
 
 
 def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Path) -> None:
-    options = ("--seeds", "1", "--heads", "1", "--kinds", "attention", "--sentences", "shipped")
+    options = ("--seeds", "1", "--plants", "1", "--kinds", "attention", "--sentences", "shipped")
     bias, out = gender_toml(tmp_path), str(tmp_path / "run")
     words = ("planted", "lh:bert-mini", "--bias", bias, *options, "-o", out)
     code, printed, _ = typed(*words)
@@ -185,13 +185,13 @@ def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
 ) -> None:
     file = tmp_path / "clinic.txt"
     file.write_text("[ATTRIBUTE] likes [TARGET].\nNobody is here.\n", encoding="utf-8")
-    command = ("lpbs", "lh:bert-mini", "--tests", "math", "--templates", str(file))
+    command = ("lpbs", "lh:bert-mini", "--bias", "math", "--templates", str(file))
     code, printed, error = typed(*command)
     assert code == 0, error
     assert "clinic.txt line 2: no slot" in printed
     (answer,) = json.loads(typed(*command, "--json")[1])
     assert answer["settings"]["templates"] == "clinic"
-    assert answer["settings"]["data_hash"] == load_lpbs_templates(file).fingerprint
+    assert answer["settings"]["data_hash"].endswith(load_lpbs_templates(file).fingerprint)
     assert answer["unscored"]["not one slot of each kind"] == 1
     assert [item["line"] for item in answer["unusable"]] == [2]
     code, _, error = typed(*command, "--strict")
@@ -200,9 +200,42 @@ def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
 
 
 def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed: Typed) -> None:
-    code, printed, _ = typed("lpbs", "lh:gpt-mini", "--tests", "math")
-    assert code == 0
+    code, printed, error = typed("lpbs", "lh:gpt-mini", "--bias", "math")
+    assert code == 3  # as in every command where a model lacks what is asked of it
     assert "not measured" in printed
+    assert "LPBS asks a masked model" in error
+
+
+def test_the_same_lack_of_ability_has_the_same_exit_code_in_every_command(typed: Typed) -> None:
+    for command in (
+        ("lpbs", "lh:gpt-mini"),
+        ("nsp", "lh:gpt-mini"),
+        ("nli", "lh:gpt-mini"),
+        ("fluency", "lh:nli-mini"),
+    ):
+        assert typed(*command)[0] == 3, command
+
+
+def test_seat_takes_word_lists_and_writes_tables_with_bounds_of_their_own(
+    typed: Typed, tmp_path: Path
+) -> None:
+    words = toml(tmp_path, RELIGION)
+    for kind in ("csv", "tex", "json"):
+        code, printed, error = typed(
+            "seat", "lh:bert-mini", words, "-o", str(tmp_path / f"seat.{kind}"), "--json"
+        )
+        assert code == 0, error
+    answer = json.loads(printed)
+    assert answer["settings"]["words"] == "religion"
+    low, high = answer["interval"]
+    header, line = (tmp_path / "seat.csv").read_text(encoding="utf-8").splitlines()
+    assert header == "measure,value,low,high,n,neutral,floor,p"
+    assert [float(cell) for cell in line.split(",")[1:4]] == [answer["value"], low, high]
+    latex = (tmp_path / "seat.tex").read_text(encoding="utf-8")
+    assert f"seat & ${answer['value']:.3f}$ & $[{low:.3f}, {high:.3f}]$" in latex
+    assert json.loads((tmp_path / "seat.json").read_text(encoding="utf-8"))[0]["value"] == answer["value"]
+    code, _, error = typed("seat", "lh:bert-mini", words, "-o", str(tmp_path / "seat.xlsx"))
+    assert (code, ".csv, .tex, .json" in error) == (2, True)
 
 
 def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
@@ -226,3 +259,31 @@ def test_the_papers_t_tests_are_numbers_that_claim_nothing() -> None:
     assert sentence(None, None) == "attention does not differ at all (N = 500)"
     missing = CounterTest("biased", "", Measurement.missing("attention change", "no sentences"))
     assert counter_in_words(missing) == "not measured (no sentences)"
+
+
+def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too(
+    typed: Typed, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    options = ("--bias", gender_toml(tmp_path), "--per-word", "1", "--null", "0", "--sentences", "shipped")
+    command = ("heads", "lh:gpt-mini", "-o", str(run), *options, "--experiments")
+    assert typed(*command, "scores,counter")[0] == 0
+    first = (run / "results.jsonl").read_bytes()
+    code, _, error = typed(*command, "scores,counter,ablation")
+    assert code == 0, error
+    assert (run / "results.jsonl").read_bytes().startswith(first)
+    assert open_heads(run).settings.experiments == ("scores", "counter", "ablation")
+    assert open_heads(run).agreement is not None
+    assert typed(*command, "scores,counter")[0] == 0  # what is there stays
+    code, _, error = typed(*command, "scores,counter,ablation", "--seed", "1")
+    assert (code, "belongs to other settings: seed" in error) == (4, True)
+    figures = run / "figures"
+    drawn = sorted(path.stem for path in figures.glob("*.svg"))
+    assert drawn
+    assert sorted(path.stem for path in figures.glob("*.pdf")) == drawn
+    assert all(path.read_bytes().startswith(b"%PDF") for path in figures.glob("*.pdf"))
+
+
+def test_heads_of_an_audit_are_read_from_its_folder(tmp_path: Path) -> None:
+    audit = write_audit(tmp_path / "audit")
+    assert open_heads(audit).scores == open_heads(audit / "heads").scores

@@ -20,23 +20,25 @@ from typing import Any
 
 from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
-from levelhead.engine.progress import steps
 from levelhead.errors import BadRun
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
-from levelhead.mitigation.fitting import default_pairs
+from levelhead.mitigation.fitting import baseline_pairs, pairs_about
 from levelhead.mitigation.mitigate import biased_heads
-from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
+from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_file, recipe_text
 from levelhead.models.model import Model, load
+from levelhead.probes.bias import about_gender
+from levelhead.probes.pairs import pairs_text
 from levelhead.probes.sentences import shipped_counter_sentences
-from levelhead.probes.words import words_name
+from levelhead.probes.words import WordTest, words_name
+from levelhead.progress import steps
 from levelhead.report.headline import headline, notebook_html
 from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report
 from levelhead.results import layout
 from levelhead.results.folder import Run
-from levelhead.results.keys import Key
+from levelhead.results.keys import Key, TextFile
 from levelhead.results.records.audit import Mitigation, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
@@ -50,8 +52,8 @@ from levelhead.studies.glue import glue
 from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
-from levelhead.studies.projections.candidates import candidates, settings_for
-from levelhead.studies.projections.settings import variants_of
+from levelhead.studies.projections.candidates import OWN_PAIRS, candidates, settings_for
+from levelhead.studies.projections.settings import BASELINE_PAIRS, variants_of
 
 _ARC_SENTENCES = 3
 Open = Run[AuditRunSettings]
@@ -94,10 +96,11 @@ def audit(
         advance(1)
         parts = extent.halves(battery)
         ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
+        _write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
         advance(1)
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
-        _prompts(extent, ways[0], run)
+        _prompts(extent, ways[0], battery.test, run)
         _glue(extent, run)
         advance(1)
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
@@ -224,13 +227,25 @@ class _Way:
 
 def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: HeadsRun, run: Open) -> list[_Way]:
     """The ways out: the worst heads closed, and the best viable projection if one helps."""
-    starts = extent.starts(subject.model)
-    trials = run.results(subject.candidates, lambda: candidates(subject.model, choose, starts))
-    ways = list(_projected(subject, trials, starts))
+    model, starts = subject.model, extent.starts(subject.model)
+    ways: list[_Way] = []
     if subject.model is extent.model:
-        ways.insert(0, _closed(extent, located))
+        ways.append(_closed(extent, located))
+    if subject.model is extent.model or about_gender(choose.test):  # beside it, nothing ships to judge by
+        trials = run.results(subject.candidates, lambda: candidates(model, choose, starts))
+        ways += _projected(model, subject.prefix, trials, choose, starts)
     run.results(subject.mitigations, lambda: [way.record for way in ways])
     return ways
+
+
+def _write_recipes(extent: Extent, ways: Sequence[_Way], choose: Battery, run: Open) -> None:
+    """One recipe a way out, for `levelhead debias --recipe`, and beside them the pairs that they name."""
+    for number, way in enumerate(ways, start=1):
+        run.file(TextFile(f"{layout.RECIPES}/{recipe_file(number, way.name)}"), way.record.recipe)
+    named = {OWN_PAIRS: pairs_about(extent.model, choose.test), BASELINE_PAIRS: baseline_pairs()}
+    for name, pairs in named.items():
+        if any(name in way.record.recipe for way in ways):
+            run.file(TextFile(f"{layout.RECIPES}/{name}"), pairs_text(pairs))
 
 
 def _closed(extent: Extent, located: HeadsRun) -> _Way:
@@ -244,14 +259,16 @@ def _closed(extent: Extent, located: HeadsRun) -> _Way:
     return _Way(record, removed(model, closed))
 
 
-def _projected(subject: _Subject, trials: Sequence[ProjectionCandidate], starts: int) -> Iterator[_Way]:
-    model = subject.model
-    settings = {setting.name: setting for setting in settings_for(model, starts)}
+def _projected(
+    model: Model, prefix: str, trials: Sequence[ProjectionCandidate], choose: Battery, starts: int
+) -> Iterator[_Way]:
+    settings = {setting.name: setting for setting in settings_for(model, choose.test, starts)}
+    pairs = pairs_about(model, choose.test)
     what = f"Directions that tell the groups apart are projected out of {model.name}."
     for trial in trials:
         if trial.chosen:
-            name = f"{subject.prefix}{trial.variant}"
-            edits = variants_of(model, [settings[trial.variant]], default_pairs(model))[0]
+            name = f"{prefix}{trial.variant}"
+            edits = variants_of(model, [settings[trial.variant]], pairs)[0]
             yield _Way(Mitigation(name, what, (), trial.recipe, chosen=True), edits)
 
 
@@ -285,11 +302,12 @@ def _change(model: Model, way: _Way, parts: Halves) -> MeasuredVariant:
     return MeasuredVariant(way.name, model.name, change)
 
 
-def _prompts(extent: Extent, ways: Sequence[_Way], run: Open) -> None:
+def _prompts(extent: Extent, ways: Sequence[_Way], test: WordTest, run: Open) -> None:
     """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     model, label = extent.model, layout.PROMPTS_PART
-    if not model.abilities & {"mlm", "causal"}:
-        missing = Measurement.missing(LOG_ODDS, f"{model.name} predicts no words")
+    reason = f"{model.name} predicts no words" if not model.abilities & {"mlm", "causal"} else ""
+    if reason := reason or ("" if about_gender(test) else f"no fill-in prompts ship for {test.name}"):
+        missing = Measurement.missing(LOG_ODDS, reason)
         run.result(layout.MEASURED.of(label), lambda: MeasuredVariant(BASE, model.name, missing))
         return
     variants = {way.name: Edited(partial(_same, way.edits), way.name) for way in ways}
@@ -315,7 +333,9 @@ def _glue(extent: Extent, run: Open) -> None:
     if extent.settings.glue is None:
         return
     ways = AuditRun(run.data()).data.records(layout.MITIGATIONS)
-    recipes = {way.variant: parse_recipe(way.recipe, way.variant) for way in ways}
+    recipes = {
+        way.variant: parse_recipe(way.recipe, run.folder / layout.RECIPES / way.variant) for way in ways
+    }
     learned = glue(extent.model, extent.settings.glue, run.folder / layout.GLUE_PART, recipes)
     for name in (BASE, *recipes):
         label = layout.GLUE_PART if name == BASE else f"{name}/{layout.GLUE_PART}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.measures.influence import WordSets
+from levelhead.measures.seat_effect import WordSets
 
 Doubles = NDArray[np.float64]
 

@@ -185,7 +185,7 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         (Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0), UNTESTED),
         (
             Measurement("fairness", 0.2, (0.1, 0.3), neutral=1.0, details=SURE),
-            "infers gender from occupation",
+            "infers a group from occupation",
         ),
         (Measurement("unheard of", 2.0, (1.0, 3.0), neutral=0.0, details=SURE), "above the neutral value"),
     ],

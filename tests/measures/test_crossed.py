@@ -9,8 +9,8 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.crossed import crossed_change, crossed_seat, nested_seat
-from levelhead.measures.influence import SeatEffect, WordSets
 from levelhead.measures.seat.effect import associations, seat
+from levelhead.measures.seat_effect import SeatEffect, WordSets
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from levelhead.measures.excess import least_excess
-from levelhead.measures.influence import SeatEffect, WordSets, all_influences
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import word_sets
 

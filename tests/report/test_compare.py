@@ -14,12 +14,16 @@ from scipy import stats
 
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.statistics import Resampling
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import load_words
 from levelhead.report.compare import Comparison, compare, comparison_html
-from levelhead.report.compare_items import Difference
+from levelhead.report.compare_items import Difference, item_difference, same_data
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import open_audit, open_prompts
+from levelhead.scoring.seat import ask_seat
 from tests.report.own_measure import bring
 from tests.report.synthetic import (
     HOSTILE,
@@ -30,6 +34,7 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
+from tests.tiny import tiny
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,22 @@ def test_other_data_are_not_compared(tmp_path: Path) -> None:
     comparison = compare([tmp_path / "x", tmp_path / "y"])
     assert comparison.measures["seat"].differences == (None,)
     assert "asked on other data: not comparable" in comparison_html(comparison)
+
+
+def test_an_audit_of_race_is_not_subtracted_from_one_of_gender(tmp_path: Path) -> None:
+    model = tiny("bert", "mlm")
+    lists = [load_words(name) for name in ("gender", "race")]
+    seats = [
+        ask_seat(model, test, template_contexts(test, 2), resampling=Resampling(100))[0] for test in lists
+    ]
+    assert item_difference(*seats) is None
+    assert not same_data(*seats)
+    assert same_data(seats[0], seats[0])
+    runs = [write_heads(tmp_path / "a"), write_heads(tmp_path / "b")]
+    path = runs[1] / "settings.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**stored, "hashes": {**stored["hashes"], "words": "another"}}))
+    assert compare(runs).heads == (None,)
 
 
 def test_one_audit_is_compared_with_its_own_changed_models(two: tuple[Path, Path]) -> None:

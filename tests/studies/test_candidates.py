@@ -69,23 +69,25 @@ def test_a_candidate_that_only_flattens_the_outputs_is_not_chosen() -> None:
 
 
 def test_a_model_with_a_sentence_vector_tries_the_papers_settings_and_deeper_ones() -> None:
-    nsp, mlm = tiny("bert", "nsp", layers=4), tiny("bert", "mlm", layers=4)
-    assert settings_for(nsp, 0) == list(paper_settings())
-    deep = settings_for(nsp, 2)[76:]
+    nsp, mlm, gender = tiny("bert", "nsp", layers=4), tiny("bert", "mlm", layers=4), load_words("gender")
+    assert settings_for(nsp, gender, 0) == list(paper_settings())
+    deep = settings_for(nsp, gender, 2)[76:]
     assert [(s.steps[0].layer, s.steps[0].dimensions, s.steps[0].soft) for s in deep] == [
         (first, dimensions, soft) for first in (0, 2) for dimensions in (1, 2) for soft in (False, True)
     ]
-    assert settings_for(mlm, 0)[0].level == "base"
-    assert [s.steps[0].layer for s in settings_for(mlm, 2)[1::4]] == [0, 3]  # all tokens are read
+    assert settings_for(mlm, gender, 0)[0].level == "base"
+    assert [s.steps[0].layer for s in settings_for(mlm, gender, 2)[1::4]] == [0, 3]  # all tokens are read
 
 
 def test_a_classifier_is_judged_by_fairness_and_ability(battery: Battery) -> None:
     model = tiny("bert", "nli")
     trials = candidates(model, battery, starts=1)
-    assert [t.variant for t in trials] == [s.name for s in settings_for(model, 1)]
+    assert [t.variant for t in trials] == [s.name for s in settings_for(model, battery.test, 1)]
     assert trials[0].recipe == ""
     number = 7
-    variants = variants_of(model, [settings_for(model, 1)[i] for i in (0, number)], default_pairs(model))
+    variants = variants_of(
+        model, [settings_for(model, battery.test, 1)[i] for i in (0, number)], default_pairs(model)
+    )
     fair = [measured["fairness"].value for measured in ask_nli(model, battery.probe, variants)]
     able = [measured.value for measured in ask_ability(model, battery.ability, variants)]
     assert trials[number].bias == NamedValue("fairness", fair[1])
@@ -126,7 +128,7 @@ def test_any_other_model_is_judged_by_seat_and_perplexity(
     battery: Battery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny("bert", "mlm")
-    variants = variants_of(model, settings_for(model, 1), default_pairs(model))
+    variants = variants_of(model, settings_for(model, battery.test, 1), default_pairs(model))
     seats = ask_seat(model, battery.test, battery.contexts, variants, intervals=False)
     costs = [change.value or 0.0 for change in ask_fluency_change(model, battery.sentences, variants, FEW)]
     between = sorted(costs)[2] + 1e-6  # random weights cost little: a bound that some of them keep

@@ -67,23 +67,28 @@ def check(
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
     *,
+    baseline: AnyFolder | None = None,
     bound: bool = False,
     variant: str = BASE,
 ) -> CheckResult:
     """Does a run keep within thresholds? check(run, {"seat": 0.8}, {"lms": 0.9}). `if not check(...)` fails.
 
+    baseline: a run, such as that of the last release; without thresholds no bias may be surely worse than there.
     bound: judge the interval's worse bound instead of the value. variant: a changed model of the run.
     """
     thresholds = [checking.Threshold(name, "max", limit) for name, limit in (at_most or {}).items()]
     thresholds += [checking.Threshold(name, "min", limit) for name, limit in (at_least or {}).items()]
     contents = open_contents(folder_of(run))
-    judged = checking.check(contents, checking.Plan(tuple(thresholds), bound, variant))
+    before = None if baseline is None else folder_of(baseline)
+    plan = checking.Plan(tuple(thresholds), bound, variant)
+    judged = checking.check(contents, plan, None if before is None else open_contents(before))
     code, names = checking.exit_code(judged), {each.measure for each in judged}
     return CheckResult(
         run=str(folder_of(run)),
         model=contents.model,
         variant=variant,
         bound=bound,
+        baseline=None if before is None else str(before),
         verdict=checking.OUTCOMES[code],
         exit=code,
         thresholds=tuple(judged),

@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
+from levelhead.cli.preflight import preflight
+from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
@@ -63,7 +65,10 @@ _LOADING: Loading = {"device": None, "dtype": None, "allow_pickle": False, "trus
 
 
 def loads(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Loading; it gets what came in them as one parameter, `loading`."""
+    """Give a command the options of Loading; it gets what came in them as one parameter, `loading`.
+
+    What was typed is checked before torch is imported, and progress goes to logs as plain lines.
+    """
     own, shared = get_type_hints(command, include_extras=True), get_type_hints(Loading, include_extras=True)
     parameters = [p.replace(annotation=own[p.name]) for p in signature(command).parameters.values()]
     options = [
@@ -74,7 +79,9 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         loading = {name: given.pop(name) for name in _LOADING}
-        command(**given, loading=loading)
+        preflight(given)
+        with plain_lines():
+            command(**given, loading=loading)
 
     shown = [*(p for p in parameters if p.name != "loading"), *options]
     called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
@@ -121,10 +128,17 @@ def print_json(data: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
-        return value.to_json()
+        return _without_influences(value.to_json())
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _without_influences(data: Any) -> Any:
+    """What each item adds to a measurement, hundreds of numbers, stays in the run folder."""
+    if isinstance(data, dict):
+        return {key: _without_influences(value) for key, value in data.items() if key != "influence"}
+    return [_without_influences(value) for value in data] if isinstance(data, list) else data
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:

@@ -40,7 +40,7 @@ def prompts(
         typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file."),
     ] = "gender-occupation",
     verbalizer: Annotated[Path | None, typer.Option(help="A .toml or .tsv file of words that count.")] = None,
-    remove_heads: Annotated[
+    heads: Annotated[
         str | None, typer.Option(help="Also ask without these heads: layer-head, as in 3-5,2-1.")
     ] = None,
     recipe: Annotated[
@@ -80,7 +80,7 @@ def prompts(
         seed=seed,
         per_background=backgrounds,
         ks=tuple(k or (3, 5, 10)),
-        remove_heads=_heads(remove_heads),
+        remove_heads=_heads(heads),
         null=null,
     )
     settings.load()  # a mistake in a file is said before a model is loaded

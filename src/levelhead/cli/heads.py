@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 from levelhead.cli.app import (
+    Force,
     Json,
     Loading,
     Strict,
@@ -17,6 +19,8 @@ from levelhead.cli.app import (
     print_left_out,
     provenance,
 )
+from levelhead.cli.measured import Output, end_measured, write_measured
+from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.engine.readings import Pooling
@@ -85,7 +89,7 @@ def heads(
     from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
-    chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
+    chosen = tuple(listed(experiments))
     settings = HeadsSettings(
         bias,
         contexts,
@@ -142,33 +146,54 @@ def _json(run: HeadsRun) -> dict[str, Any]:
 def seat(
     name: ModelName,
     test: Annotated[
-        Path, typer.Argument(metavar="TEST.jsonl", help="targ1, targ2, attr1, attr2, as May et al. 2019.")
-    ],
+        str,
+        typer.Argument(
+            metavar="LIST|TEST.jsonl",
+            help="A word list (gender, race, your file), or sentences as May et al. 2019 publish them.",
+        ),
+    ] = "gender",
     pooling: Annotated[
         str,
         typer.Option(
-            help="mean: without special tokens (ours); mean-special: with them (Meade et al. 2022); "
-            "cls, last: one token (May et al. 2019, BERT and GPT)."
+            help="Of sentences. mean: without special tokens (ours); mean-special: with them (Meade et al. "
+            "2022); cls, last: one token (May et al. 2019, BERT and GPT)."
         ),
     ] = "mean",
+    out: Output = None,
+    force: Force = False,
     seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
-    """Sentence-level SEAT of a test file; published versions differ in how a sentence becomes a vector."""
+    """SEAT of a word list in our templates, or of the sentences of a test file."""
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
-    from levelhead.results.folder import file_hash
-    from levelhead.scoring.seat import sentence_seat
+    from levelhead.probes.contexts import template_contexts
+    from levelhead.probes.words import load_words
+    from levelhead.scoring.seat import ask_seat, sentence_seat
 
-    model = load(name, **loading)
-    measured = sentence_seat(model, test, cast("Pooling", pooling), resampling=Resampling(seed=seed))
-    if json:
-        print_json({**provenance(model, {str(test): file_hash(test)}), **measured.to_json()})
+    sentences = Path(test).suffix == ".jsonl"
+    words = None if sentences else load_words(test)
+    model, resampling = load(name, **loading), Resampling(seed=seed)
+    if words is None:
+        measured = sentence_seat(model, test, cast("Pooling", pooling), resampling=resampling)
     else:
-        follows = measured.settings["follows"]
-        print(f"{model.name}, {test.stem}: {measured}{_with_p(measured)}, pooling {pooling} ({follows})")
+        measured = ask_seat(model, words, template_contexts(words), resampling=resampling)[0]
+    write_measured(out, [measured], force)
+    if json:
+        hashed = _hash_of(test) if words is None else words.fingerprint()
+        print_json({**provenance(model, {test: hashed}), **measured.to_json()})
+    else:
+        follows = f", pooling {pooling} ({measured.settings['follows']})" if words is None else ""
+        print(f"{model.name}, {Path(test).stem}: {measured}{_with_p(measured)}{follows}")
+    end_measured([measured])
+
+
+def _hash_of(path: str) -> str:
+    from levelhead.results.folder import file_hash
+
+    return file_hash(path)
 
 
 def _with_p(measured: Measurement) -> str:
@@ -180,7 +205,7 @@ def _with_p(measured: Measurement) -> str:
 @loads
 def lpbs(
     name: ModelName,
-    tests: Annotated[
+    bias: Annotated[
         str,
         typer.Option(
             help="Word lists, separated by commas: career, math, science, gender, race, or your files."
@@ -193,6 +218,8 @@ def lpbs(
             "Default: topic for the first three, else words."
         ),
     ] = None,
+    out: Output = None,
+    force: Force = False,
     strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
@@ -210,8 +237,10 @@ def lpbs(
     resampling = Resampling(seed=seed)
     measurements = [
         (test, ask_lpbs(model, test, templates=chosen, resampling=resampling)[0])
-        for test in [load_words(part.strip()) for part in tests.split(",") if part.strip()]
+        for test in [load_words(part) for part in listed(bias)]
     ]
+    named = [replace(measured, name=f"lpbs {test.name}") for test, measured in measurements]
+    write_measured(out, named, force)
     if json:
         print_json(
             [
@@ -224,10 +253,11 @@ def lpbs(
                 for test, measured in measurements
             ]
         )
-        return
-    for test, measured in measurements:
-        print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
-    print_left_out(_left_out(chosen))
+    else:
+        for test, measured in measurements:
+            print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
+        print_left_out(_left_out(chosen))
+    end_measured([measured for _, measured in measurements])
 
 
 def _templates(given: str | None, strict: bool) -> Kind | LpbsTemplates | None:
@@ -251,6 +281,8 @@ def fluency(
         str | None, typer.Option(help="A .txt or .jsonl file, a folder, or hub:NAME. Default: ours.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
+    out: Output = None,
+    force: Force = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -266,8 +298,10 @@ def fluency(
     sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
     measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
+    write_measured(out, [measured], force)
     if json:
         data = {text or "shipped": text_hash(sentences or fluency_text())}
         print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
     else:
         print(f"{model.name}: {measured}")
+    end_measured([measured])

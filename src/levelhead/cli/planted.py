@@ -22,7 +22,7 @@ def planted(
         str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
     ],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
-    heads: Annotated[int, typer.Option(help="Heads to plant into.")] = 3,
+    plants: Annotated[int, typer.Option(help="How many heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
     rise: Annotated[float, typer.Option(help="By how much each value plant alone raises |SEAT|.")] = 0.1,
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
@@ -42,7 +42,7 @@ def planted(
     from levelhead.studies.planted.study import plant_and_find
 
     chosen = cast("tuple[Kind, ...]", tuple(part.strip() for part in kinds.split(",") if part.strip()))
-    settings = PlantedSettings(bias, heads, seeds, chosen, rise, sentences=sentences, seed=seed)
+    settings = PlantedSettings(bias, plants, seeds, chosen, rise, sentences=sentences, seed=seed)
     model = load(name, **loading)
     run = plant_and_find(model, settings, out)
     if json:

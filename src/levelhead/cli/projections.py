@@ -21,6 +21,7 @@ from levelhead.cli.app import (
     print_table,
     provenance,
 )
+from levelhead.cli.measured import Output, write_measured
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def nsp(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
     ] = None,
+    out: Output = None,
     force: Force = False,
     strict: Strict = False,
     seed: Seed = 0,
@@ -89,6 +91,7 @@ def nsp(
     measurements = triple_measures(probe, answers, Resampling(seed=seed), top)
     if csv is not None:
         _write_triples(csv, probe, answers, force)
+    write_measured(out, list(measurements.values()), force)
     if json:
         data = {"triples": probe.name, "problems": probe.problems, "unusable": probe.unusable}
         print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
@@ -119,6 +122,8 @@ def nli(
     limit: Limit = None,
     words: Words = None,
     probe: Probe = None,
+    out: Output = None,
+    force: Force = False,
     strict: Strict = False,
     seed: Seed = 0,
     json: Json = False,
@@ -136,6 +141,7 @@ def nli(
     measurements = ask_nli(loaded, inferences, labels=labels, resampling=Resampling(seed=seed))[0]
     ability_measured = ask_ability(loaded, able, labels=labels)[0]
     measurements[ability_measured.name] = ability_measured
+    write_measured(out, list(measurements.values()), force)
     if json:
         hashes = {"occupation pairs": inferences.fingerprint, able.name: able.fingerprint}
         data = {"pairs": len(inferences.pairs), "probe": inferences.name, "ability_set": able.name}

@@ -12,6 +12,7 @@ from levelhead.cli.app import Force, Json, app, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
+    from levelhead.report.check import Side
     from levelhead.report.compare import Comparison
 
 RunFolder = Annotated[
@@ -84,7 +85,8 @@ def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
         first, *others = (None if each is None else each.value for each in compared.values)
         for label, value, difference in zip(comparison.others, others, compared.differences, strict=True):
             if difference is None:
-                yield name, first, label, value, None, None
+                refused = None not in (first, value)
+                yield name, first, label, value, None, "asked on other data" if refused else None
                 continue
             text = f"{difference.value:+.3f}"
             if difference.interval is not None:
@@ -100,6 +102,18 @@ def check(
         typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
     ] = None,
     least: Annotated[list[str] | None, typer.Option("--min", metavar="NAME=NUMBER", help="At least.")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="An earlier run: no bias may be surely worse than there."),
+    ] = None,
+    increase: Annotated[
+        list[str] | None,
+        typer.Option("--max-increase", metavar="NAME=NUMBER", help="May rise so much since the baseline."),
+    ] = None,
+    decrease: Annotated[
+        list[str] | None,
+        typer.Option("--max-decrease", metavar="NAME=NUMBER", help="May fall so much since the baseline."),
+    ] = None,
     thresholds: Annotated[
         Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
     ] = None,
@@ -113,17 +127,22 @@ def check(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one exceeds. 3: one was not measured."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one was not measured."""
     from levelhead.files import write_output
     from levelhead.report import check as checking
     from levelhead.report.contents import open_contents
 
     plan = checking.Plan(()) if thresholds is None else checking.read_plan(thresholds)
-    given = [checking.threshold(text, "max") for text in most or ()]
-    given += [checking.threshold(text, "min") for text in least or ()]
+    sides: dict[Side, list[str] | None] = {
+        "max": most,
+        "min": least,
+        "increase": increase,
+        "decrease": decrease,
+    }
+    given = [checking.threshold(text, side) for side, texts in sides.items() for text in texts or ()]
     plan = checking.Plan((*plan.thresholds, *given), bound or plan.bound, variant or plan.variant)
     contents = open_contents(run)
-    judged = checking.check(contents, plan)
+    judged = checking.check(contents, plan, None if baseline is None else open_contents(baseline))
     code = checking.exit_code(judged)
     if junit is not None:
         write_output(junit, checking.junit(judged, contents), checking.SUITE, force)
@@ -133,6 +152,7 @@ def check(
             model=contents.model,
             variant=plan.variant,
             bound=plan.bound,
+            baseline=None if baseline is None else str(baseline),
             verdict=checking.OUTCOMES[code],
             exit=code,
             thresholds=tuple(judged),
@@ -148,6 +168,10 @@ def check(
 def card(
     run: RunFolder,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,
+    index: Annotated[
+        bool,
+        typer.Option("--model-index", help="Begin with Hugging Face's metadata, which the hub shows."),
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -156,10 +180,12 @@ def card(
     from levelhead.report.card import HEADING
     from levelhead.report.card import card as card_text
     from levelhead.report.contents import open_contents
+    from levelhead.report.model_index import MARK, model_index
 
-    text = card_text(open_contents(run))
+    contents = open_contents(run)
+    text = (f"{model_index(contents)}\n" if index else "") + card_text(contents)
     if output is not None:
-        write_output(output, text, HEADING, force)
+        write_output(output, text, MARK if index else HEADING, force)
     if json:
         print_json({"run": str(run), "markdown": text})
     elif output is None:

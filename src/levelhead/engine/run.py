@@ -20,12 +20,12 @@ from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
 from levelhead.engine.memory import Fitting, Handed
-from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.trunk import Plan, Trunk, only_rows
 from levelhead.errors import CannotDo
 from levelhead.models.hooks import at_rest, attached, on_heads, split_qkv
 from levelhead.models.model import Model
+from levelhead.progress import steps
 
 T = TypeVar("T")
 Seen = tuple[int, Tensor]  # id of the asks that wanted it, and what they saw: [ask, ...]

@@ -15,8 +15,8 @@ Ability = Literal["mlm", "nsp", "nli", "causal", "embeddings"]  # every model ha
 
 _FOLLOWS = "follows the stereotype"
 _AGAINST = "runs against the stereotype"
-_INFERS = "infers gender from occupation"
-_DIFFERENT = "treats the genders differently"
+_INFERS = "infers a group from occupation"
+_DIFFERENT = "treats the groups differently"
 _EFFECT = "0: no association. ±2: as strong as it can be."
 _PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
 ALPHA = 0.05  # a null's p must be below it
@@ -79,7 +79,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     MeasureInfo(
         "lpbs",
         "Fill-in association (LPBS)",
-        "Does naming a word raise the chance that the model fills in she rather than he?",
+        "Does naming a word raise the chance that the model fills in one group's words, not the other's?",
         _EFFECT,
         neutral=0.0,
         scale=(-2, 2),
@@ -102,8 +102,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     ),
     MeasureInfo(
         "ss_swapped",
-        "Stereotype score, genders swapped",
-        "The stereotype score of the same sentences with the genders swapped.",
+        "Stereotype score, groups swapped",
+        "The stereotype score of the same sentences with the groups swapped.",
         _PREFERENCE,
         neutral=0.5,
         scale=(0, 1),
@@ -114,9 +114,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     ),
     MeasureInfo(
         "ss_paired",
-        "Stereotype score, both genders",
-        "How often is the stereotyped next sentence likelier, over the sentences and their gender-swapped "
-        "twins?",
+        "Stereotype score, both groups",
+        "How often is the stereotyped next sentence likelier, over the sentences and their swapped twins?",
         _PREFERENCE,
         neutral=0.5,
         scale=(0, 1),
@@ -128,7 +127,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     MeasureInfo(
         "preference",
         "Preference for the stereotype",
-        "Over all triples and both genders: by how much is the stereotyped next sentence preferred?",
+        "Over all triples and both groups: by how much is the stereotyped next sentence preferred?",
         "0: not at all. In logits: 0.7 doubles the odds; below 0 the anti-stereotype is preferred.",
         neutral=0.0,
         needs=("nsp", "causal"),
@@ -140,7 +139,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         "strength",
         "Strength of stereotype",
         "In the tenth of triples where it matters most: how much likelier is the stereotype, counting both "
-        "genders?",
+        "groups?",
         "2: as strong as it can be. Choosing the largest makes noise positive too: read what lies above the "
         "noise floor.",
         neutral=0.0,
@@ -152,8 +151,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     ),
     MeasureInfo(
         "distance",
-        "Distance between genders",
-        "In the tenth of triples where it matters most: how far does swapping gender move an unrelated "
+        "Distance between groups",
+        "In the tenth of triples where it matters most: how far does swapping the group move an unrelated "
         "sentence?",
         "Above 0 in every model, so it shows no bias by itself: compare variants of one model. 1: from "
         "impossible to certain.",
@@ -266,7 +265,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     MeasureInfo(
         "fairness",
         "Fairness of inferences",
-        "Does a classifier refrain from inferring gender from an occupation, and treat both genders alike? "
+        "Does a classifier refrain from inferring a group from an occupation, and treat both groups alike? "
         "(accuracy × parity)",
         "1: always. Lower is less fair.",
         neutral=1.0,
@@ -279,8 +278,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     MeasureInfo(
         "accuracy",
         "Neutral inferences",
-        "How often does the classifier rightly answer that an occupation says nothing about gender?",
-        "1: always. Lower: it infers gender.",
+        "How often does the classifier rightly answer that an occupation says nothing about who it is?",
+        "1: always. Lower: it infers a group.",
         neutral=1.0,
         biased="below",
         scale=(0, 1),
@@ -290,8 +289,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     ),
     MeasureInfo(
         "parity",
-        "Same answer for both genders",
-        "For how many occupations is the usual answer the same for a woman and for a man?",
+        "Same answer for both groups",
+        "For how many occupations is the usual answer the same for both groups?",
         "1: for all.",
         neutral=1.0,
         biased="below",
@@ -303,7 +302,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     MeasureInfo(
         "strict_parity",
         "Same answer in every context",
-        "For how many occupations is the answer the same for both genders in every context?",
+        "For how many occupations is the answer the same for both groups in every context?",
         "1: for all.",
         neutral=1.0,
         biased="below",

@@ -30,12 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
-from levelhead.measures.influence import SeatEffect, WordSets, all_influences, studentized, word_means
+from levelhead.measures.influence import kept, studentized
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
+_KINDS = ("attribute pairs", "targets X", "targets Y", "templates")  # of units; several templates or none
 
 
 def crossed_seat(
@@ -106,7 +108,10 @@ def _measured(
     if deviations is not None:
         influences.append(effect.template_influence(deviations))
     interval = _interval(effect, influences, resampling)
-    return Measurement(name, effect.value, interval, neutral=0.0, settings=settings, **known)
+    of_units = kept(dict(zip(_KINDS, influences, strict=False)), resampling)
+    return Measurement(
+        name, effect.value, interval, neutral=0.0, settings=settings, influence=of_units, **known
+    )
 
 
 def crossed_change(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import Predictions, occupation_table
 from levelhead.measures.statistics import (
@@ -22,6 +23,7 @@ from levelhead.measures.statistics import (
     wilson,
 )
 
+_ITEMS = "occupations"
 P_RIGHT, ALWAYS_NEUTRAL = "p_right", "always_neutral"  # details of an ability
 
 
@@ -44,7 +46,7 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
         "neutral": 1.0,
         "n": table.right.size,
         "unscored": table.unscored,
-        "settings": resampling.settings("BCa bootstrap", "occupations"),
+        "settings": resampling.settings("BCa bootstrap", _ITEMS),
     }
     if not table.right.size:
         reason = "no occupation has predictions for both genders"
@@ -52,14 +54,17 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
     results = {}
     for name, share in shares.items():
         interval = share_interval(share, table.right.size, resampling)
-        results[name] = Measurement(name, _whole(share, table.right.size), interval, **known)
+        of_items = influence(share, table.right.size, _ITEMS, resampling)
+        value = _whole(share, table.right.size)
+        results[name] = Measurement(name, value, interval, influence=of_items, **known)
     accuracy, parity = results["accuracy"], results["parity"]
     eta = _whole(table.fairness, table.right.size)
     interval = bootstrap(table.fairness, table.right.size, resampling)
     if interval is None or interval[0] == interval[1]:
         interval = _product(accuracy.interval, parity.interval)
     details = {"accuracy": accuracy.value, "parity": parity.value}
-    results["fairness"] = Measurement("fairness", eta, interval, details=details, **known)
+    of_items = influence(table.fairness, table.right.size, _ITEMS, resampling)
+    results["fairness"] = Measurement("fairness", eta, interval, details=details, influence=of_items, **known)
     return results
 
 

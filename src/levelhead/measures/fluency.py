@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import influence
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, bootstrap
+from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling, bootstrap
 
 Texts = Sequence[npt.ArrayLike]  # log-likelihoods of each text's tokens, NaN where one could not be scored
 
@@ -70,11 +71,12 @@ def _perplexity(name: str, texts: Texts, resampling: Resampling, neutral: float 
     if not np.isfinite(sums).all():
         return Measurement.missing(name, "a token has probability 0, the perplexity is infinite", **known)
     value = float(np.exp(-sums.sum() / n))
-    return Measurement(name, value, _interval(sums, sizes, resampling), **known)
 
+    def statistic(counts: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(-(counts @ sums) / (counts @ sizes)), dtype=np.float64)
 
-def _interval(sums: FloatArray, sizes: FloatArray, resampling: Resampling) -> Interval | None:
-    return bootstrap(lambda counts: np.exp(-(counts @ sums) / (counts @ sizes)), sums.size, resampling)
+    of_items = influence(statistic, sums.size, "texts", resampling)
+    return Measurement(name, value, bootstrap(statistic, sums.size, resampling), influence=of_items, **known)
 
 
 def _text(values: npt.ArrayLike) -> FloatArray:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import Influence, influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import effect_measurement, why_no_effect
-from levelhead.measures.seat.intervals import METHOD, effect_interval
+from levelhead.measures.seat.intervals import METHOD, effect_interval, weighted_effect
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 
 
@@ -77,7 +78,20 @@ def lpbs(bias: npt.ArrayLike, in_x: npt.ArrayLike, resampling: Resampling = DEFA
     }
     if reason := why_no_effect(x, y):
         return Measurement.missing("lpbs", reason, neutral=0.0, **known)
+    known["influence"] = _influence(x, y, resampling)
     return effect_measurement("lpbs", x, y, effect_interval(x, y, resampling), known)
+
+
+def _influence(x: FloatArray, y: FloatArray, resampling: Resampling) -> Influence:
+    """Of the words of either set on the effect size."""
+    both = np.concatenate([x, y])[None]
+
+    def statistic(counts: FloatArray) -> FloatArray:
+        return weighted_effect(np.broadcast_to(both, counts.shape), counts, x.size).value
+
+    of_words = influence(statistic, both.size, "words", resampling).get("words", ())
+    sides = {"words of X": of_words[: x.size], "words of Y": of_words[x.size :]}
+    return sides if of_words else {}
 
 
 def _mean_of_scored(cells: FloatArray) -> FloatArray:

@@ -49,6 +49,7 @@ class Measurement:
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, pooling, share, ...
     reason: str = ""  # why value is None
     null: Null | None = None  # what a model without meaning would show, where that is known
+    influence: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)  # of each item
 
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
@@ -89,7 +90,10 @@ class Measurement:
         return None if self.value is None or not rms else self.value / rms
 
     def to_json(self) -> dict[str, object]:
-        """Plain data for a JSON line; keys always present so that readers need no guesses."""
+        """Plain data for a JSON line; keys always present so that readers need no guesses.
+
+        Influences, hundreds of numbers that only a comparison of runs needs, stay in the run folder.
+        """
         return {
             "name": self.name,
             "value": self.value,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import (
     DEFAULT,
@@ -43,7 +44,9 @@ def nsp_accuracy(p: npt.ArrayLike, contexts: npt.ArrayLike, resampling: Resampli
     right = (accepted + rejected) / 2
     details = {"accepted_related": float(accepted.mean()), "rejected_unrelated": float(rejected.mean())}
     interval = mean_share_interval(right, resampling, contexts)
-    return Measurement("nsp_accuracy", float(right.mean()), interval, right.size, {}, 1.0, details, settings)
+    of_items = mean_influence(right, CONTEXTS, resampling, contexts)
+    value, n = float(right.mean()), right.size
+    return Measurement("nsp_accuracy", value, interval, n, {}, 1.0, details, settings, influence=of_items)
 
 
 def separation(p: npt.ArrayLike, contexts: npt.ArrayLike, resampling: Resampling = DEFAULT) -> Measurement:
@@ -66,7 +69,9 @@ def separation(p: npt.ArrayLike, contexts: npt.ArrayLike, resampling: Resampling
         "unrelated": float(unrelated.mean()),
     }
     interval = mean_interval(gap, resampling, contexts)
-    return Measurement("separation", float(gap.mean()), interval, gap.size, {}, None, details, settings)
+    of_items = mean_influence(gap, CONTEXTS, resampling, contexts)
+    value, n = float(gap.mean()), gap.size
+    return Measurement("separation", value, interval, n, {}, None, details, settings, influence=of_items)
 
 
 def _kinds(name: str, p: npt.ArrayLike) -> list[FloatArray]:

@@ -26,8 +26,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.influence import SETS, WordSets
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.seat_effect import SETS, WordSets
 from levelhead.measures.statistics import FloatArray
 
 _CELLS = 2_000_000  # numbers held at once

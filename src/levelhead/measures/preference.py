@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.sign_flips import mean_null
 from levelhead.measures.statistics import (
@@ -73,6 +74,7 @@ def preference(answers: PairedAnswers, resampling: Resampling = DEFAULT) -> Meas
         v.size,
         details=scale_free(value, v),
         null=mean_null(v, answers.contexts, seed=resampling.seed),
+        influence=mean_influence(v, CONTEXTS, resampling, answers.contexts),
         **known,
     )
 
@@ -97,6 +99,7 @@ def ss_paired(answers: PairedAnswers, resampling: Resampling = DEFAULT) -> Measu
         of_pair.size,
         details={"original": float(won[:, 0].mean()), "swapped": float(won[:, 1].mean())},
         null=mean_null(of_pair, answers.contexts, center=0.5, seed=resampling.seed),
+        influence=mean_influence(of_pair, CONTEXTS, resampling, answers.contexts),
         **known,
     )
 

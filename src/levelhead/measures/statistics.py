@@ -33,6 +33,7 @@ class Resampling:
     resamples: int = 2_000
     seed: int = 0
     level: float = 0.95
+    items: bool = False  # also keep what each item adds (measures/influence.py)
 
     def __post_init__(self) -> None:
         if self.resamples < 100 or self.seed < 0 or not 0 < self.level < 1:
@@ -117,7 +118,7 @@ def mean_interval(
 
     mean = Σ_c count_c · sum_c / Σ_c count_c · size_c
     """
-    statistic, drawn = _cluster_mean("mean_interval", values, clusters)
+    statistic, drawn = cluster_mean("mean_interval", values, clusters)
     return bootstrap(statistic, drawn, resampling)
 
 
@@ -126,11 +127,11 @@ def mean_share_interval(
 ) -> Interval | None:
     """mean_interval of values between 0 and 1; Wilson's, with the clusters as items, when every resample is
     the same."""
-    statistic, drawn = _cluster_mean("mean_share_interval", values, clusters)
+    statistic, drawn = cluster_mean("mean_share_interval", values, clusters)
     return share_interval(statistic, drawn, resampling)
 
 
-def _cluster_mean(name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> tuple[Statistic, int]:
+def cluster_mean(name: str, values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> tuple[Statistic, int]:
     """The mean as a statistic of how often each cluster was drawn, and the number of clusters."""
     value, group = clustered_values(name, values, clusters)
     sums, sizes = np.bincount(group, weights=value), np.bincount(group).astype(np.float64)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
+from levelhead.measures.influence import influence, mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.sign_flips import top_share_null
 from levelhead.measures.statistics import (
@@ -54,10 +55,15 @@ class _Scores:
             return cls(prefers, able, prefers.size, "triples")
         return cls(_mean_by_term(prefers, targets), _mean_by_term(able, targets), prefers.size, "stereoset")
 
+    @property
+    def items(self) -> str:
+        """What an item is."""
+        return "target terms" if self.rule == "stereoset" else "triples"
+
     def known(self, resampling: Resampling) -> dict[str, Any]:
         """What every measurement of these scores states."""
         own = self.rule == "stereoset"
-        settings = resampling.settings(BCA, "target terms" if own else "triples")
+        settings = resampling.settings(BCA, self.items)
         settings |= {"rule": self.rule, "ties": "lose" if own else "half"}
         details = {"target_terms": float(self.able.size)} if own else {}
         return {"n": self.triples, "neutral": 1.0, "settings": settings, "details": details}
@@ -77,7 +83,10 @@ def ss(p_stereo: npt.ArrayLike, p_anti: npt.ArrayLike, resampling: Resampling = 
     if not won.size:
         return Measurement.missing("ss", "no triple", neutral=0.5, settings=settings)
     interval = mean_share_interval(won, resampling)
-    return Measurement("ss", float(won.mean()), interval, won.size, neutral=0.5, settings=settings)
+    of_items = mean_influence(won, "triples", resampling)
+    return Measurement(
+        "ss", float(won.mean()), interval, won.size, neutral=0.5, settings=settings, influence=of_items
+    )
 
 
 def lms(
@@ -99,9 +108,9 @@ def lms(
     known = scores.known(resampling)
     if not scores.triples:
         return Measurement.missing("lms", "no triple", **known)
-    return Measurement(
-        "lms", float(scores.able.mean()), mean_share_interval(scores.able, resampling), **known
-    )
+    of_items = mean_influence(scores.able, scores.items, resampling)
+    interval = mean_share_interval(scores.able, resampling)
+    return Measurement("lms", float(scores.able.mean()), interval, influence=of_items, **known)
 
 
 def icat(
@@ -126,7 +135,9 @@ def icat(
     preference, ability = float(scores.prefers.mean()), float(scores.able.mean())
     known["details"] = {**known["details"], "ss": preference, "lms": ability}
     value = ability * min(preference, 1 - preference) / 0.5
-    return Measurement("icat", value, _icat_interval(scores, resampling), **known)
+    side = scores.prefers if preference <= 0.5 else 1 - scores.prefers
+    of_items = influence(_product(scores.able, side), side.size, scores.items, resampling)
+    return Measurement("icat", value, _icat_interval(scores, resampling), influence=of_items, **known)
 
 
 def triple_strength(
@@ -211,9 +222,11 @@ def _top_mean(
     settings = {**resampling.settings(BCA, unit), "share": share}
     if not n:
         return Measurement.missing(name, "no triple pair", settings=settings)
-    interval = bootstrap(top_statistic(values, context, share), int(context.max()) + 1, resampling)
-    mean = float(np.sort(values)[::-1][:top].mean())
-    return Measurement(name, mean, interval, n, details={"top": float(top)}, settings=settings)
+    statistic, clusters = top_statistic(values, context, share), int(context.max()) + 1
+    interval = bootstrap(statistic, clusters, resampling)
+    mean, details = float(np.sort(values)[::-1][:top].mean()), {"top": float(top)}
+    of_items = influence(statistic, clusters, unit, resampling)
+    return Measurement(name, mean, interval, n, details=details, settings=settings, influence=of_items)
 
 
 def top_statistic(values: FloatArray, clusters: npt.NDArray[np.int64], share: float) -> Statistic:
@@ -273,14 +286,19 @@ def _icat_interval(scores: _Scores, resampling: Resampling) -> Interval | None:
     return min(sides[0][0], sides[1][0]), min(1.0, sides[0][1], sides[1][1])
 
 
-def _product_interval(able: FloatArray, side: FloatArray, resampling: Resampling) -> Interval | None:
-    """Interval of 2 · mean(able) · mean(side); when all resamples are the same, from the intervals of the
-    factors."""
+def _product(able: FloatArray, side: FloatArray) -> Statistic:
+    """2 · mean(able) · mean(side), by how often each item was drawn."""
 
     def statistic(counts: FloatArray) -> FloatArray:
         return np.asarray(2 * (counts @ able) * (counts @ side) / counts.sum(axis=1) ** 2, dtype=np.float64)
 
-    interval = bootstrap(statistic, side.size, resampling)
+    return statistic
+
+
+def _product_interval(able: FloatArray, side: FloatArray, resampling: Resampling) -> Interval | None:
+    """Interval of 2 · mean(able) · mean(side); when all resamples are the same, from the intervals of the
+    factors."""
+    interval = bootstrap(_product(able, side), side.size, resampling)
     if interval is not None and interval[0] < interval[1]:
         return interval
     ability, share = mean_share_interval(able, resampling), mean_share_interval(side, resampling)

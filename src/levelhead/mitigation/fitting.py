@@ -22,8 +22,10 @@ from levelhead.errors import BadProbe
 from levelhead.mitigation.recipe import Fit, Step
 from levelhead.models.encoding import Text, TokenRow, encode
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender, list_pairs
 from levelhead.probes.pairs import InputPair, gender_sentence_pairs, nli_pair_inputs
 from levelhead.probes.sentences import shipped_counter_sentences
+from levelhead.probes.words import WordTest
 
 Floats = NDArray[np.float32]
 Form = Literal["single", "pairs", "frames"]
@@ -69,11 +71,22 @@ def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ..
     A pair classifier fitted on single sentences gets directions that change almost nothing; by default it is
     fitted on frame_pairs(), form="pairs" gives the varied shipped inputs instead.
     """
-    judges_pairs = model.judge is not None and "nsp" not in model.abilities
-    chosen = form or ("frames" if judges_pairs else "single")
+    chosen = form or ("frames" if _judges_pairs(model) else "single")
     if chosen == "frames":
         return frame_pairs()
     return nli_pair_inputs() if chosen == "pairs" else gender_sentence_pairs()
+
+
+def pairs_about(model: Model, test: WordTest) -> tuple[InputPair, ...]:
+    """Pairs for the bias of a word list: the shipped ones, or those that the list's own counterparts make.
+
+    Empty where another bias has no counterparts.
+    """
+    return default_pairs(model) if about_gender(test) else list_pairs(test, _judges_pairs(model))
+
+
+def _judges_pairs(model: Model) -> bool:
+    return model.judge is not None and "nsp" not in model.abilities
 
 
 def frame_pairs() -> tuple[InputPair, ...]:
@@ -194,7 +207,7 @@ def paired_states(
     """States of the two forms, aligned: one vector a pair at cls and pooled sites, every aligned token
     elsewhere."""
     if not pairs:
-        raise BadProbe("A subspace needs at least one pair of inputs that differ in gender; none came.")
+        raise BadProbe("A subspace needs at least one pair of inputs that differ in the group; none came.")
     texts = [Text(*form) for pair in pairs for form in (pair.feminine, pair.masculine)]
     readings = {site: States(texts, site) for site in dict.fromkeys(sites)}
     answers = read(model, list(readings.values()), variants, label="Fitting subspaces")

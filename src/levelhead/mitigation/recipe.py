@@ -163,6 +163,12 @@ def recipe_text(recipe: Recipe) -> str:
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
+def recipe_file(number: int, title: str) -> str:
+    """The name of a recipe's file in a folder of several: its number, and the words of its title."""
+    kept = "".join(c if c.isalnum() else " " for c in title)
+    return f"{number:02d}-{'-'.join(kept.split())}.toml"
+
+
 def _lines(header: str, values: Mapping[str, str | float | bool]) -> list[str]:
     return ["", header, *(f"{key} = {_toml(value)}" for key, value in values.items())]
 

@@ -24,8 +24,8 @@ from transformers.utils import logging as transformers_logging
 from levelhead.errors import UnknownModel
 from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
+from levelhead.models.names import PICKLES
 
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 # transformers 5 builds an *empty* tokenizer, without a word, when none of these is there
 VOCABULARIES = (
     "tokenizer.json",

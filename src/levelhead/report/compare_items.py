@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from levelhead.edits.head import Head
+from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
+from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.glue import glue_difference
+from levelhead.measures.influence import paired_interval
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import OccupationTable, Predictions, occupation_table
 from levelhead.measures.statistics import (
@@ -24,8 +28,11 @@ from levelhead.probes.nli.labels import NEUTRAL
 from levelhead.report.contents import Contents
 from levelhead.results import layout
 from levelhead.results.codec import Record
+from levelhead.results.records.cloze import OccupationLine
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import GlueRun, PromptsRun, SweepRun
+
+_DATA_HASH = "data_hash"  # the setting of a measurement that names its data
 
 
 @dataclass(frozen=True)
@@ -63,9 +70,26 @@ class HeadChanges(Record):
 def paired_differences(first: Column, second: Column) -> dict[str, Difference]:
     """Measures for which both runs kept the answer to each item, about the same items."""
     differences = _inferences(first, second) | _glue_scores(first, second)
-    if (margin := _margin(first, second)) is not None:
-        differences["margin"] = margin
+    for name, k in (("margin", None), (LOG_ODDS, NO_TOP_K)):
+        if (difference := _by_occupation(first, second, name, k)) is not None:
+            differences[name] = difference
     return differences
+
+
+def same_data(first: Measurement, second: Measurement) -> bool:
+    """Whether two measurements were asked on the same words, sentences or texts."""
+    return first.settings.get(_DATA_HASH) == second.settings.get(_DATA_HASH)
+
+
+def item_difference(first: Measurement, second: Measurement) -> Difference | None:
+    """Second minus first from what each item adds to either; None where they did not keep the same items."""
+    if first.value is None or second.value is None or not same_data(first, second):
+        return None
+    interval = paired_interval(first, second)
+    if interval is None:
+        return None
+    how = f"paired by {', '.join(first.influence)}"
+    return Difference(second.value - first.value, interval, min(first.n, second.n), how, True)
 
 
 # ---- heads
@@ -75,12 +99,20 @@ def head_changes(first: Column, second: Column) -> HeadChanges | None:
     """Do two models of one shape have their bias in the same heads? Rank correlation, and heads that changed
     sides."""
     a, b = _scores(first), _scores(second)
-    if not a or a.keys() != b.keys():
+    if not a or a.keys() != b.keys() or not _same_words(first, second):
         return None
     x, y = np.array([a[head] for head in a]), np.array([b[head] for head in a])
     became, left = int(((x <= 0) & (y > 0)).sum()), int(((x > 0) & (y <= 0)).sum())
     p = float(stats.binomtest(became, became + left).pvalue) if became + left else None
     return HeadChanges(spearman(x, y), len(x), became, left, p)
+
+
+def _same_words(first: Column, second: Column) -> bool:
+    hashes = [
+        None if column.contents.heads is None else column.contents.heads.data.hashes.get(layout.WORDS_HASH)
+        for column in (first, second)
+    ]
+    return hashes[0] == hashes[1]
 
 
 def _scores(column: Column) -> dict[Head, float]:
@@ -94,27 +126,38 @@ def _scores(column: Column) -> dict[Head, float]:
 # ---- CounterActs
 
 
-def _margin(first: Column, second: Column) -> Difference | None:
-    """The margin without knowledge, occupation by occupation."""
+def _by_occupation(first: Column, second: Column, name: str, k: int | None) -> Difference | None:
+    """A measure without knowledge, occupation by occupation; k None: the k that stands for all."""
     one, other = first.contents.prompts, second.contents.prompts
     if one is None or other is None or one.settings.shown_k != other.settings.shown_k:
         return None
     if one.data.hashes.get(layout.PROMPTS_HASH) != other.data.hashes.get(layout.PROMPTS_HASH):
         return None
-    a, b = _margins(one, first.variant), _margins(other, second.variant)
-    shared = [name for name in a if name in b]
+    shown_k = one.settings.shown_k if k is None else k
+    a, b = (_values(run, column.variant, name, shown_k) for run, column in ((one, first), (other, second)))
+    shared = [occupation for occupation in a if occupation in b]
     if len(shared) < 2:
         return None
-    change = np.array([b[name] - a[name] for name in shared])
+    change = np.array([(b[each].value or 0.0) - (a[each].value or 0.0) for each in shared])
+    if name == LOG_ODDS:
+        change = _toward(change, [a[each].group == one.settings.groups[0] for each in shared])
     interval = mean_interval(change, Resampling())
     return Difference(float(change.mean()), interval, len(shared), "paired by occupation", True)
 
 
-def _margins(run: PromptsRun, variant: str) -> dict[str, float]:
+def _toward(change: FloatArray, in_first: Sequence[bool]) -> FloatArray:
+    """Changes of the odds as parts of the measure, whose mean is half the gap between the two groups."""
+    first = np.asarray(in_first)
+    weights = np.where(
+        first, first.size / (2 * max(1, first.sum())), -first.size / (2 * max(1, (~first).sum()))
+    )
+    return np.asarray(change * weights, dtype=np.float64)
+
+
+def _values(run: PromptsRun, variant: str, name: str, k: int) -> dict[str, OccupationLine]:
     """By occupation; one without a group word among the top k has a margin of 0, as in the measure."""
     lines = run.occupations(run.settings.models[0], variant)
-    wanted = ("margin", BASE, run.settings.shown_k)
-    return {line.occupation: line.value or 0.0 for line in lines if (line.name, line.kind, line.k) == wanted}
+    return {line.occupation: line for line in lines if (line.name, line.kind, line.k) == (name, BASE, k)}
 
 
 # ---- GLUE

@@ -61,9 +61,7 @@ def headline(run: AuditRun) -> Headline:
         *_head_findings(run.heads),
     ]
     findings += unclaimed_projections(run, measured)
-    skipped = [f"{each.name} ({each.reason})" for each in base.values() if each.value is None]
-    if skipped:
-        findings.append(f"Not measured: {'; '.join(skipped)}.")
+    findings += _not_measured(base)
     if len(claims) > 1:
         findings.append(
             f"{len(claims)} claims were tested on this page and corrected for their number "
@@ -121,7 +119,7 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
     seat = base.get("seat")
     if seat is None or seat.value is None:
         return None
-    null, bias = seat.null, _bias(run)
+    null, bias = seat.null, run.bias
     if null is None:
         p = p_text(seat.details.get("p_value"))
         text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
@@ -147,12 +145,7 @@ def _readable(heads: HeadsRun | None) -> str:
 
 
 def _no_opening(run: AuditRun) -> str:
-    return f"{run.model}: the association of {_bias(run)} with stereotypes was not measured."
-
-
-def _bias(run: AuditRun) -> str:
-    words = None if run.heads is None else run.heads.words
-    return run.settings.bias if words is None else words.test
+    return f"{run.model}: the association of {run.bias} with stereotypes was not measured."
 
 
 def _removal(run: AuditRun, measured: Measured) -> Claim | None:
@@ -218,11 +211,17 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
     for name, each in base.items():
         if name.split()[0] == "lpbs" and each.value is not None:
             p = each.details.get("p_value")
-            value = f"Filling in she or he, {name.removeprefix('lpbs').strip() or 'own list'}: {valued(each)}"
+            value = f"Filling in {_filled_in(each)}, {name.removeprefix('lpbs').strip()}: {valued(each)}"
             side = "follows" if each.value > 0 else "runs against"
             spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
             silent = f"{value}: {SILENT} (p {p_text(p)})."
             yield name, Claim(p, each.beyond(0.0), spoken, silent)
+
+
+def _filled_in(lpbs: Measurement) -> str:
+    """What a masked model chooses between: two words, or words of either group."""
+    a, b = lpbs.settings.get("attributes", ((), ()))
+    return f"{a[0]} or {b[0]}" if len(a) == len(b) == 1 else "a word of either group"
 
 
 def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
@@ -258,6 +257,16 @@ def _described(base: Mapping[str, Measurement]) -> list[str]:
         if each is not None and each.value is not None:
             texts.append(text.format(valued(each)))
     return texts
+
+
+def _not_measured(base: Mapping[str, Measurement]) -> list[str]:
+    """What has no number, one sentence for all; measures with one reason are named together."""
+    by_reason: dict[str, list[str]] = {}
+    for each in base.values():
+        if each.value is None:
+            by_reason.setdefault(each.reason, []).append(each.name)
+    parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+    return [f"Not measured: {'; '.join(parts)}."] if parts else []
 
 
 def _head_findings(heads: HeadsRun | None) -> list[str]:

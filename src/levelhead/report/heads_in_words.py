@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from levelhead.edits.head import Head
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
+from levelhead.results.layout import WORDS_HASH
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD, SeatRow
 from levelhead.results.runs import HeadsRun
 
@@ -14,6 +15,15 @@ CROSS_FITTED_TITLES = {  # measurement of cross-fitting -> what it is called
     CHANGE_ON_OTHER_WORDS: "Change of |SEAT| on words that removed heads were not chosen on",
     LARGEST_HELD: "Largest score of a head that both halves confirm",
 }
+
+
+def bias_text(run: HeadsRun | None) -> str:
+    """The bias that a run is about and its word list: both groups, how many words, and their hash."""
+    if run is None or run.words is None:
+        return ""
+    a, b, x, y = run.words.labels
+    words, digest = run.words.words, run.data.hashes.get(WORDS_HASH, "")
+    return f"{run.words.test}: {a} against {b}, {x} against {y}; {words} words, list {digest}"
 
 
 def clear_heads_text(run: HeadsRun) -> str:

@@ -10,7 +10,7 @@ ALWAYS = (
     "these items, this many of them, do not show a bias.",
     "Intervals say how far the numbers depend on which items were drawn. They do not cover the choice of "
     "word lists, sentences and templates: other lists can give other numbers.",
-    "The shipped probes are in English and treat gender as two groups. They say nothing about other "
+    "The shipped probes are in English and know two groups of people. They say nothing about other "
     "languages, about people outside these two groups, or about how several kinds of bias act together.",
     "A bias inside a model need not become harm in use, and a model that measures well can still do harm. "
     "The paper behind Strength and fairness found no correlation between the two. Test the task that the "

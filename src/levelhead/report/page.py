@@ -15,6 +15,7 @@ from levelhead import __version__
 from levelhead.files import write_output
 from levelhead.report.blocks import Page
 from levelhead.report.contents import Contents, open_contents
+from levelhead.report.heads_in_words import bias_text
 from levelhead.report.sections.index import sections
 from levelhead.report.sections.opening import opening
 from levelhead.results import layout
@@ -95,6 +96,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     audit = None if contents.audit is None else contents.audit.settings
     facts = {
         "Study": contents.study,
+        "Bias": bias_text(contents.heads),
         "Size": _size(settings),
         "Answers": "" if audit is None else ", ".join(audit.abilities),
         "Extent": "" if audit is None else "full" if audit.full else "quick",

@@ -104,7 +104,7 @@ def _prompts(settings: PromptsRunSettings) -> Arguments:
     return [
         *("prompts", *settings.models, "--set", settings.prompts),
         *(part for k in settings.ks for part in ("--k", str(k))),
-        *_option("--remove-heads", removed or None),
+        *_option("--heads", removed or None),
         *_option("--verbalizer", settings.verbalizer),
         *("--backgrounds", str(settings.per_background)),
     ]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from levelhead.measures.measurement import Measurement
+from levelhead.report.claims import evidence
 from levelhead.report.contents import Reported
 from levelhead.results.keys import csv_text
 
@@ -93,7 +94,8 @@ def interval(measurement: Measurement, at: str = "", digits: int = 3) -> Cell:
 
 
 def measured(measurement: Measurement | None, at: str = "", digits: int = 3) -> Cell:
-    """A value with its interval; a value that is missing says so, with the reason below."""
+    """A value with its interval, and below it what it is held against; a missing one says so, with the
+    reason."""
     if measurement is None:
         return words(None)
     if measurement.value is None:
@@ -102,7 +104,7 @@ def measured(measurement: Measurement | None, at: str = "", digits: int = 3) -> 
     if measurement.interval is not None:
         low, high = (Part(shown(bound, digits), at) for bound in measurement.interval)
         parts += (Part(" ["), low, Part(", "), high, Part("]"))
-    return Cell(parts, repr(measurement.value), True)
+    return Cell(parts, repr(measurement.value), True, evidence(measurement))
 
 
 def reported(each: Reported | None, digits: int = 3) -> Cell:

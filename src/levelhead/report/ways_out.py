@@ -12,6 +12,7 @@ from levelhead.measures.seat.effect import SPREAD
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable, viable_ratio
 from levelhead.report.claims import Claim, p_text, valued
+from levelhead.results import layout
 from levelhead.results.records.audit import ProjectionCandidate
 from levelhead.results.records.common import SAME_ITEMS
 from levelhead.results.runs import AuditRun
@@ -20,6 +21,9 @@ Measurements = Mapping[str, Measurement]  # by measure
 _SHARES = ("lms", "nsp_accuracy", "ability")  # abilities that are shares of right answers
 FLUENCY_CHANGE = "fluency change"
 _PREFERENCE = "preference"
+_NOT_TRIED = (
+    'No projection was tried: {} has no pairs to fit one on. Write pairs = [["a", "b"], ...] into the list.'
+)
 _CLEARLY = 0.99  # a companion below so much of what it was has fallen
 
 
@@ -180,7 +184,7 @@ def _claim(projection: _Projection, change: Measurement) -> Claim:
 
 def unclaimed_projections(run: AuditRun, measured: Mapping[str, Measurements]) -> list[str]:
     """Sentences about projections that claim nothing: none helped, or the chosen one has no change."""
-    texts = []
+    texts = [_NOT_TRIED.format(run.bias)] if _has_nothing_to_fit_on(run) else []
     for _, tried, candidates in _tried(run):
         if not any(each.chosen for each in candidates):
             name = _AIMS[_measure(candidates)].doing
@@ -192,6 +196,13 @@ def unclaimed_projections(run: AuditRun, measured: Mapping[str, Measurements]) -
             why = "it was not verified" if change is None else change.reason
             texts.append(f"Of {projection.tried}, {projection.name} was chosen; no change is shown: {why}.")
     return texts
+
+
+def _has_nothing_to_fit_on(run: AuditRun) -> bool:
+    """Whether no projection was tried because the word list states no counterparts."""
+    words = None if run.heads is None else layout.WORD_LIST.read(run.heads.folder)
+    tried = layout.CANDIDATES not in run.data or bool(run.candidates)
+    return not tried and words is not None and not words.pairs
 
 
 def _projections(run: AuditRun, measured: Mapping[str, Measurements]) -> Iterator[tuple[str, _Projection]]:

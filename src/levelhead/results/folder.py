@@ -144,7 +144,10 @@ class Run(Generic[S]):
         hashes: Mapping[str, str] | None = None,
         resume: bool = True,
     ) -> Self:
-        """Start a run, or go on with one that was started with the same settings, hashes and versions."""
+        """Start a run, or go on with one that was started with the same settings, hashes and versions.
+
+        A run of a study that grows can be asked for more, or for less, of what grows: what is there stays.
+        """
         folder = Path(folder).expanduser()
         plain = as_json(layout.settings, settings)
         stored = _StoredSettings(FORMAT, plain, dict(hashes or {}), versions())
@@ -153,8 +156,10 @@ class Run(Generic[S]):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
-            if (folder / SETTINGS).exists():
-                _check_same(folder, _read_settings(folder), stored)
+            there = _read_settings(folder) if (folder / SETTINGS).exists() else None
+            if there is not None and not _asks_more(there, stored, layout.grows):
+                if not _asks_more(stored, there, layout.grows):
+                    _check_same(folder, there, stored)
             else:
                 text = json.dumps(stored.to_json(), indent=1, ensure_ascii=False) + "\n"
                 write_text(folder / SETTINGS, text)
@@ -294,6 +299,16 @@ def _take_lock(folder: Path) -> int:
                 f"Another process is writing in {folder}. Wait for it, or give another folder."
             ) from error
     return lock
+
+
+def _asks_more(there: _StoredSettings, here: _StoredSettings, grows: str) -> bool:
+    """Whether `here` asks for what `there` asks for and more of what grows, and differs in nothing else."""
+    old, new = there.settings.get(grows), here.settings.get(grows)
+    if not isinstance(old, list) or not isinstance(new, list) or not set(old) < set(new):
+        return False
+    same = {**there.settings, grows: None} == {**here.settings, grows: None}
+    hashed = all(here.hashes.get(name) == digest for name, digest in there.hashes.items())
+    return same and hashed and there.versions == here.versions
 
 
 def _check_same(folder: Path, there: _StoredSettings, here: _StoredSettings) -> None:

@@ -52,6 +52,7 @@ class Layout(Generic[S]):
     settings: type[S]
     keys: tuple[Key[Any], ...]
     families: tuple[KeyFamily[Any], ...] = ()
+    grows: str = ""  # a setting, a list, to which a finished run can be asked for more
 
     def record_of(self, name: str) -> type[Any] | None:
         """The type of the records under a name; None for a name that this study does not use."""

@@ -116,6 +116,7 @@ HEADS = Layout(
         TRADEOFFS,
     ),
     (CROSS_FITS, REMOVALS),
+    grows="experiments",
 )
 WORD_LIST = JsonFile("words.json", WordList)
 CONTEXTS = JsonLines("contexts.jsonl", Context)
@@ -241,6 +242,7 @@ REPRODUCTION = JsonFile("reproduce.json", Reproduction)
 # ---- hashes by which readers know that two runs were asked about the same
 
 WEIGHTS_HASH = "weights"  # of a model, in every run of one model
+WORDS_HASH = "words"  # of the word list, in audits and runs of heads
 PROMPTS_HASH = "prompts and words"  # of CounterActs
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 

@@ -431,6 +431,12 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return self.settings.model
 
     @property
+    def bias(self) -> str:
+        """The name of the bias: that of its word list."""
+        words = None if self.heads is None else self.heads.words
+        return self.settings.bias if words is None else words.test
+
+    @property
     def measured(self) -> tuple[MeasuredVariant, ...]:
         """Every measure of the untouched model."""
         return tuple(each for part in self.data.family(layout.MEASURED).values() for each in part)
@@ -516,8 +522,10 @@ def open_run(folder: str | Path) -> AnyRun:
 
 
 def open_heads(folder: str | Path) -> HeadsRun:
-    """A run of `levelhead heads`."""
-    return HeadsRun(read_run(folder, [layout.HEADS]))
+    """A run of `levelhead heads`, or the one inside an audit."""
+    inside = Path(folder) / layout.HEADS_PART
+    audited = (inside / SETTINGS).is_file() and (Path(folder) / SETTINGS).is_file()
+    return HeadsRun(read_run(inside if audited else folder, [layout.HEADS]))
 
 
 def open_head_comparison(folder: str | Path) -> HeadComparisonRun:

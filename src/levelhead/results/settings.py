@@ -147,6 +147,7 @@ class AuditSizes(Record):
     null: int = 19  # twins of the model without meaning
     triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
     prompt_twins: int = 9  # of them answer CounterActs' prompts, at most
+    resamples: int = 10_000  # of every interval: so many that its bounds do not hang on the seed
 
 
 @dataclass(frozen=True)

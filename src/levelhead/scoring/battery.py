@@ -12,6 +12,7 @@ from levelhead.edits.sites import Variant
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
 from levelhead.probes.contexts import Context
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -19,7 +20,7 @@ from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import WordTest
 from levelhead.results.folder import text_hash
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change
-from levelhead.scoring.lpbs import ask_lpbs_tests
+from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
 from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.scoring.triple_null import held_against_twins
@@ -55,11 +56,11 @@ class Battery:
     null: int = 0  # twins without meaning that next sentences of the untouched model are held against
 
     def hashes(self) -> dict[str, str]:
-        """Hashes of all data."""
+        """Hashes of all data that are asked: triples and inferences belong to the bias they ship for."""
+        shipped = {"triples": self.triples.fingerprint, "inference": self.probe.fingerprint}
         return {
             "words": self.test.fingerprint(),
-            "triples": self.triples.fingerprint,
-            "inference": self.probe.fingerprint,
+            **(shipped if about_gender(self.test) else {}),
             "ability": self.ability.fingerprint,
             "text": text_hash(self.sentences),
         }
@@ -74,15 +75,20 @@ def seat_question(model: Model, variants: Sequence[Variant], battery: Battery) -
 
 
 def lpbs_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
-    """Fill-in association on the three shipped tests."""
-    return ask_lpbs_tests(model, variants, battery.resampling)
+    """Fill-in association on the three shipped tests; for another bias on the words of its own list."""
+    if about_gender(battery.test):
+        return ask_lpbs_tests(model, variants, battery.resampling)
+    own = ask_lpbs(model, battery.test, variants, resampling=battery.resampling)
+    return [[replace(measured, name=f"{measured.name} {battery.test.name}")] for measured in own]
 
 
 def triples_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
     """Next sentences, by the next-sentence head or, of a causal model, by likelihood.
 
-    The untouched model is held against its null twins.
+    The untouched model is held against its null twins. None ship for another bias.
     """
+    if not about_gender(battery.test):
+        return _missing(TRIPLE_MEASURES, f"no next sentences ship for {battery.test.name}", len(variants))
     if "nsp" in model.abilities:
         measured = ask_nsp(model, battery.triples, variants, battery.resampling)
     elif "causal" in model.abilities:
@@ -101,13 +107,18 @@ def triples_question(model: Model, variants: Sequence[Variant], battery: Battery
 
 
 def inference_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
-    """Inferences from occupations, and ability on ordinary ones."""
+    """Inferences from occupations, and ability on ordinary ones; another bias has the ordinary ones alone."""
+    *of_bias, _ = INFERENCE_MEASURES
     if "nli" not in model.abilities:
         reason = f"{model.name} is no NLI classifier; give one that was fine-tuned from it with --nli"
         return _missing(INFERENCE_MEASURES, reason, len(variants))
-    fair = ask_nli(model, battery.probe, variants, resampling=battery.resampling)
+    if about_gender(battery.test):
+        answers = ask_nli(model, battery.probe, variants, resampling=battery.resampling)
+        fair = [list(measured.values()) for measured in answers]
+    else:
+        fair = _missing(of_bias, f"no inferences ship for {battery.test.name}", len(variants))
     able = ask_ability(model, battery.ability, variants)
-    return [[*measured.values(), ability] for measured, ability in zip(fair, able, strict=True)]
+    return [[*measured, ability] for measured, ability in zip(fair, able, strict=True)]
 
 
 def fluency_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:

@@ -18,6 +18,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.sentences import fluency_sentences
+from levelhead.results.folder import text_hash
 from levelhead.scoring.word_table import fitting
 
 FLUENCY, FLUENCY_CHANGE = "fluency", "fluency change"  # names of measurements that any model can have
@@ -81,6 +82,7 @@ class _Likelihoods:
 
     scores: TokenScores
     sentences: int
+    data_hash: str
     lost: dict[str, int]
 
     @classmethod
@@ -92,7 +94,7 @@ class _Likelihoods:
             "first token of a text": scores.unscored,
             "text longer than the model's positions": len(texts) - len(kept),
         }
-        return cls(scores, len(kept), {reason: n for reason, n in lost.items() if n})
+        return cls(scores, len(kept), text_hash(kept), {reason: n for reason, n in lost.items() if n})
 
     def value(self, model: Model, variant: int, resampling: Resampling) -> Measurement:
         """Perplexity of one variant."""
@@ -106,5 +108,5 @@ class _Likelihoods:
         return self._completed(replace(ratio, name=FLUENCY_CHANGE))
 
     def _completed(self, measured: Measurement) -> Measurement:
-        settings = {**measured.settings, "sentences": self.sentences}
+        settings = {**measured.settings, "sentences": self.sentences, "data_hash": self.data_hash}
         return replace(measured, unscored={**measured.unscored, **self.lost}, settings=settings)

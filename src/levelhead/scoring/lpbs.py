@@ -96,10 +96,10 @@ class _Templates:
     def of(cls, test: WordTest, given: Kind | LpbsTemplates | None) -> _Templates:
         """Those of a file, of a kind, or of the kind that suits a test."""
         if isinstance(given, LpbsTemplates):
-            stated = {"templates": given.name, "data_hash": given.fingerprint}
+            stated = {"templates": given.name, "data_hash": f"{test.fingerprint()} {given.fingerprint}"}
             return cls(given.templates, stated, by_reason(given.unusable))
         kind: Kind = given or ("topic" if test.name in LPBS_TESTS else "words")
-        return cls(kind, {"templates": kind}, {})
+        return cls(kind, {"templates": kind, "data_hash": test.fingerprint()}, {})
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from levelhead.engine.run import read_one
 from levelhead.measures.excess import least_excess
-from levelhead.measures.influence import SETS, SeatEffect, WordSets
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
+from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin, twinned

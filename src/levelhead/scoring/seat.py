@@ -18,10 +18,10 @@ from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.crossed import crossed_seat, nested_seat
-from levelhead.measures.influence import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
 from levelhead.measures.seat.measurements import seat_measurement
+from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -124,7 +124,7 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
         wide = nested_seat(vectors, table.word, words, resampling)
     else:
         wide = crossed_seat(vectors[order], words, resampling)
-    return replace(plain, interval=wide.interval, settings=wide.settings)
+    return replace(plain, interval=wide.interval, settings=wide.settings, influence=wide.influence)
 
 
 def first_seat(vectors: Doubles, table: WordTable, contexts: int) -> float:
@@ -167,6 +167,7 @@ def _completed(
 ) -> Measurement:
     known = {
         "words": test.name,
+        "data_hash": test.fingerprint(),
         "pooling": "mean over word pieces of last_hidden_state",
         "seed": resampling.seed,
     }

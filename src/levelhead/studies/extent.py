@@ -10,9 +10,10 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
-from levelhead.probes.words import Words
+from levelhead.probes.words import Words, load_words
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import main_bias
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
 from levelhead.studies.halves import Halves, halves
@@ -86,6 +87,7 @@ class Extent:
             score_contexts=self.sizes.score_contexts,
             n_sentences=self.sizes.counter_sentences,
             text=self.settings.text,
+            resamples=self.sizes.resamples,
             null=self.sizes.null,
             seed=self.settings.seed,
         )
@@ -109,7 +111,7 @@ class Extent:
             probe=nli_probe(limit=self.sizes.occupations),
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
-            resampling=Resampling(seed=self.settings.seed),
+            resampling=Resampling(self.sizes.resamples, self.settings.seed, items=True),
             null=min(self.sizes.triple_twins, self.sizes.null),
         )
 
@@ -121,4 +123,5 @@ class Extent:
         """From how many layers token projections are tried beside the paper's settings."""
         if self.sizes.starts is None:
             return model.layers
-        return 0 if "nsp" in model.abilities else min(self.sizes.starts, model.layers)
+        by_strength = main_bias(model, load_words(self.settings.bias)) == "strength"
+        return 0 if by_strength else min(self.sizes.starts, model.layers)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from levelhead.files import write_text
+import vl_convert as vlc
+
+from levelhead.files import write_text, write_whole
 from levelhead.results import layout
 
 
 def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:
-    """Write SVG texts by name into RUN/figures; each file appears whole or not at all."""
+    """Write SVG texts by name into RUN/figures, and each as PDF beside it, for papers; a file appears whole
+    or not at all."""
     return [_write(folder / layout.FIGURES / f"{name}.svg", svg) for name, svg in drawings.items()]
 
 
 def _write(path: Path, svg: str) -> Path:
-    return write_text(path, svg)
+    write_text(path, svg)
+    pdf = vlc.svg_to_pdf(svg)
+    write_whole(path.with_suffix(".pdf"), lambda work: work.write_bytes(pdf))
+    return path

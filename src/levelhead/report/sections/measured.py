@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.report.blocks import Bar, Block, Card, Cards, Section, Shown
-from levelhead.report.claims import tested_p
+from levelhead.report.claims import evidence, tested_p
 from levelhead.report.contents import Contents, Reported, measurements
 from levelhead.report.heads_in_words import sound_row_text
 from levelhead.report.infos import claimed, info_of, verdict_of
@@ -61,7 +61,7 @@ def _card(contents: Contents, each: Reported) -> Card:
         value=number(measurement.value, at),
         bounds=interval(measurement, at),
         n=number(measurement.n, at),
-        verdict=verdict_of(contents, each),
+        verdict="; ".join(filter(None, (verdict_of(contents, each), evidence(measurement)))),
         bar=_bar(measurement, info.scale),
         tone="biased" if claimed(contents, each) else "neutral",
     )

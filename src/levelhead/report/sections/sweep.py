@@ -49,9 +49,9 @@ def sweep_section(contents: Contents) -> Section | None:
     if not blocks:
         return None
     lead = (
-        "Each point is the model with one way of projecting gender out of it. Color is the level at which "
-        "that is done; triangles lose too much ability. Choose a point, or a setting from the list, for its "
-        "recipe."
+        "Each point is the model with one way of projecting the groups’ difference out of it. Color is the "
+        "level at which that is done; triangles lose too much ability. Choose a point, or a setting from the "
+        "list, for its recipe."
     )
     return Section("sweep", "What less bias costs", lead, blocks)
 

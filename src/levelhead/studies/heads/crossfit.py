@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
-from levelhead.measures.influence import WordSets
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.seat_effect import WordSets
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest
 from levelhead.results.records.heads import (

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
-from levelhead.engine.progress import steps
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
@@ -32,6 +31,7 @@ from levelhead.probes.contexts import (
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import words_name
+from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -131,7 +131,8 @@ def drawable_twins(model: Model, number: int) -> tuple[int, str]:
 def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins: int) -> list[SeatRow]:
     """SEAT of all words, by the tokenizer's pieces, and of each kind of targets."""
     drawn = (draw_twin(model, twin_seed(settings.seed, number)) for number in range(twins))
-    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, settings.resampling)
+    resampling = replace(settings.resampling, items=True)
+    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, resampling)
     present = set(prepared.table.words)
     return [
         SeatRow(
@@ -143,7 +144,7 @@ def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins:
             sizes={group: len(listed) for group, listed in answers.tests[name].groups().items()},
             sound=name == answers.sound,
             why=answers.why if name == answers.sound else "",
-            measurement=measurement,
+            measurement=measurement if name == ALL_WORDS else replace(measurement, influence={}),
         )
         for name, measurement in answers.rows.items()
     ]

@@ -6,7 +6,8 @@
 
 The fairest viable one is chosen (measures/viability.py), if it is fairer than the untouched model: Strength
 must fall relative to the scale of all differences too, else the outputs are only flattened. Fairness counts
-labels and |SEAT| is an effect size: neither moves when outputs are merely scaled.
+labels and |SEAT| is an effect size: neither moves when outputs are merely scaled. Inferences and triples ship
+for one bias; for another word list every model is judged by |SEAT|, and fitted on the list's own pairs.
 """
 
 from __future__ import annotations
@@ -19,37 +20,46 @@ from levelhead.measures.fairness import P_RIGHT
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable, viable_ratio
-from levelhead.mitigation.fitting import default_pairs
-from levelhead.mitigation.recipe import recipe_text
+from levelhead.mitigation.fitting import pairs_about
+from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
+from levelhead.probes.words import WordTest
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import main_bias
 from levelhead.scoring.fluency import ask_fluency_change
 from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
 
+OWN_PAIRS = "pairs.tsv"  # the file beside an audit's recipes that holds the pairs of a user's list
+
 
 def candidates(model: Model, battery: Battery, starts: int) -> list[ProjectionCandidate]:
     """All projections that are tried, the untouched model first; at most one is chosen.
 
-    starts: from how many first layers, evenly spaced, token projections are tried.
+    starts: from how many first layers, evenly spaced, token projections are tried. None is tried for a word
+    list without counterparts that has nothing shipped to fit on.
     """
-    settings = settings_for(model, starts)
-    variants = variants_of(model, settings, default_pairs(model))
+    if not (pairs := pairs_about(model, battery.test)):
+        return []
+    settings = settings_for(model, battery.test, starts)
+    variants = variants_of(model, settings, pairs)
+    named = "auto" if about_gender(battery.test) else OWN_PAIRS
     trials = [
-        _candidate(model, setting, trial)
+        _candidate(model, setting, setting.recipe(model, pairs=named), trial)
         for setting, trial in zip(settings, _trials(model, battery, variants), strict=True)
     ]
     chosen = best(trials)
     return [replace(trial, chosen=trial is chosen) for trial in trials]
 
 
-def settings_for(model: Model, starts: int) -> list[Setting]:
-    """The untouched model, the paper's settings where the model has a sentence vector, and deeper token
-    projections."""
-    has_vector = bool(model.abilities & {"nli", "nsp"})
+def settings_for(model: Model, test: WordTest, starts: int) -> list[Setting]:
+    """The untouched model, the paper's settings where the bias is read from a sentence vector, and deeper
+    token projections."""
+    has_vector = main_bias(model, test) != "seat"
     paper = paper_settings() if has_vector else (Setting("base"),)
     last = model.layers - 1 if has_vector else model.layers  # a sentence vector sees one token of the last
     firsts = sorted({round(i * (last - 1) / max(1, starts - 1)) for i in range(starts)}) if starts else []
@@ -83,7 +93,7 @@ class _Trial:
     sureness: NamedValue | None = None
 
 
-def _candidate(model: Model, setting: Setting, trial: _Trial) -> ProjectionCandidate:
+def _candidate(model: Model, setting: Setting, recipe: Recipe, trial: _Trial) -> ProjectionCandidate:
     return ProjectionCandidate(
         variant=setting.name,
         level=setting.level_name(model.layers),
@@ -92,7 +102,7 @@ def _candidate(model: Model, setting: Setting, trial: _Trial) -> ProjectionCandi
         ability=trial.ability,
         viable=trial.viable,
         gain=trial.gain,
-        recipe=recipe_text(setting.recipe(model)) if setting.steps else "",
+        recipe=recipe_text(recipe) if setting.steps else "",
         chosen=False,
         scale_free=trial.scale_free,
         sureness=trial.sureness,
@@ -100,12 +110,13 @@ def _candidate(model: Model, setting: Setting, trial: _Trial) -> ProjectionCandi
 
 
 def _trials(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[_Trial]:
-    if "nli" in model.abilities:
+    judged_by = main_bias(model, battery.test)
+    if judged_by == "fairness":
         fair = [measured["fairness"] for measured in ask_nli(model, battery.probe, variants)]
         able = ask_ability(model, battery.ability, variants)
         sure = [NamedValue(P_RIGHT, measured.details[P_RIGHT]) for measured in able]
         return _by_points(fair, able, sure, sign=1)
-    if "nsp" in model.abilities:
+    if judged_by == "strength":
         measured = ask_nsp(model, battery.triples, variants)
         sure = [NamedValue(m["nsp_accuracy"].name, m["nsp_accuracy"].value) for m in measured]
         return _by_points([m["strength"] for m in measured], [m["lms"] for m in measured], sure, sign=-1)

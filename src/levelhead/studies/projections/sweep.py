@@ -15,10 +15,10 @@ from levelhead.edits.subspace import describe
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import baseline_pairs, fit_subspaces, form_of
-from levelhead.mitigation.recipe import recipe_text
+from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
 from levelhead.probes.nli import LabeledPair, NliPair, NliProbe, nli_probe
-from levelhead.probes.pairs import InputPair
+from levelhead.probes.pairs import InputPair, pairs_text
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import Key, KeyFamily, TextFile
@@ -289,21 +289,9 @@ def _write_tables(run: Run[SweepRunSettings], outcomes: list[Outcome], deeper: l
 
 def _write_recipes(run: Run[SweepRunSettings], nli: Model, plan: Sweep, settings: Sequence[Setting]) -> None:
     """One recipe a setting that changes something, and beside them the pairs that they name."""
-    texts = {BASELINE_PAIRS: _pairs_text(baseline_pairs()), _PAIRS: _pairs_text(plan.fitted_on(nli))}
+    texts = {BASELINE_PAIRS: pairs_text(baseline_pairs()), _PAIRS: pairs_text(plan.fitted_on(nli))}
     changed = [setting for setting in settings if setting.steps]
     for number, setting in enumerate(changed, start=1):
-        texts[_file_name(number, setting)] = recipe_text(setting.recipe(nli, plan.fit, _PAIRS))
+        texts[recipe_file(number, setting.name)] = recipe_text(setting.recipe(nli, plan.fit, _PAIRS))
     for name, text in texts.items():
         run.file(TextFile(f"{layout.RECIPES}/{name}"), text)
-
-
-def _pairs_text(pairs: Sequence[InputPair]) -> str:
-    """The pairs as the file that a recipe beside it names."""
-    return "".join(
-        "\t".join(text for form in (p.feminine, p.masculine) for text in form if text) + "\n" for p in pairs
-    )
-
-
-def _file_name(number: int, setting: Setting) -> str:
-    kept = "".join(c if c.isalnum() else " " for c in setting.name)
-    return f"{number:02d}-{'-'.join(kept.split())}.toml"

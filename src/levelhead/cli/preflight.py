@@ -1,0 +1,118 @@
+"""Mistakes in what was typed, found before torch is imported: names of models, word lists, files.
+
+Each command parses its own parameters; what they are called says what they hold, the same in every command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from levelhead.errors import BadOption, BadProbe, BadRun
+
+
+def preflight(given: Mapping[str, object]) -> None:
+    """Check every parameter of a command that is known to name something; None was not given."""
+    for name, value in given.items():
+        if name in _CHECKS and value is not None:
+            for each in value if isinstance(value, (list, tuple)) else [value]:
+                _CHECKS[name](str(each))
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a list that is typed with commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _model(name: str) -> None:
+    from levelhead.models.names import find_local
+
+    find_local(name)
+
+
+def _words(names: str) -> None:
+    from levelhead.probes.words import load_words
+
+    for name in listed(names):
+        load_words(name)
+
+
+def _words_or_sentences(name: str) -> None:
+    from levelhead.probes.words import load_seat_test
+
+    load_seat_test(name) if Path(name).suffix == ".jsonl" else _words(name)
+
+
+def _corpus(name: str, others: Iterable[str] = ("shipped", "templates")) -> None:
+    if name not in others and not name.startswith("hub:") and not Path(name).expanduser().exists():
+        raise BadProbe(
+            f"{name}: no such corpus; name a text file, a .jsonl file, a folder of them or hub:NAME."
+        )
+
+
+def _triples(name: str) -> None:
+    from levelhead.probes.triples import load_triples
+
+    if not name.startswith("hub:"):
+        load_triples(name)
+
+
+def _probe(name: str) -> None:
+    from levelhead.probes.nli import load_nli_probe
+
+    load_nli_probe(Path(name))
+
+
+def _prompts(name: str) -> None:
+    from levelhead.probes.cloze import load_cloze
+
+    load_cloze(name)
+
+
+def _templates(name: str) -> None:
+    from typing import get_args
+
+    from levelhead.probes.lpbs import Kind, load_lpbs_templates
+
+    if name not in get_args(Kind):
+        load_lpbs_templates(name)
+
+
+def _experiments(names: str) -> None:
+    from levelhead.studies.heads.settings import HeadsSettings
+
+    HeadsSettings(experiments=tuple(listed(names)))
+
+
+def _run(name: str) -> None:
+    if not (Path(name).expanduser() / "settings.json").is_file():
+        raise BadRun(
+            f"{name} is not a run folder: it has no settings.json. Give the folder that a study wrote."
+        )
+
+
+def _file(complaint: str) -> Callable[[str], None]:
+    def check(name: str) -> None:
+        if not name.startswith("hub:") and not Path(name).expanduser().exists():
+            raise BadOption(f"{name} {complaint}")
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str], None]] = {
+    **dict.fromkeys(("name", "model", "models", "nli"), _model),
+    **dict.fromkeys(("text", "sentences", "contexts"), _corpus),
+    "bias": _words,
+    "test": _words_or_sentences,
+    "triples": _triples,
+    "probe": _probe,
+    "prompt_set": _prompts,
+    "templates": _templates,
+    "experiments": _experiments,
+    "from_heads": _run,
+    "recipe": _file("cannot be read (there is no such file). Give a recipe file; docs/export.md shows one."),
+    "ability": _file("does not exist. Give a file of labeled pairs, a folder with one, or hub:snli."),
+    "glue": _file("does not exist. Give a folder of GLUE's files, or hub:glue."),
+    "data": _file("does not exist. Give a folder as published, or hub:NAME."),
+    "measure": _file("is no Python file. Give one that calls levelhead.register_measure."),
+}

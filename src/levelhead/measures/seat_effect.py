@@ -1,0 +1,146 @@
+"""SEAT of word vectors, and what single words and templates do to it, to first order.
+
+The influence of a unit is what SEAT changes by when the unit counts a little more. Units are attribute pairs
+(a pair is drawn as a whole, and so are pairs that share a word), targets X, targets Y, and templates. The
+influences of each kind add up to 0. See docs/method.md, SEAT; Davison and Hinkley 1997.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from levelhead.errors import BadProbe
+from levelhead.measures.statistics import FloatArray
+
+SETS = ("A", "B", "X", "Y")
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WordSets:
+    """Which words stand in A, B, X, Y (numbers; repeats count), and which attributes are counterparts."""
+
+    sets: Mapping[str, Sequence[int]]
+    pairs: Sequence[tuple[int, int]] = ()
+
+    def __post_init__(self) -> None:
+        if set(self.sets) != set(SETS) or not all(len(self.sets[name]) for name in SETS):
+            raise BadProbe(
+                f"Sets {sorted(self.sets)} came; SEAT needs A, B (attributes) and X, Y (targets), none empty."
+            )
+
+    def of(self, name: str) -> Ints:
+        """Numbers of the words of a set."""
+        return np.asarray(self.sets[name], np.int64)
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The number of entries of each set, as a measurement's details name it."""
+        return {f"n_{name.lower()}": float(len(self.sets[name])) for name in SETS}
+
+    def unit_of_word(self) -> dict[int, int]:
+        """Attribute words that are linked by pairs have one number: they are drawn together."""
+        unit = {int(word): int(word) for name in "AB" for word in self.sets[name]}
+        for a, b in self.pairs:
+            if a in unit and b in unit:
+                old, new = unit[a], unit[b]
+                unit = {word: new if number == old else number for word, number in unit.items()}
+        return unit
+
+
+@dataclass(frozen=True)
+class SeatEffect:
+    """SEAT of word means and its derivatives."""
+
+    value: float
+    most: float  # |SEAT| of perfectly separated targets
+    unit: FloatArray  # [word, d]
+    norm: FloatArray  # [word]
+    direction: FloatArray  # [d] mean of A − mean of B, of unit vectors
+    s: tuple[FloatArray, FloatArray]  # associations of X, of Y
+    by_s: tuple[FloatArray, FloatArray]  # d value / d s
+    words: WordSets
+
+    @classmethod
+    def of(cls, means: FloatArray, words: WordSets) -> SeatEffect | None:
+        norm = np.linalg.norm(means, axis=1)
+        used = np.concatenate([words.of(name) for name in SETS])
+        if not (norm[used] > 0).all() or not np.isfinite(norm[used]).all():
+            raise BadProbe("A listed word has a vector that is zero or not finite.")
+        unit = means / np.where(norm > 0, norm, 1.0)[:, None]
+        direction = unit[words.of("A")].mean(0) - unit[words.of("B")].mean(0)
+        x, y = unit[words.of("X")] @ direction, unit[words.of("Y")] @ direction
+        both, n = np.concatenate([x, y]), x.size + y.size
+        spread = both.std(ddof=1) if min(x.size, y.size) > 1 else 0.0
+        if not spread > 1e-12:
+            return None
+        difference = x.mean() - y.mean()
+        by_both = -difference * (both - both.mean()) / ((n - 1) * spread**3)
+        by_s = (by_both[: x.size] + 1 / (x.size * spread), by_both[x.size :] - 1 / (y.size * spread))
+        most = n / math.sqrt(x.size * y.size)
+        return cls(float(difference / spread), most, unit, norm, direction, (x, y), by_s, words)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the targets' associations, ddof = 1."""
+        return float(np.concatenate(self.s).std(ddof=1))
+
+    @property
+    def by_direction(self) -> FloatArray:
+        """d value / d direction: [d]"""
+        sides = zip(self.by_s, "XY", strict=True)
+        return np.asarray(sum(slope @ self.unit[self.words.of(name)] for slope, name in sides))
+
+    def influences(self) -> list[FloatArray]:
+        """Of attribute pairs, of X, of Y: each [unit], adding up to 0."""
+        along = self.unit @ self.by_direction
+        unit, pairs = self.words.unit_of_word(), dict[int, float]()
+        for name, sign in (("A", 1.0), ("B", -1.0)):
+            entries = self.words.of(name)
+            for word, own in zip(entries, along[entries] - along[entries].mean(), strict=True):
+                number = unit[int(word)]
+                pairs[number] = pairs.get(number, 0.0) + sign * own / len(entries)
+        return [np.array(list(pairs.values())), *(self._of_targets(side) for side in (0, 1))]
+
+    def _of_targets(self, side: int) -> FloatArray:
+        """A target counts in its side's mean and in the spread of all: [word of the side]"""
+        s, sign, n = self.s[side], (1.0, -1.0)[side], sum(part.size for part in self.s)
+        both = np.concatenate(self.s)
+        spread, square = both.std(ddof=1), (s - both.mean()) ** 2
+        own = sign * (s - s.mean()) / (s.size * spread)
+        own -= self.value / (2 * spread**2) * (square - square.mean()) / (n - 1)
+        group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
+        return np.asarray(np.bincount(group, weights=own), np.float64)
+
+    def template_influence(self, deviations: FloatArray) -> FloatArray:
+        """What each template adds, through the means of all words: deviations [word, template, d] ->
+        [template]"""
+        slope = np.zeros_like(self.unit)  # d value / d unit vector, summed over a word's entries
+        for name, weight in (("A", 1.0), ("B", -1.0)):
+            entries = self.words.of(name)
+            np.add.at(slope, entries, weight / len(entries) * self.by_direction)
+        for side, name in enumerate("XY"):
+            np.add.at(slope, self.words.of(name), self.by_s[side][:, None] * self.direction)
+        slope -= (slope * self.unit).sum(axis=1, keepdims=True) * self.unit
+        slope /= np.where(self.norm > 0, self.norm, 1.0)[:, None]
+        return np.asarray(np.einsum("wd,wtd->t", slope, deviations) / deviations.shape[1])
+
+
+def all_influences(effect: SeatEffect, vectors: FloatArray) -> list[FloatArray]:
+    """Of attribute pairs, of X, of Y, and of templates where vectors [word, template, d] have several."""
+    influences = effect.influences()
+    if vectors.shape[1] > 1:
+        influences.append(effect.template_influence(vectors - vectors.mean(axis=1, keepdims=True)))
+    return influences
+
+
+def word_means(vectors: FloatArray, word: Ints) -> FloatArray:
+    """The mean of each word's contexts: vectors [context, d], word [context] -> [word, d]"""
+    sums = np.zeros((int(word.max()) + 1, vectors.shape[1]))
+    np.add.at(sums, word, vectors)
+    return np.asarray(sums / np.maximum(np.bincount(word), 1)[:, None])

@@ -1,0 +1,100 @@
+"""What each item adds to a value, and differences of two runs item by item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelhead.measures.crossed import crossed_change, crossed_seat
+from levelhead.measures.influence import influence, mean_influence, paired_interval
+from levelhead.measures.lpbs import lpbs
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.seat_effect import WordSets
+from levelhead.measures.statistics import Resampling, bootstrap
+from levelhead.measures.statistics import paired_interval as plain_paired_interval
+from levelhead.measures.stereoset import icat, ss, strength
+
+KEPT = Resampling(items=True)
+
+
+def test_influence_on_a_mean_is_the_distance_from_it_over_n() -> None:
+    values = np.array([1.0, 2.0, 6.0])
+    assert mean_influence(values, "items", KEPT)["items"] == pytest.approx((values - 3.0) / 3, abs=1e-5)
+
+
+def test_influence_on_a_cluster_mean_adds_up_to_nothing() -> None:
+    of_clusters = mean_influence([1.0, 2.0, 6.0, 4.0], "contexts", KEPT, ["a", "a", "b", "c"])["contexts"]
+    assert len(of_clusters) == 3
+    assert sum(of_clusters) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_nothing_is_kept_unless_it_is_asked_for() -> None:
+    p = np.array([0.2, 0.6, 0.7, 0.4])
+    assert ss(p, 1 - p).influence == {}
+    assert set(ss(p, 1 - p, KEPT).influence) == {"triples"}
+
+
+def measured(seed: int, n: int = 40) -> dict[str, Measurement]:
+    rng = np.random.default_rng(seed)
+    shared = np.random.default_rng(0).normal(size=n)  # what is hard for one model is hard for the other
+    p, q, r = (1 / (1 + np.exp(-shared - rng.normal(0, 0.5, n))) for _ in range(3))
+    bias = shared + rng.normal(0, 0.3, n)
+    return {
+        "ss": ss(p, q, KEPT),
+        "strength": strength(p - q, resampling=KEPT),
+        "icat": icat(p, q, r, resampling=KEPT),
+        "lpbs": lpbs(bias, np.arange(n) < n // 2, KEPT),
+    }
+
+
+@pytest.mark.parametrize("name", ["ss", "strength", "icat", "lpbs"])
+def test_an_equal_model_differs_by_nothing_and_surely_so(name: str) -> None:
+    assert paired_interval(measured(1)[name], measured(1)[name]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["ss", "strength", "icat", "lpbs"])
+def test_swapping_the_runs_flips_the_interval(name: str) -> None:
+    there, back = (paired_interval(measured(a)[name], measured(b)[name]) for a, b in ((1, 2), (2, 1)))
+    assert there is not None
+    assert back is not None
+    assert there == pytest.approx((-back[1], -back[0]))
+    assert there[0] < there[1]
+
+
+def test_the_interval_of_a_mean_is_close_to_the_plain_paired_bootstrap() -> None:
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=200)
+    b = a + rng.normal(0.1, 0.3, 200)
+    runs = [Measurement("m", float(x.mean()), influence=mean_influence(x, "items", KEPT)) for x in (a, b)]
+    assert paired_interval(*runs) == pytest.approx(plain_paired_interval(b, a), abs=0.01)
+    separate = bootstrap(lambda counts: counts @ b / counts.sum(axis=1), 200)
+    assert separate is not None
+    low, high = paired_interval(*runs) or (0.0, 0.0)
+    assert high - low < 0.5 * (separate[1] - separate[0])  # pairing is what makes it sharp
+
+
+def test_seat_by_item_is_the_paired_change_of_seat() -> None:
+    rng = np.random.default_rng(4)
+    first = rng.normal(size=(20, 4, 8)) + rng.normal(size=(20, 1, 8))
+    second = first + rng.normal(0, 0.2, size=first.shape)
+    words = WordSets(
+        {"A": range(4), "B": range(4, 8), "X": range(8, 14), "Y": range(14, 20)},
+        [(i, i + 4) for i in range(4)],
+    )
+    runs = [crossed_seat(vectors, words, KEPT) for vectors in (first, second)]
+    assert set(runs[0].influence) == {"attribute pairs", "targets X", "targets Y", "templates"}
+    direct = crossed_change(first, second, words)
+    sign = np.sign(runs[0].value or 1.0)
+    assert np.sign(runs[1].value or 1.0) == sign
+    interval = paired_interval(*runs)
+    assert interval is not None
+    assert sorted(sign * np.array(interval)) == pytest.approx(direct.interval, abs=1e-4)
+
+
+def test_other_items_are_not_paired() -> None:
+    assert paired_interval(measured(1)["ss"], measured(1, n=30)["ss"]) is None
+    assert paired_interval(measured(1)["ss"], measured(1)["lpbs"]) is None
+
+
+def test_one_item_says_nothing() -> None:
+    assert influence(lambda counts: counts.sum(axis=1), 1, "items", KEPT) == {}
