@@ -73,7 +73,7 @@ def check(
 ) -> CheckResult:
     """Does a run keep within thresholds? check(run, {"seat": 0.8}, {"lms": 0.9}). `if not check(...)` fails.
 
-    baseline: a run, such as that of the last release; without thresholds no bias may be surely worse than there.
+    baseline: a run, say of the last release; without thresholds no bias may be surely worse than there.
     bound: judge the interval's worse bound instead of the value. variant: a changed model of the run.
     """
     thresholds = [checking.Threshold(name, "max", limit) for name, limit in (at_most or {}).items()]
