@@ -124,7 +124,7 @@ def _revalued(rng: Random, data: bytes) -> bytes:
     return (text[: place.start()] + value + text[place.end() :]).encode("utf-8", errors="surrogateescape")
 
 
-def _retyped(rng: Random, data: bytes) -> bytes:
+def retyped(rng: Random, data: bytes) -> bytes:
     """Another value, no value, or one more, somewhere inside a JSON text or one of its lines."""
     whole = _json(data)
     if whole is not None:
@@ -152,16 +152,15 @@ def _dumped(value: Any) -> bytes:
         return b"9" * DIGITS
 
 
-def _changed(rng: Random, value: Any, chance: float = 0.25) -> Any:
+def _changed(rng: Random, value: Any, chance: float = 0.1) -> Any:
     """The value with one place inside it changed; chance: that it is this very place."""
     if rng.random() < chance or not isinstance(value, dict | list) or not value:
         return _replacement(rng, value)
     if isinstance(value, list):
-        at = rng.randrange(len(value))
-        rest = rng.choice(
-            ([_changed(rng, value[at], chance)], [_changed(rng, value[at], chance)], [], value[at:][:1] * 2)
-        )
-        return [*value[:at], *rest, *value[at + 1 :]]
+        at, accident = rng.randrange(len(value)), rng.random()
+        if accident < 0.2:
+            return [*value[:at], *value[at:][:1] * rng.choice((0, 2)), *value[at + 1 :]]
+        return [*value[:at], _changed(rng, value[at], chance), *value[at + 1 :]]
     key = rng.choice(list(value))
     kept = {name: inner for name, inner in value.items() if name != key}
     new = rng.choice((key, key, key, key, rng.choice(STRANGE_TEXTS)))
@@ -181,7 +180,9 @@ def _replacement(rng: Random, value: Any) -> Any:
         "\ud800",
         [value] * 3,
     )
-    if isinstance(value, int | float) and rng.random() < 0.5:
+    if isinstance(value, str) and rng.random() < 0.5:
+        return rng.choice((*STRANGE_TEXTS, value[::-1], value.upper(), value * 2))
+    if isinstance(value, int | float) and rng.random() < 0.6:
         return rng.choice((*numbers, -value, value * 1e6, int(value) + 1) if abs(value) < 1e300 else numbers)
     return rng.choice((rng.choice(numbers), rng.choice(others), rng.choice(STRANGE_TEXTS)))
 
@@ -199,8 +200,8 @@ _MUTATIONS: tuple[Mutation, ...] = (
     _revalued,
     _revalued,
     _revalued,
-    _retyped,
-    _retyped,
-    _retyped,
+    retyped,
+    retyped,
+    retyped,
     _nothing,
 )

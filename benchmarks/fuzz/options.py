@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, chdir, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -13,7 +14,7 @@ from unittest.mock import patch
 import typer
 
 from benchmarks.fuzz.trial import Place, Refused, Subject
-from levelhead.cli.app import DEBUG, app
+from levelhead.cli.app import app
 from levelhead.cli.main import main
 
 _VALUES = (
@@ -38,7 +39,7 @@ _VALUES = (
     "/dev/full",
     "/dev/zero",
     "/proc/self/mem",
-    "/root/x",
+    "/proc/x",
     "nul\x01l",
     "\udcff",
     "\u2028",
@@ -81,9 +82,9 @@ _VALUES = (
     "entailment,neutral,contradiction",
     "INPUTS/file.txt",
     "INPUTS/file.toml",
-    "INPUTS/model",
+    "OUTPUTS/empty",
     "INPUTS",
-    "INPUTS/missing",
+    "OUTPUTS/missing",
     "INPUTS/file.txt/inside",
     "OUTPUTS/new",
     "OUTPUTS",
@@ -130,7 +131,7 @@ class Options:
     def _prepared(self, rng: Random, place: Place) -> Callable[[], object]:
         (place.inputs / "file.txt").write_text("The nurse said that she was tired.\n", encoding="utf-8")
         (place.inputs / "file.toml").write_text("x = 1\n", encoding="utf-8")
-        (place.inputs / "model").mkdir(exist_ok=True)
+        (place.outputs / "empty").mkdir(exist_ok=True)
         command = rng.choice(list(_COMMANDS))
         arguments = list(_COMMANDS[command])
         if rng.random() < 0.2:
@@ -141,7 +142,7 @@ class Options:
         for name, path in paths.items():
             arguments = [argument.replace(name, path) for argument in arguments]
         runs = command in _ASKED and rng.random() < 0.1
-        return lambda: _called([command, *arguments], runs)
+        return lambda: _called([command, *arguments], runs, place.outputs)
 
 
 class Reached(Exception):
@@ -152,16 +153,27 @@ def _reached(*_: object) -> object:
     raise Reached
 
 
-def _called(arguments: Sequence[str], runs: bool) -> None:
-    """Call the command line in this process; what it prints is dropped."""
-    argv = ["levelhead", *arguments, DEBUG]  # with it, an error that nobody foresaw comes through
-    silent = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
+    """Call the command line in this process, with that folder as the current, the home and the temporary one;
+    what it prints is dropped, but for an error that nobody foresaw."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
     loading = nullcontext() if runs else patch("levelhead.models.sources.load_checkpoint", _reached)
-    with patch.object(sys, "argv", argv), loading, redirect_stdout(silent), redirect_stderr(silent):
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
+        stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
+        stack.enter_context(patch.dict("os.environ", {"HOME": str(folder)}))
+        for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(printed)):
+            stack.enter_context(each)
         try:
             main()
-        except Reached:
-            return
         except SystemExit as end:
-            if end.code not in (0, None):
-                raise Refused from None
+            _judge(end, folder)
+
+
+def _judge(end: SystemExit, folder: Path) -> None:
+    for log in folder.glob("levelhead-*.log"):
+        if (text := log.read_text(encoding="utf-8", errors="replace")) and "fuzz.options.Reached" not in text:
+            raise AssertionError(text)
+        return
+    if end.code not in (0, None):
+        raise Refused from None

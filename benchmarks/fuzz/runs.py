@@ -10,7 +10,7 @@ from random import Random
 from tests.report.synthetic import write_audit, write_glue_run, write_heads, write_prompts, write_sweep
 from tests.studies.head_runs import scored_run
 
-from benchmarks.fuzz.mutations import mutated
+from benchmarks.fuzz.mutations import mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
 from levelhead.report.card import card
 from levelhead.report.check import Plan, check, exit_code, junit, threshold
@@ -87,7 +87,8 @@ def damage(rng: Random, folder: Path) -> None:
     path = rng.choice(files)
     accident = rng.random()
     if accident < 0.85:
-        path.write_bytes(mutated(rng, path.read_bytes()))
+        accidents = rng.choice((mutated, retyped))  # half of them keep to the form, and go deeper
+        path.write_bytes(accidents(rng, path.read_bytes()))
         return
     path.unlink()
     if accident < 0.9:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import wraps
@@ -15,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
+from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
@@ -106,6 +108,15 @@ def one_line(error: Exception) -> str:
     return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
 
 
+def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> None:
+    """Refuse options, None where they were not given, that change nothing without what they belong to."""
+    idle = [name for name, value in options.items() if value is not None]
+    if idle and not effective:
+        raise BadOption(
+            f"{' and '.join(idle)} would change nothing without {needed}. Add that, or leave it out."
+        )
+
+
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     """What a number of a single measure must carry to be trusted: the weights, the data and the versions
     behind it."""
@@ -115,8 +126,16 @@ def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
 
 
 def print_json(data: Any) -> None:
-    """Indented JSON; numbers keep their digits, and NaN, which is not JSON, is an error."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
+    """Indented JSON; numbers keep their digits, and NaN, which is not JSON, is an error.
+
+    Letters that standard output cannot write, and halves of characters, are written as JSON escapes.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(data, indent=2, allow_nan=False, default=_plain)
+    print(text)
 
 
 def _plain(value: Any) -> Any:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json
+from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.mitigation.export import ExportReport
+
+_TOP = 3  # heads that --from-heads removes
 
 
 @app.command()
@@ -31,7 +33,10 @@ def debias(
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="With --from-heads: how many, the most biased first.")] = 3,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --from-heads: how many, the most biased first. Default: 3."),
+    ] = None,
     json: Json = False,
     *,
     loading: Loading,
@@ -39,6 +44,7 @@ def debias(
     """Write a mitigated model: plain weights where the edits fold, else an adapter with its own code."""
     if recipe is None and not heads and from_heads is None:
         raise BadOption("Nothing to change: give --recipe FILE, --heads 3-5,7-2 or --from-heads RUN.")
+    refuse_idle(from_heads is not None, "--from-heads", {"--top": top})
     named = parse_heads(heads)
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, read_recipe
@@ -49,7 +55,7 @@ def debias(
     plan = Recipe() if recipe is None else read_recipe(recipe)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
-    biased = [] if run is None else biased_heads(run, top, loaded)
+    biased = [] if run is None else biased_heads(run, top or _TOP, loaded)
     gates = {**plan.gates, **dict.fromkeys(biased, 0.0), **named}
     report = mitigate(loaded, replace(plan, gates=gates), output)
     if json:

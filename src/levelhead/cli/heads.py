@@ -16,6 +16,7 @@ from levelhead.cli.app import (
     print_json,
     print_left_out,
     provenance,
+    refuse_idle,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def heads(
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
-    ] = 3,
+        int | None,
+        typer.Option(min=1, help="With debias: how many of the most biased heads to remove. Default: 3."),
+    ] = None,
     text: Annotated[
         str | None,
         typer.Option(help="With debias: text for fluency, a .txt or .jsonl file, a folder, hub:NAME."),
@@ -86,13 +88,15 @@ def heads(
     from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(part.strip() for part in experiments.split(",") if part.strip())
+    refuse_idle("debias" in chosen, "the experiment debias", {"--top": top, "--text": text})
+    refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": sentences})
     settings = HeadsSettings(
         bias,
         contexts,
         chosen,
         per_word,
         sentences,
-        top=top,
+        top=top or HeadsSettings.top,
         text=text,
         trim=trim,
         null=null,
@@ -263,6 +267,7 @@ def fluency(
     from levelhead.results.folder import text_hash
     from levelhead.scoring.fluency import ask_fluency
 
+    refuse_idle(text is not None, "--text", {"--limit": limit})
     sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
     measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import tempfile
 import traceback
 from types import ModuleType
+from typing import NoReturn
 
 from levelhead import __version__
 from levelhead.cli import (
+    STOPPED,
     audit,
     compare_heads,
     counteracts,
@@ -38,29 +42,66 @@ COMMANDS: tuple[ModuleType, ...] = (
     report,
 )  # in the order of the help page
 _INTERRUPTED = 130  # Ctrl-C, as shells say it
+_PATH = 120  # characters of a path
 
 
 def main() -> None:
     """Entry point: a user's mistake is one line on stderr; one of ours too, with where its log lies."""
     debug = DEBUG in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != DEBUG]
+    _print_anywhere()
     try:
-        app()
+        _run()
     except LevelheadError as error:
-        print(f"levelhead: {one_line(error)}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(one_line(error), error.exit_code)
     except BrokenPipeError:
-        sys.exit(1)  # the reader has gone, e.g. `| head`
-    except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second
-        if isinstance(end, KeyboardInterrupt) or end.code == _INTERRUPTED:
-            print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
-            sys.exit(_INTERRUPTED)
-        raise
+        _leave("", 1)  # the reader has gone, e.g. `| head`
+    except KeyboardInterrupt:
+        _leave(STOPPED, _INTERRUPTED)
     except Exception as error:
         if debug:
             raise
-        print(f"levelhead: {_unexpected(error)}", file=sys.stderr)
-        sys.exit(LevelheadError.exit_code)
+        line = _surroundings(error) or _unexpected(error)
+        _leave(line, LevelheadError.exit_code)
+
+
+def _run() -> None:
+    """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # typer turns Ctrl-C into it
+            raise KeyboardInterrupt from None
+        sys.stdout.flush()
+        raise
+
+
+def _print_anywhere() -> None:
+    """Let a terminal that has no letter for a character show its number, instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave(line: str, code: int) -> NoReturn:
+    """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
+    if line:
+        print(f"levelhead: {line}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _surroundings(error: Exception) -> str:
+    """One line about a path or a device that the system refuses; empty for other errors."""
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{str(error.filename)[:_PATH]!r}: "
+        return f"the system refuses: {place}{error.strerror}. Give another place, or make room."
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return "a path begins with ~ and the name of a user that this machine does not have. Write it out."
+    return ""
 
 
 def _unexpected(error: Exception) -> str:

@@ -29,7 +29,7 @@ from levelhead.models.checkpoint import (
     quiet,
 )
 
-__all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "open_source", "save_plain"]
+__all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "one_line", "open_source", "save_plain"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # distribution -> what to look for inside its package; the packages are never imported
@@ -178,6 +178,14 @@ def _device(device: str | torch.device | None) -> torch.device:
         raise BadOption(
             f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
         )
-    if place.type == "mps" and not torch.backends.mps.is_available():
-        raise BadOption("No device 'mps' on this machine. Use cpu, or leave device out.")
+    if place.type == "meta" or not _works(place):
+        raise BadOption(f"No device {device!r} on this machine. Use cpu, or leave device out.")
     return place
+
+
+def _works(place: torch.device) -> bool:
+    """Whether this machine has a device that torch knows: it can hold a number and give it back."""
+    try:
+        return torch.ones(1, device=place).item() == 1
+    except (RuntimeError, AssertionError, NotImplementedError):  # what torch raises depends on the device
+        return False

@@ -17,6 +17,7 @@ from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
+from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -322,11 +323,10 @@ class SweepRun(StudyRun[SweepRunSettings]):
         return self.data.single(layout.CORRELATION)
 
     @property
-    def recipe_texts(self) -> list[str]:
-        """The recipe files, in the order of their names."""
-        return [
-            path.read_text(encoding="utf-8") for path in sorted((self.folder / layout.RECIPES).glob("*.toml"))
-        ]
+    def recipe_texts(self) -> dict[Path, str]:
+        """The recipe files with their texts, in the order of their names."""
+        folder = self.folder / layout.RECIPES
+        return {path: TextFile(path.name).read(folder) or "" for path in sorted(folder.glob("*.toml"))}
 
 
 class PromptsRun(StudyRun[PromptsRunSettings]):
