@@ -23,6 +23,16 @@ def watch() -> Watch:
     return Watch()
 
 
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sandbox")
+
+
+@pytest.fixture(scope="module")
+def everything(sandbox: Path) -> list[Subject]:
+    return subjects(sandbox)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     for name in ("inputs", "outputs"):
@@ -34,11 +44,11 @@ def outcome(use: Callable[[], object], place: Place, watch: Watch) -> str:
     return run_trial(Subject("own", 1, lambda *_: use), 0, place, watch).outcome
 
 
-def test_300_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
+    everything: list[Subject], sandbox: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    results = list(trials(subjects(tmp_path), 2026, 300, float("inf"), tmp_path))
+    results = list(trials(everything, 2026, 200, float("inf"), sandbox))
     assert [each for each in results if each.outcome in FINDINGS] == []
     assert {each.outcome for each in results} == {"accepted", "refused"}
     assert len({each.subject for each in results}) > 30
@@ -51,11 +61,16 @@ def test_the_same_seed_damages_a_file_in_the_same_way() -> None:
     assert len(set(first)) > 40
 
 
-def test_every_format_can_be_read_before_it_is_damaged(
-    place: Place, monkeypatch: pytest.MonkeyPatch, watch: Watch
+@pytest.mark.slow
+def test_every_file_run_and_model_can_be_read_before_it_is_damaged(
+    everything: list[Subject], place: Place, monkeypatch: pytest.MonkeyPatch, watch: Watch
 ) -> None:
-    monkeypatch.setattr("benchmarks.fuzz.files.mutated", lambda _, data: data)
-    results = [run_trial(each, 0, place, watch) for each in file_subjects()]
+    for module in ("files", "models"):
+        monkeypatch.setattr(f"benchmarks.fuzz.{module}.mutated", lambda _, data: data)
+    monkeypatch.setattr("benchmarks.fuzz.models.flipped", lambda _, data: data)
+    for module in ("runs", "models"):
+        monkeypatch.setattr(f"benchmarks.fuzz.{module}.damage", lambda *_: None)
+    results = [run_trial(each, 0, place, watch) for each in everything if each.name != "options"]
     assert [each for each in results if each.outcome != "accepted"] == []
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tests.tiny import CORPUS, tiny
 
-from benchmarks.fuzz.mutations import mutated
+from benchmarks.fuzz.mutations import flipped, mutated
 from benchmarks.fuzz.runs import damage
 from benchmarks.fuzz.trial import Place, Subject
 from levelhead.mitigation.mitigate import mitigate
@@ -54,7 +54,7 @@ class ModelFolders:
     def _damaged_gguf(self, rng: Random, place: Place) -> Callable[[], object]:
         data = (self._folder / "tiny.gguf").read_bytes()
         copy = place.inputs / "tiny.gguf"
-        copy.write_bytes(mutated(rng, data))
+        copy.write_bytes(rng.choice((mutated, flipped))(rng, data))
         return lambda: _asked(copy)
 
 

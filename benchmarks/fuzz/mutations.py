@@ -83,7 +83,7 @@ def mutated(rng: Random, data: bytes) -> bytes:
     return data
 
 
-def _flipped(rng: Random, data: bytes) -> bytes:
+def flipped(rng: Random, data: bytes) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.randint(1, 8) if data else 0):
         changed[rng.randrange(len(changed))] = rng.randrange(256)
@@ -192,7 +192,7 @@ def _nothing(rng: Random, data: bytes) -> bytes:
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
-    _flipped,
+    flipped,
     _inserted,
     _cut,
     _repeated,

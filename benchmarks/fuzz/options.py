@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -118,7 +119,7 @@ class Options:
     """Commands on a tiny model and a small run. Studies stop where they would ask the model."""
 
     def __init__(self, model: Path, run: Path) -> None:
-        self._paths = {"MODEL": str(model), "RUN": str(run)}
+        self._model, self._run = model, run
         self._options = {
             name: [option for each in command.params for option in each.opts if option.startswith("-")]
             for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
@@ -138,9 +139,12 @@ class Options:
             arguments[rng.randrange(len(arguments))] = rng.choice(_VALUES)
         for _ in range(rng.randint(0, 2)):
             arguments += [rng.choice(self._options[command]), rng.choice(_VALUES)]
-        paths = {**self._paths, "INPUTS": str(place.inputs), "OUTPUTS": str(place.outputs)}
+        run = place.outputs / "heads"  # a report is written into its run
+        if "RUN" in arguments:
+            shutil.copytree(self._run, run)
+        paths = {"MODEL": self._model, "RUN": run, "INPUTS": place.inputs, "OUTPUTS": place.outputs}
         for name, path in paths.items():
-            arguments = [argument.replace(name, path) for argument in arguments]
+            arguments = [argument.replace(name, str(path)) for argument in arguments]
         runs = command in _ASKED and rng.random() < 0.1
         return lambda: _called([command, *arguments], runs, place.outputs)
 

@@ -204,8 +204,8 @@ def load(
 
 @torch.no_grad()
 def _check_answers(model: Model) -> None:
-    """Refuse, before hours of work, a model whose parts do not belong together: every id of its tokenizer must
-    be a token of the network, and the network, adapter included, must answer one text with numbers."""
+    """Refuse a model whose parts do not belong together, before hours of work: every id of its tokenizer is a
+    token of the network, and the network, adapter included, answers one text with numbers."""
     tokens = cast(Tensor, model.hf.get_input_embeddings().weight).shape[0]
     added = set(model.tokenizer.get_added_vocab())  # a model need not know tokens that no text contains
     ids = [number for token, number in model.tokenizer.get_vocab().items() if token not in added]
