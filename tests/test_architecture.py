@@ -25,6 +25,7 @@ ROOMS = Rooms(
     order=(
         "errors",
         "files",
+        "progress",
         "edits",
         "models",
         "probes",

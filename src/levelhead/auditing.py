@@ -20,7 +20,6 @@ from typing import Any
 
 from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
-from levelhead.engine.progress import steps
 from levelhead.errors import BadRun
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
@@ -30,6 +29,7 @@ from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.models.model import Model, load
 from levelhead.probes.sentences import shipped_counter_sentences
+from levelhead.progress import steps
 from levelhead.report.headline import headline, notebook_html
 from levelhead.report.heads_in_words import removal_text
 from levelhead.report.page import write_report

@@ -29,13 +29,13 @@ from levelhead.edits.sites import Edit
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
 from levelhead.engine.closed_heads import closed_heads, head_slices
 from levelhead.engine.lora import add_lora, merge_lora
-from levelhead.engine.progress import steps
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
 from levelhead.models.classifier import new_classifier, new_weights
 from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.probes.glue import GlueItem
+from levelhead.progress import steps
 
 CHECKPOINT_SECONDS = 60.0  # of work that a kill may cost, about
 POINTS = 24  # of a learning curve

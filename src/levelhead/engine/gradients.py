@@ -26,13 +26,13 @@ from levelhead.edits.gates import HeadGates
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
-from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import Trunk, only_rows
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import on_heads
 from levelhead.models.model import Model
+from levelhead.progress import steps
 
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]

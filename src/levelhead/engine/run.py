@@ -19,12 +19,12 @@ from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens, batches, inputs, token_budget
 from levelhead.engine.collectors import Collector
-from levelhead.engine.progress import steps
 from levelhead.engine.readings import Reading
 from levelhead.engine.trunk import Plan, Trunk, only_rows
 from levelhead.errors import CannotDo
 from levelhead.models.hooks import attached, on_heads, split_qkv
 from levelhead.models.model import Model
+from levelhead.progress import steps
 
 T = TypeVar("T")
 Seen = tuple[int, Tensor]  # id of the asks that wanted it, and what they saw: [ask, ...]

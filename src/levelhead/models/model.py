@@ -221,6 +221,4 @@ def _check_answers(model: Model) -> None:
     hidden = model._last_hidden(encoded[:, : model.max_tokens].to(model.device))
     model.hf(input_ids=encoded[:, : model.max_tokens].to(model.device))
     if not bool(torch.isfinite(hidden).all()):
-        raise CannotDo(
-            f"{model.name} answers {_TEXT!r} with NaN or infinite numbers. Check its config."
-        )
+        raise CannotDo(f"{model.name} answers {_TEXT!r} with NaN or infinite numbers. Check its config.")

@@ -490,7 +490,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
         """Measurements by variant and measure, the untouched model first."""
-        table: dict[str, dict[str, Measurement]] = {}
+        table: dict[str, dict[str, Measurement]] = {BASE: {}}
         for each in (*self.measured, *self.verified):
             table.setdefault(each.variant, {})[each.name] = each.measurement
         return table

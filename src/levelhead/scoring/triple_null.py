@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from levelhead.engine.progress import steps
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.triples import TripleSet
+from levelhead.progress import steps
 from levelhead.scoring.next_sentences import related_answers
 from levelhead.scoring.pairs import signed_measures
 

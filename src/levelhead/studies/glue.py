@@ -16,7 +16,6 @@ from typing import Any
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
 from levelhead.engine.finetuning import FineTuned, Hyperparameters, TaskData, finetune
-from levelhead.engine.progress import steps
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
     GlueDifference,
@@ -31,6 +30,7 @@ from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.probes.glue import TASKS, GlueSplit, GlueTask, glue_task, load_task, tasks_at_hand
+from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import file_label

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from levelhead.edits.head import Head
 from levelhead.engine.collectors import AttentionRow
-from levelhead.engine.progress import steps
 from levelhead.engine.readings import Attention
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
@@ -31,6 +30,7 @@ from levelhead.probes.sentences import (
     shipped_counter_sentences,
 )
 from levelhead.probes.words import WordTest, load_words
+from levelhead.progress import steps
 from levelhead.results.records.heads import (
     ArcPair,
     ArcSheet,

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
-from levelhead.engine.progress import steps
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
@@ -30,6 +29,7 @@ from levelhead.probes.contexts import (
     contexts_fingerprint,
 )
 from levelhead.probes.sentences import fluency_text
+from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant

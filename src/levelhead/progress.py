@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+_T = TypeVar("_T")
+_EVERY = 1000  # items between two updates: each costs more than reading a line
 _display: ContextVar[Progress | None] = ContextVar("levelhead_progress", default=None)
 
 
@@ -51,3 +54,17 @@ def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
             yield lambda done: progress.update(task, advance=done)
         finally:
             progress.remove_task(task)
+
+
+def counted(
+    items: Iterable[_T], label: str, total: int, size: Callable[[_T], int] = lambda _: 1
+) -> Iterator[_T]:
+    """The items one by one, and how far they have come; size: what an item counts of the total."""
+    with steps(label, total) as advance:
+        done = 0
+        for number, item in enumerate(items, start=1):
+            yield item
+            done += size(item)
+            if number % _EVERY == 0:
+                advance(done)
+                done = 0
