@@ -70,7 +70,9 @@ def run_trial(subject: Subject, seed: int, place: Place, watch: Watch) -> Trial:
         outcome = "refused"
     except TimeOut:
         outcome, details = "hang", _shown()
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also the panics of libraries in Rust, which are no Exception
         outcome, details = "traceback", _shown()
     finally:
         signal.alarm(0)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from levelhead import __version__
 from levelhead.cli import (
@@ -106,9 +106,8 @@ def _surroundings(error: Exception) -> str:
 
 def _unexpected(error: Exception) -> str:
     """One line about an error that nobody foresaw; all that is known about it lies in a file."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="levelhead-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
+    options: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # arguments may be no text
+    with tempfile.NamedTemporaryFile("w", prefix="levelhead-", suffix=".log", delete=False, **options) as log:
         log.write(f"levelhead {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exception(error, file=log)
     return (

@@ -193,8 +193,9 @@ def load(
         name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
     )
     try:
-        model = Model(source)
-        _check_answers(model)
+        with sources.panics_as_errors():
+            model = Model(source)
+            _check_answers(model)
     except LevelheadError:
         raise
     except Exception as error:  # what a network raises that does not fit its configuration is of every kind

@@ -16,7 +16,6 @@ from huggingface_hub.errors import GatedRepoError, HFValidationError, Repository
 
 from levelhead import __version__
 from levelhead.errors import BadOption, CannotDo, UnknownModel
-from levelhead.files import new_folder
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import (
@@ -25,11 +24,21 @@ from levelhead.models.checkpoint import (
     check_finite,
     fingerprint,
     load_checkpoint,
+    new_model_folder,
     one_line,
-    quiet,
+    panics_as_errors,
 )
 
-__all__ = ["ShippedModel", "Source", "fingerprint", "list_shipped", "one_line", "open_source", "save_plain"]
+__all__ = [
+    "ShippedModel",
+    "Source",
+    "fingerprint",
+    "list_shipped",
+    "one_line",
+    "open_source",
+    "panics_as_errors",
+    "save_plain",
+]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # distribution -> what to look for inside its package; the packages are never imported
@@ -79,15 +88,14 @@ def save_plain(name: str | Path, folder: str | Path) -> Path:
 
     The folder appears whole or not at all.
     """
-    with new_folder(folder) as work:
+    with new_model_folder(folder) as work:
         source = open_source(name, device="cpu")
         if source.adapter:
             raise CannotDo(
                 f"{name} has an adapter, which a plain folder cannot hold. Copy its folder as it is."
             )
-        with quiet():
-            source.hf.save_pretrained(work)
-            source.tokenizer.save_pretrained(work)
+        source.hf.save_pretrained(work)
+        source.tokenizer.save_pretrained(work)
         if source.name.startswith(PREFIX):
             shutil.copy(find_shipped(source.name).card, work / "README.md")
     return Path(folder)
