@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import resource
@@ -134,6 +135,29 @@ def test_a_reader_who_leaves_early_gets_no_complaint(run: Path) -> None:
     result = printed(run, stdout=writing)
     os.close(writing)
     assert (result.returncode, result.stderr) == (1, b"")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_control_characters_of_a_users_data_are_never_sent_to_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "red\x1b[31m\x9b2J\x07 model"
+    folder = write_heads(tmp_path / "run", name)
+    for args in (["card", str(folder)], ["compare", str(folder), str(folder)]):
+        terminal = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", terminal)
+            patch.setenv("COLUMNS", "300")
+            assert call(patch, *args) == 0
+        text = terminal.getvalue()
+        ours = re.sub(r"\x1b\[[0-9;]*m", "", text) if args[0] == "compare" else text  # rich paints tables
+        assert r"red\x1b[31m\x9b2J\x07" in ours
+        assert not {"\x1b", "\x9b", "\x07"} & set(ours)
+        assert "red\x1b" not in text
 
 
 # ---- Ctrl-C

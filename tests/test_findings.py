@@ -16,13 +16,17 @@ from levelhead.models.adapter import PLACES
 from levelhead.models.model import load
 from levelhead.probes.glue import TASKS, load_task
 from levelhead.probes.words import load_words
+from levelhead.report.card import card
 from levelhead.report.check import read_plan
+from levelhead.report.contents import open_contents
 from levelhead.report.page import write_report
+from levelhead.results import layout
 from tests.mitigation.test_export import tokens
-from tests.report.synthetic import write_audit, write_sweep
+from tests.report.synthetic import write_audit, write_glue_run, write_sweep
 from tests.tiny import tiny
 
 DEEP = "[" * 100_000
+LISTS = 'A = ["she"]\nB = ["he"]\nX = ["nurse"]\nY = ["engineer"]\n'
 GATE = "[[gate]]\nlayer = 1\nhead = 1\nvalue = "
 
 
@@ -36,6 +40,7 @@ GATE = "[[gate]]\nlayer = 1\nhead = 1\nvalue = "
         (read_plan, "[max]\nseat = " + "9" * 5_000, BadOption, "a number is too long"),
         (read_plan, "[max]\nseat = " + "9" * 400, BadOption, "no finite number"),
         (load_words, f"A = {DEEP}", BadProbe, "nested too deep"),
+        (load_words, f"{LISTS}[parts]\nsome = [[1]]\n", BadProbe, r"\[1\] in the part 'some'"),
     ],
 )
 def test_a_file_that_once_ended_in_a_traceback_is_refused_in_one_line(
@@ -73,6 +78,16 @@ def test_an_audit_without_a_line_about_the_untouched_model_still_has_a_report(tm
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for line in lines if '"measured/' not in line), encoding="utf-8")
     assert write_report(run, tmp_path / "report.html").is_file()
+
+
+def test_a_card_of_a_glue_run_whose_tasks_lost_a_line_is_written(tmp_path: Path) -> None:
+    run = write_glue_run(tmp_path / "run")
+    path = run / "results.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    tasks = next(line for line in lines if line["key"] == layout.GLUE_TASKS.name)
+    tasks["rows"].pop()
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    assert "can still learn" in card(open_contents(run))
 
 
 # ---- models that load, then crash

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
+from levelhead.cli.terminal import painted, shown_controls
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -148,12 +149,19 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
     """A table for a person; long cells wrap."""
-    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    table = Table(
+        title=escape(shown_controls(title)),
+        title_justify="left",
+        caption=note or None,
+        caption_justify="left",
+    )
     for name in columns:
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(escape(shown_controls(name)), overflow="fold")
     for row in rows:
-        table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
-    Console().print(table)
+        table.add_row(
+            *[escape(shown_controls(cell(value))) for value in row]
+        )  # names of models are no markup
+    Console(file=painted()).print(table)
 
 
 def print_left_out(items: Sequence[UnusableItem], most: int = 10) -> None:

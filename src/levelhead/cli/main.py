@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from levelhead.cli import (
     reproduce,
 )
 from levelhead.cli.app import DEBUG, app, one_line
+from levelhead.cli.terminal import safe_output
 from levelhead.errors import LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -49,9 +49,9 @@ def main() -> None:
     """Entry point: a user's mistake is one line on stderr; one of ours too, with where its log lies."""
     debug = DEBUG in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != DEBUG]
-    _print_anywhere()
     try:
-        _run()
+        with safe_output():
+            _run()
     except LevelheadError as error:
         _leave(one_line(error), error.exit_code)
     except BrokenPipeError:
@@ -74,13 +74,6 @@ def _run() -> None:
             raise KeyboardInterrupt from None
         sys.stdout.flush()
         raise
-
-
-def _print_anywhere() -> None:
-    """Let a terminal that has no letter for a character show its number, instead of an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _leave(line: str, code: int) -> NoReturn:

@@ -401,6 +401,11 @@ class GlueRun(StudyRun[GlueRunSettings]):
         return self.data.records(layout.GLUE_TASKS)
 
     @property
+    def first_metrics(self) -> frozenset[tuple[str, str]]:
+        """(task, metric) of the metric that GLUE names first for each task."""
+        return frozenset((task.task, metric) for task in self.tasks for metric in task.metrics[:1])
+
+    @property
     def units(self) -> tuple[GlueUnit, ...]:
         """Every training, in the order in which they were done."""
         return tuple(unit for part in self.data.family(layout.GLUE_UNITS).values() for unit in part)
