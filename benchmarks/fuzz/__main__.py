@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [subject for subject in subjects(place) if options.only in ("", subject.name)]
         for trial in trials(chosen, options.seed, options.inputs, options.seconds, place):
             outcomes[trial.subject, trial.outcome] += 1
+            if outcomes.total() % 1_000 == 0:  # a library that ends the process leaves no counts
+                print(f"{outcomes.total():,} inputs", file=sys.stderr, flush=True)
             if trial.outcome in FINDINGS:
                 repeat = f"--only {trial.subject!r} --seed {trial.seed} --inputs 1"
                 print(f"{trial.outcome}: {repeat}\n{trial.details}", flush=True)
