@@ -3,7 +3,7 @@
     python -m benchmarks.kills --kills 200 --seed 0
 
 Each job is a command on tiny models. It runs once undisturbed; then again and again in new folders, killed
-once to three times before it may end, and every file is compared. Children are forks: torch is imported once.
+up to six times before it may end, and every file is compared. Children are forks: torch is imported once.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def undisturbed(name: str, arguments: Sequence[str], folder: Path) -> Job:
 def disturbed(job: Job, folder: Path, rng: Random) -> tuple[int, str]:
     """How often one run was killed, and what differs in the end: nothing, where all is well."""
     whole, place = with_output(job.arguments, job.name, folder)
-    kills = sum(killed(whole, rng.uniform(0, job.seconds)) for _ in range(rng.randint(1, 3)))
+    kills = sum(killed(whole, rng.uniform(0, job.seconds / 2)) for _ in range(rng.randint(2, 6)))
     ended = job.name.startswith("debias") and place.exists()  # such a folder is whole, and never overwritten
     code = 0 if ended else finished(whole)
     after = contents(place) if place.exists() else {}
@@ -199,8 +199,7 @@ def main() -> int:
             job = jobs[runs % len(jobs)]
             more, fault = disturbed(job, folder / f"run {runs}", rng)
             kills, runs, faults = kills + more, runs + 1, faults + bool(fault)
-            if fault:
-                print(f"{job.name}, run {runs} of seed {options.seed}: {fault}", flush=True)
+            print(f"{job.name}: {more} kills, {fault or 'the same bytes'}; {kills} in all", flush=True)
     print(f"{kills} SIGKILLs in {runs} runs of {len(jobs)} jobs: {runs - faults} ended with the same bytes")
     return int(faults > 0)
 
