@@ -96,6 +96,14 @@ def test_a_rise_that_no_seat_can_have_is_refused(rise: float) -> None:
         PlantedSettings(rise=rise)
 
 
+@pytest.mark.parametrize("command", ["audit", "heads", "seat", "nsp", "sweep", "glue", "planted", "prompts"])
+def test_a_seed_that_some_generator_would_refuse_is_refused_before_anything_runs(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, command, "x", "--seed", str(2**32)) == 2
+    assert "4294967295" in capsys.readouterr().err
+
+
 # ---- terminals
 
 

@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 
 DEBUG = "--debug"
+LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 _LINE = 600  # characters of an error
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")

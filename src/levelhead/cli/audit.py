@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_idle
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table, refuse_idle
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -55,7 +55,7 @@ def audit(
         int | None,
         typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
     json: Json = False,
     *,
     loading: Loading,

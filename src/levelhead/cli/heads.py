@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from levelhead.cli.app import (
+    LAST_SEED,
     Json,
     Loading,
     Strict,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
+Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 _SHOWN = 5  # heads at either end of the ranking
 
 
