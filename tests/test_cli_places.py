@@ -7,6 +7,7 @@ import io
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -143,6 +144,14 @@ def test_a_reader_who_leaves_early_gets_no_complaint(run: Path) -> None:
     result = printed(run, stdout=writing)
     os.close(writing)
     assert (result.returncode, result.stderr) == (1, b"")
+
+
+@pytest.mark.slow
+def test_a_closed_standard_output_is_no_error(run: Path) -> None:
+    command = f"{shlex.join([*LEVELHEAD, 'card', str(run)])} >&-"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"}
+    result = subprocess.run(command, shell=True, stderr=subprocess.PIPE, env=environment, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 class Terminal(io.StringIO):

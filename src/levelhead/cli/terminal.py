@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -39,6 +40,9 @@ def painted() -> TextIO:
 def safe_output() -> Iterator[None]:
     """Standard output and errors that take any text: letters that they lack are shown by number, and so
     are control characters on a terminal."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # who called us has closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
