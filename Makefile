@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= auto
-.PHONY: demo test test-fast check docs calibrate bench report clean
+.PHONY: demo test test-fast check docs fuzz calibrate bench report clean
 
 demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
@@ -28,6 +28,9 @@ docs: $(STAMP)  ## the documentation site, in site/; a broken link fails
 
 calibrate: $(STAMP)  ## false alarms of every claim on models without meaning: hours of CPU, or a GPU
 	$(BIN)/python -m benchmarks.calibrate $(CALIBRATE)
+
+fuzz: $(STAMP)  ## damaged files, folders and options: FUZZ="--inputs 50000 --seconds 3600 --seed 0"
+	$(THREADS) $(BIN)/python -m benchmarks.fuzz $(FUZZ)
 
 bench: $(STAMP)  ## every speed claim as a ratio in one run
 	$(BIN)/python -m benchmarks.run

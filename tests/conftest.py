@@ -1,13 +1,17 @@
 """What all tests share.
 
-No test fails because a machine is slow: hypothesis would by default, at 200 ms an example.
+No test fails because a machine is slow: hypothesis would by default, at 200 ms an example. No test reaches
+another machine.
 """
 
 from __future__ import annotations
 
+import errno
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -36,6 +40,32 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)
+
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _sockets_reach_this_machine_only() -> Iterator[None]:
+    """Browsers talk to us over local sockets; names and addresses of other machines are refused."""
+    connect, resolve = socket.socket.connect, socket.getaddrinfo
+
+    def check(host: object) -> None:
+        if host not in _THIS_MACHINE:
+            raise OSError(errno.ENETUNREACH, f"a test asked for {host}: tests reach no other machine")
+
+    def local_connect(self: socket.socket, address: Any) -> None:
+        check(address[0] if isinstance(address, tuple) else None)  # a text is a socket of this machine
+        connect(self, address)
+
+    def local_resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
+        check(host)
+        return resolve(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", local_connect)
+        patch.setattr(socket, "getaddrinfo", local_resolve)
+        yield
 
 
 @pytest.fixture(scope="session")

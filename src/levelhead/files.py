@@ -83,10 +83,12 @@ def new_folder(target: str | Path) -> Iterator[Path]:
     with writing(target):
         _check_folder(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target)
         work = _beside(target)
         work.mkdir()
         try:
-            yield work
+            with _held(work):
+                yield work
             os.replace(work, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -153,17 +155,31 @@ def _temporary(path: Path) -> Iterator[Path]:
             work.unlink()
 
 
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder, locked as long as we live, like a temporary file; Windows opens no folders."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | _NO_LINK)
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files of this target whose writers are dead."""
+    """Remove temporary files and folders of this target whose writers are dead."""
     ours = re.compile(rf"{re.escape(TEMPORARY)}([0-9a-f]{{16}}-)?{re.escape(path.name)}")
     for leftover in path.parent.iterdir():
-        if not ours.fullmatch(leftover.name) or _kind(leftover) is not None:
+        if not ours.fullmatch(leftover.name) or _kind(leftover) not in (None, _KINDS[stat.S_IFDIR]):
             continue
         with suppress(OSError):  # somebody else's file stays
-            handle = os.open(leftover, os.O_RDWR | _NO_LINK)
+            handle = os.open(leftover, os.O_RDONLY | _NO_LINK)
             try:
                 if _lock(handle):
-                    leftover.unlink()
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
             finally:
                 os.close(handle)
 

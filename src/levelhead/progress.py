@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -29,6 +29,8 @@ _WHOLE = (
     7 * 86_400.0
 )  # seconds that a bar's speed is taken over; rich's 30 are less than a slow model's batch
 _MINUTE = 60.0  # seconds between plain lines
+_EVERY = 1000  # items between two updates: each costs more than reading a line
+_T = TypeVar("_T")
 
 
 class _Display(Protocol):
@@ -100,6 +102,20 @@ def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
             yield lambda done: progress.update(task, advance=done)
         finally:
             progress.remove_task(task)
+
+
+def counted(
+    items: Iterable[_T], label: str, total: int, size: Callable[[_T], int] = lambda _: 1
+) -> Iterator[_T]:
+    """The items one by one, and how far they have come; size: what an item counts of the total."""
+    with steps(label, total) as advance:
+        done = 0
+        for number, item in enumerate(items, start=1):
+            yield item
+            done += size(item)
+            if number % _EVERY == 0:
+                advance(done)
+                done = 0
 
 
 # ---- plain lines

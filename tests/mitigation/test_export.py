@@ -460,3 +460,36 @@ def test_a_folder_with_remote_code_and_no_adapter_is_still_refused(
             (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(UnknownModel, match=r"own code|custom code"):
         load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("family", "head", "task"),
+    [
+        ("bert", "mlm", "fill-mask"),
+        ("bert", "nsp", "fill-mask"),
+        ("bert", "nli", "text-classification"),
+        ("gpt2", "", "text-generation"),
+    ],
+)
+def test_an_adapter_folder_serves_a_pipeline_and_survives_being_saved_again(
+    family: str, head: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    model = tiny(family, head)
+    edits = (tokens(model),)
+    export(model, edits, tmp_path / "out")
+    make_pipeline: Any = transformers.pipeline
+    served = make_pipeline(task, model=str(tmp_path / "out"), trust_remote_code=True)
+    texts = {"fill-mask": "The nurse said that [MASK] was tired."}
+    assert served(texts.get(task, "The nurse"), **({"max_new_tokens": 2} if family == "gpt2" else {}))
+    served.model.save_pretrained(tmp_path / "again")
+    again = type(served.model).from_pretrained(tmp_path / "again").eval()
+    inputs = {"input_ids": torch.arange(5, 12)[None]}
+    with torch.no_grad():
+        with model.edited(*edits):
+            out = model.hf(**inputs)
+        expected = out.prediction_logits if head == "nsp" else out.logits
+        for reloaded in (served.model, again):
+            assert (reloaded(**inputs).logits - expected).abs().max() < TOLERANCE
+        assert (model.hf(**inputs)[0] - expected).abs().max() > TOLERANCE

@@ -6,6 +6,8 @@ import json
 import sys
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -307,3 +309,20 @@ def test_a_missing_datasets_package_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(BadProbe, match=r"pip install levelhead\[hub\]"):
         list(corpus_sentences("hub:org/news"))
+
+
+def test_reading_shows_how_many_characters_of_all_files_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[int] = []
+
+    @contextmanager
+    def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
+        assert (label, total) == ("Reading corpus.txt", 2 * len(line) * 1000)
+        yield done.append
+
+    line = "The nurse was tired.\n"
+    (tmp_path / "corpus.txt").write_text(line * 2000)
+    monkeypatch.setattr("levelhead.progress.steps", steps)
+    assert len(list(corpus_sentences(tmp_path / "corpus.txt"))) == 2000
+    assert done == [len(line) * 1000] * 2

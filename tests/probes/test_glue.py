@@ -114,7 +114,7 @@ def replaced(old: str, new: str) -> Callable[[Path], object]:
         ("rte", lambda path: path.write_text("index\tsentence1\tsentence2\tlabel\n"), "no usable example"),
         ("rte", lambda path: path.write_text(""), "has no column 'sentence1'; it has none"),
         ("rte", lambda path: path.unlink(), r"cannot be read \(No such file.*Give a folder that has RTE/dev"),
-        ("rte", lambda path: path.write_bytes(b"\xff\xfe\x00"), "is not UTF-8"),
+        ("rte", lambda path: path.write_bytes(b"\xff\xfe\x00"), "not UTF-8"),
         ("cola", lambda path: path.write_text(""), r"no usable example \(it is empty\)"),
         ("cola", replaced("own\t1", "own\tyes"), "label 'yes'; allowed are 0, 1"),
         ("stsb", replaced("4.500", "6.5"), "score '6.5'; allowed are numbers from 0 to 5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -87,3 +88,13 @@ def test_a_model_that_predicts_no_tokens_has_no_trade_to_show(tmp_path: Path) ->
     with Run.open(tmp_path / "run", layout.HEADS, heads_settings()) as run:
         run.results(layout.TOP_SWEEP, lambda: [*seats, *missing])
         assert tradeoff(HeadsRun(run.data())) is None
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\0", "\u2028", "\ud800", "\uffff"])
+def test_a_character_that_no_svg_can_hold_is_drawn_as_a_replacement(sign: str, tmp_path: Path) -> None:
+    """vl-convert would end the process for some of them."""
+    chart = heat_map(open_heads(write_heads(tmp_path / "run")))
+    text = figure(replace(chart, title=f"red{sign}model"), subtitle=f"of{sign}old")
+    ElementTree.fromstring(text)
+    assert "red\ufffdmodel" in text
+    assert "of\ufffdold" in text

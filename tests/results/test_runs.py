@@ -136,7 +136,7 @@ def test_a_run_without_results_is_an_object_whose_attributes_are_empty(
     stored = [name for name in names if name not in ("folder", "settings", "model", "bias")]
     assert stored
     for name in stored:
-        assert getattr(run, name) in ((), [], None), name
+        assert getattr(run, name) in ((), [], {}, frozenset(), None), name
 
 
 @studies

@@ -220,7 +220,7 @@ def test_wrong_settings_are_one_line(data: str, tmp_path: Path) -> None:
         glue(tiny("bert"), settings(data, tasks=("ax",)), tmp_path / "run")
     with pytest.raises(BadOption, match=r"has no GLUE task with train\.tsv and dev\.tsv"):
         glue(tiny("bert"), GlueSettings(str(tmp_path)), tmp_path / "run")
-    with pytest.raises(BadProbe, match=r"QNLI/train\.tsv cannot be read"):
+    with pytest.raises(BadProbe, match=r"QNLI/train\.tsv: cannot be read"):
         glue(tiny("bert"), settings(data, tasks=("qnli",)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import wraps
@@ -16,6 +17,8 @@ from rich.table import Table
 
 from levelhead import __version__
 from levelhead.cli.preflight import preflight
+from levelhead.cli.terminal import painted, shown_controls
+from levelhead.errors import BadOption
 from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ app = typer.Typer(
 )
 
 DEBUG = "--debug"
+LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 _LINE = 600  # characters of an error
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
@@ -113,6 +117,15 @@ def one_line(error: Exception) -> str:
     return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
 
 
+def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> None:
+    """Refuse options, None where they were not given, that change nothing without what they belong to."""
+    idle = [name for name, value in options.items() if value is not None]
+    if idle and not effective:
+        raise BadOption(
+            f"{' and '.join(idle)} would change nothing without {needed}. Add that, or leave it out."
+        )
+
+
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     """What a number of a single measure must carry to be trusted: the weights, the data and the versions
     behind it."""
@@ -122,8 +135,16 @@ def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
 
 
 def print_json(data: Any) -> None:
-    """Indented JSON; numbers keep their digits, and NaN, which is not JSON, is an error."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
+    """Indented JSON; numbers keep their digits, and NaN, which is not JSON, is an error.
+
+    Letters that standard output cannot write, and halves of characters, are written as JSON escapes.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(data, indent=2, allow_nan=False, default=_plain)
+    print(text)
 
 
 def _plain(value: Any) -> Any:
@@ -143,12 +164,19 @@ def _without_influences(data: Any) -> Any:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
     """A table for a person; long cells wrap."""
-    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    table = Table(
+        title=escape(shown_controls(title)),
+        title_justify="left",
+        caption=note or None,
+        caption_justify="left",
+    )
     for name in columns:
-        table.add_column(escape(name), overflow="fold")
+        table.add_column(escape(shown_controls(name)), overflow="fold")
     for row in rows:
-        table.add_row(*[escape(cell(value)) for value in row])  # names of models are no markup
-    Console().print(table)
+        table.add_row(
+            *[escape(shown_controls(cell(value))) for value in row]
+        )  # names of models are no markup
+    Console(file=painted()).print(table)
 
 
 def print_left_out(items: Sequence[UnusableItem], most: int = 10) -> None:

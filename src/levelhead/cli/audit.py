@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table, refuse_idle
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+
+_ROWS = 1000  # of each GLUE task, to train on
 
 
 @app.command()
@@ -46,11 +48,14 @@ def audit(
         str | None,
         typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
     ] = None,
-    glue_tasks: Annotated[str, typer.Option(help="rte,sst2 ... Default: those in the folder.")] = "",
+    glue_tasks: Annotated[
+        str | None, typer.Option(help="With --glue: rte,sst2 ... Default: those in the folder.")
+    ] = None,
     train_rows: Annotated[
-        int, typer.Option(help="Examples of each GLUE task to train on, evenly spread; 0: all.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
+        int | None,
+        typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -62,12 +67,15 @@ def audit(
     from levelhead.studies.extent import AuditSettings
     from levelhead.studies.glue import GlueSettings
 
+    refuse_idle(glue is not None, "--glue", {"--glue-tasks": glue_tasks, "--train-rows": train_rows})
     for file in measure or ():
         load_measures(file)
     learning = None
     if glue is not None:
-        chosen = tuple(part.strip() for part in glue_tasks.split(",") if part.strip())
-        learning = GlueSettings(glue, chosen, train_rows=train_rows or None, seed=seed)
+        chosen = tuple(part.strip() for part in (glue_tasks or "").split(",") if part.strip())
+        learning = GlueSettings(
+            glue, chosen, train_rows=_ROWS if train_rows is None else train_rows or None, seed=seed
+        )
     settings = AuditSettings(bias, nli, top, full, null, text, seed, learning)
     result = run_audit(name, out, settings, **loading)
     if json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def prompts(
     null: Annotated[
         int, typer.Option(metavar="K", help="Null twins that verdicts are held against; 0 turns them off.")
     ] = 9,
-    seed: Annotated[int, typer.Option(min=0, help="Of the drawn backgrounds and of the intervals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of backgrounds and intervals.")] = 0,
     list_prompts: Annotated[
         bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
     ] = False,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json
+from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.mitigation.export import ExportReport
+
+_TOP = 3  # heads that --from-heads removes
 
 
 @app.command()
@@ -38,7 +40,10 @@ def debias(
     bias: Annotated[
         str, typer.Option(help="With --learned: gender, race, or your word list (docs/own-words.md).")
     ] = "gender",
-    top: Annotated[int, typer.Option(min=1, help="With --from-heads: how many, the most biased first.")] = 3,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --from-heads: how many, the most biased first. Default: 3."),
+    ] = None,
     json: Json = False,
     *,
     loading: Loading,
@@ -48,6 +53,7 @@ def debias(
         raise BadOption(
             "Nothing to change: give --recipe FILE, --heads 3-5,7-2, --from-heads RUN or --learned 1.05."
         )
+    refuse_idle(from_heads is not None, "--from-heads", {"--top": top})
     named = parse_heads(heads)
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, read_recipe
@@ -60,7 +66,7 @@ def debias(
     plan = Recipe() if recipe is None else read_recipe(recipe)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
-    biased = [] if run is None else biased_heads(run, top, loaded)
+    biased = [] if run is None else biased_heads(run, top or _TOP, loaded)
     weights = None if search is None else learned_recipe(loaded, search)
     own = {} if weights is None else weights.recipe.gates
     title = plan.title or ("" if weights is None else weights.recipe.title)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.debias import parse_heads
 from levelhead.errors import BadOption
 
@@ -35,7 +35,7 @@ MaxLength = Annotated[int, typer.Option(help="Tokens; longer texts are cut.")]
 Lora = Annotated[
     bool, typer.Option("--lora", help="Train low-rank adapters instead of all weights (needs peft).")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The first seed.")]
+Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")]
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from levelhead.cli.app import (
+    LAST_SEED,
     Force,
     Json,
     Loading,
@@ -18,6 +19,7 @@ from levelhead.cli.app import (
     print_json,
     print_left_out,
     provenance,
+    refuse_idle,
 )
 from levelhead.cli.measured import Output, end_measured, write_measured
 from levelhead.cli.preflight import listed
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
+Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 _SHOWN = 5  # heads at either end of the ranking
 
 
@@ -67,8 +69,9 @@ def heads(
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=1, help="With debias: how many of the most biased heads to remove.")
-    ] = 3,
+        int | None,
+        typer.Option(min=1, help="With debias: how many of the most biased heads to remove. Default: 3."),
+    ] = None,
     text: Annotated[
         str | None,
         typer.Option(help="With debias: text for fluency, a .txt or .jsonl file, a folder, hub:NAME."),
@@ -90,13 +93,15 @@ def heads(
     from levelhead.studies.heads.study import heads as find_heads
 
     chosen = tuple(listed(experiments))
+    refuse_idle("debias" in chosen, "the experiment debias", {"--top": top, "--text": text})
+    refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": sentences})
     settings = HeadsSettings(
         bias,
         contexts,
         chosen,
         per_word,
         sentences,
-        top=top,
+        top=top or HeadsSettings.top,
         text=text,
         trim=trim,
         null=null,
@@ -295,6 +300,7 @@ def fluency(
     from levelhead.results.folder import text_hash
     from levelhead.scoring.fluency import ask_fluency
 
+    refuse_idle(text is not None, "--text", {"--limit": limit})
     sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
     measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]

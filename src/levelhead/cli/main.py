@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import traceback
 from types import ModuleType
+from typing import Any, NoReturn
 
 from levelhead import __version__
 from levelhead.cli import (
+    STOPPED,
     audit,
     compare_heads,
     counteracts,
@@ -22,6 +25,7 @@ from levelhead.cli import (
     reproduce,
 )
 from levelhead.cli.app import DEBUG, app, one_line
+from levelhead.cli.terminal import safe_output
 from levelhead.errors import LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -38,6 +42,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     report,
 )  # in the order of the help page
 _INTERRUPTED = 130  # Ctrl-C, as shells say it
+_PATH = 120  # characters of a path
 
 
 def main() -> None:
@@ -45,29 +50,57 @@ def main() -> None:
     debug = DEBUG in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != DEBUG]
     try:
-        app()
+        with safe_output():
+            _run()
     except LevelheadError as error:
-        print(f"levelhead: {one_line(error)}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(one_line(error), error.exit_code)
     except BrokenPipeError:
-        sys.exit(1)  # the reader has gone, e.g. `| head`
-    except (KeyboardInterrupt, SystemExit) as end:  # typer turns the first into the second
-        if isinstance(end, KeyboardInterrupt) or end.code == _INTERRUPTED:
-            print("levelhead: stopped; run the same command again to go on.", file=sys.stderr)
-            sys.exit(_INTERRUPTED)
-        raise
+        _leave("", 1)  # the reader has gone, e.g. `| head`
+    except KeyboardInterrupt:
+        _leave(STOPPED, _INTERRUPTED)
     except Exception as error:
         if debug:
             raise
-        print(f"levelhead: {_unexpected(error)}", file=sys.stderr)
-        sys.exit(LevelheadError.exit_code)
+        line = _surroundings(error) or _unexpected(error)
+        _leave(line, LevelheadError.exit_code)
+
+
+def _run() -> None:
+    """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # typer turns Ctrl-C into it
+            raise KeyboardInterrupt from None
+        sys.stdout.flush()
+        raise
+
+
+def _leave(line: str, code: int) -> NoReturn:
+    """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
+    if line:
+        print(f"levelhead: {line}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _surroundings(error: Exception) -> str:
+    """One line about a path or a device that the system refuses; empty for other errors."""
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{str(error.filename)[:_PATH]!r}: "
+        return f"the system refuses: {place}{error.strerror}. Give another place, or make room."
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return "a path begins with ~ and the name of a user that this machine does not have. Write it out."
+    return ""
 
 
 def _unexpected(error: Exception) -> str:
     """One line about an error that nobody foresaw; all that is known about it lies in a file."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="levelhead-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
+    options: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # arguments may be no text
+    with tempfile.NamedTemporaryFile("w", prefix="levelhead-", suffix=".log", delete=False, **options) as log:
         log.write(f"levelhead {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exception(error, file=log)
     return (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -31,7 +31,7 @@ def planted(
         str | None,
         typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")] = 0,
     json: Json = False,
     *,
     loading: Loading,

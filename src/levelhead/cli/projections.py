@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import (
+    LAST_SEED,
     Force,
     Json,
     Loading,
@@ -53,7 +54,7 @@ Probe = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Occupations, contexts and sentences of yours (docs/own-prompts.md)."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the intervals.")]
+Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of the intervals.")]
 
 
 @app.command()

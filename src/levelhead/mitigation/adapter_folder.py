@@ -42,7 +42,9 @@ def write_adapter_folder(
     config = json.loads(path.read_text(encoding="utf-8"))
     config["model_type"] = _model_type(kind)
     config["auto_map"] = {"AutoConfig": f"{MODULE}.EditedConfig"} | {
-        auto: f"{MODULE}.{edited_name(base)}" for auto in auto_classes(kind, base)
+        auto: f"{MODULE}.{edited_name(each)}"
+        for each in (base, *_filling_class(base))
+        for auto in auto_classes(kind, each)
     }
     config[REMOTE] = {"shared_blocks": _shared_blocks(model), "edits": places}
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -86,6 +88,13 @@ def _model_type(kind: type) -> str:
     return f"levelhead_{cast(Any, kind).model_type}"
 
 
+def _filling_class(base: type) -> list[type]:
+    """The class that fills blanks with the weights of one with a next-sentence head, too: pipeline() asks
+    for it."""
+    name = base.__name__.replace("ForPreTraining", "ForMaskedLM")
+    return [getattr(transformers, name)] if name != base.__name__ and hasattr(transformers, name) else []
+
+
 def _write_code(folder: Path, kind: type, base: type) -> None:
     code = _TEMPLATE.read_text(encoding="utf-8")
     changes = {
@@ -97,6 +106,11 @@ def _write_code(folder: Path, kind: type, base: type) -> None:
     for old, new in changes.items():
         assert code.count(old) == 1, old
         code = code.replace(old, new)
+    start = code.index(f"class {edited_name(base)}(")
+    for filling in _filling_class(base):
+        twin = code[start:].replace(edited_name(base), edited_name(filling)).replace("(Base)", "(Filling)")
+        imported_base = f"from transformers import {filling.__name__} as Filling\n"
+        code = code.replace("\n\nclass Change(", f"{imported_base}\n\nclass Change(") + f"\n\n{twin}"
     (folder / f"{MODULE}.py").write_text(code, encoding="utf-8")
 
 

@@ -17,12 +17,11 @@ from torch import Tensor
 from levelhead.edits.sites import Edit
 from levelhead.engine.outputs import OwnForward
 from levelhead.errors import BadOption, CannotDo, NoEffect
-from levelhead.files import new_folder
 from levelhead.mitigation.adapter_folder import MODULE, auto_classes, imported, write_adapter_folder
 from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.adapter import AffineEdit
-from levelhead.models.checkpoint import quiet
+from levelhead.models.checkpoint import new_model_folder, quiet
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
@@ -80,7 +79,7 @@ def write_model(
         raise NoEffect(
             f"These edits change no output of {model.name} on {_SENTENCES} sentences: nothing to export."
         )
-    with new_folder(folder) as work, quiet():
+    with new_model_folder(folder) as work:
         _write_model(model, every, folding, work)
         with _reloaded(model, work, folding) as again:
             difference = _difference(forward.outputs(again), edited)

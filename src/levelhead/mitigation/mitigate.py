@@ -9,7 +9,7 @@ from pathlib import Path
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadRun
+from levelhead.errors import BadRun, NoEffect
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
 from levelhead.mitigation.recipe import Recipe
@@ -28,6 +28,8 @@ def mitigate(model: Model, recipe: Recipe, folder: str | Path) -> ExportReport:
 def edits_of(model: Model, recipe: Recipe) -> Variant:
     """A recipe's edits for this model. Projections are fitted anew; the same pairs give the same result."""
     closed = gates(model, recipe.gates)
+    if not recipe.projections and all(value == 1 for value in recipe.gates.values()):
+        raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
     if not recipe.projections:
         return closed
     pairs = _pairs(model, recipe.pairs)

@@ -27,8 +27,6 @@ Only what is needed has to be there: gates alone need no [fit].
 from __future__ import annotations
 
 import json
-import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +36,7 @@ from levelhead.edits.head import Head
 from levelhead.edits.sites import Part, Site
 from levelhead.errors import BadOption
 from levelhead.models.model import Model
+from levelhead.probes.files import finite, parse_toml, read_text, shown
 
 Location = Literal["sent", "cls", "tokens", "query", "key", "value"]
 Method = Literal["pca", "leace", "inlp"]
@@ -122,23 +121,14 @@ def step(
 def read_recipe(path: str | Path) -> Recipe:
     """The recipe in a file; what is wrong in it is said with the file and the key."""
     file = Path(path).expanduser()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadOption(
-            f"{file} cannot be read ({why}). Give a recipe file; docs/export.md shows one."
-        ) from error
+    text = read_text(file, "Give a recipe file; docs/export.md shows one.", BadOption)
     return parse_recipe(text, file)
 
 
 def parse_recipe(text: str, source: str | Path) -> Recipe:
     """The recipe in a text; source: what it is called when something is wrong in it."""
     file = Path(source)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadOption(f"{file.name} is not TOML: {error}. docs/export.md shows a recipe.") from error
+    data = parse_toml(file, text, "docs/export.md shows a recipe.", BadOption)
     return _recipe(_Table(file, "the file", data, "the file"))
 
 
@@ -260,10 +250,10 @@ class _Table:
         return [_Table(self.file, kind, each, f"{kind} number {i}") for i, each in enumerate(tables, start=1)]
 
     def number(self, key: str, default: float) -> float:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        value = finite(self.values.get(key, default))
+        if value is None:
             self._wrong(key, "a number is needed")
-        return float(value)
+        return value
 
     def whole(self, key: str, default: int | None = None) -> int:
         value = self.values.get(key, default)
@@ -292,5 +282,5 @@ class _Table:
         return value
 
     def _wrong(self, key: str, allowed: str) -> NoReturn:
-        given = repr(self.values[key]) if key in self.values else "missing"
+        given = shown(self.values[key]) if key in self.values else "missing"
         self.fail(f"{key} is {given}; {allowed}")

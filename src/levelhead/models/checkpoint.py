@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokeni
 from transformers.utils import logging as transformers_logging
 
 from levelhead.errors import UnknownModel
+from levelhead.files import new_folder
 from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
 from levelhead.models.names import PICKLES
@@ -69,7 +70,8 @@ def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
         load = _load_int8
     with quiet():
         try:
-            loaded = load(path, dtype, trust)
+            with panics_as_errors():
+                loaded = load(path, dtype, trust)
         except UnknownModel:
             raise
         except Exception as error:  # what transformers raises on damaged files is of every kind
@@ -117,6 +119,30 @@ def one_line(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
     first = text.splitlines()[0].strip().rstrip(".:")
     return first if len(first) <= 240 else first[:237] + "..."
+
+
+@contextmanager
+def new_model_folder(target: str | Path) -> Iterator[Path]:
+    """A folder to save a model in, which appears whole or not at all, and quietly.
+
+    safetensors has an error of its own for a full disk; here it is one line like that of any other file.
+    """
+    with new_folder(target) as work, quiet():
+        try:
+            yield work
+        except SafetensorError as error:
+            raise OSError(0, one_line(error)) from error
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Let a panic of a library in Rust (tokenizers), which is no Exception, be an error like any other."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # the class cannot be imported
+            raise RuntimeError(one_line(error)) from error
+        raise
 
 
 @contextmanager

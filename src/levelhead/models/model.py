@@ -16,13 +16,14 @@ from transformers import PreTrainedModel
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Edit
-from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect
+from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
 
+_TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
 
 
@@ -230,9 +231,35 @@ def load(
             raise BadOption("device or dtype came with a model in memory, which is asked where and as it is.")
         source = sources.from_memory(name, tokenizer)
     try:
-        return Model(source)
+        with sources.panics_as_errors():
+            model = Model(source)
+            _check_answers(model)
     except LevelheadError:
         raise
-    except (RuntimeError, IndexError, TypeError, ValueError) as error:
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CannotDo(f"{source.name} was loaded but could not be run: {line}") from error
+    except Exception as error:  # what a network raises that does not fit its configuration is of every kind
+        raise CannotDo(
+            f"{source.name} was loaded but could not be run: {sources.one_line(error)}."
+        ) from error
+    return model
+
+
+@torch.no_grad()
+def _check_answers(model: Model) -> None:
+    """Refuse a model whose parts do not belong together, before hours of work: every id of its tokenizer is a
+    token of the network, and the network, adapter included, answers one text with numbers."""
+    tokens = cast(Tensor, model.hf.get_input_embeddings().weight).shape[0]
+    added = set(model.tokenizer.get_added_vocab())  # a model need not know tokens that no text contains
+    ids = [number for token, number in model.tokenizer.get_vocab().items() if token not in added]
+    used = [model.tokenizer.pad_token_id, model.tokenizer.mask_token_id]
+    encoded = model.tokenizer(_TEXT, return_tensors="pt", add_special_tokens=True)["input_ids"]
+    largest = max(*ids, *(number for number in used if number is not None), *encoded[0].tolist())
+    if largest >= tokens:
+        raise UnknownModel(
+            f"{model.name}: its tokenizer has an id {largest}, its network {tokens} tokens. Check that the "
+            "tokenizer and the weights belong together."
+        )
+    tokenizer_hash(model.tokenizer)
+    hidden = model._last_hidden(encoded[:, : model.max_tokens].to(model.device))
+    model.hf(input_ids=encoded[:, : model.max_tokens].to(model.device))
+    if not bool(torch.isfinite(hidden).all()):
+        raise CannotDo(f"{model.name} answers {_TEXT!r} with NaN or infinite numbers. Check its config.")

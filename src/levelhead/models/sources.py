@@ -14,7 +14,6 @@ from huggingface_hub.errors import GatedRepoError, HFValidationError, Repository
 from transformers import PreTrainedModel
 
 from levelhead.errors import BadOption, CannotDo, UnknownModel
-from levelhead.files import new_folder
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import (
@@ -23,8 +22,9 @@ from levelhead.models.checkpoint import (
     fingerprint,
     give_padding,
     load_checkpoint,
+    new_model_folder,
     one_line,
-    quiet,
+    panics_as_errors,
 )
 from levelhead.models.names import find_local
 
@@ -34,7 +34,9 @@ __all__ = [
     "fingerprint",
     "from_memory",
     "list_shipped",
+    "one_line",
     "open_source",
+    "panics_as_errors",
     "save_plain",
 ]
 
@@ -106,15 +108,14 @@ def save_plain(name: str | Path, folder: str | Path) -> Path:
 
     The folder appears whole or not at all.
     """
-    with new_folder(folder) as work:
+    with new_model_folder(folder) as work:
         source = open_source(name, device="cpu")
         if source.adapter:
             raise CannotDo(
                 f"{name} has an adapter, which a plain folder cannot hold. Copy its folder as it is."
             )
-        with quiet():
-            source.hf.save_pretrained(work)
-            source.tokenizer.save_pretrained(work)
+        source.hf.save_pretrained(work)
+        source.tokenizer.save_pretrained(work)
         if source.name.startswith(PREFIX):
             shutil.copy(find_shipped(source.name).card, work / "README.md")
     return Path(folder)
@@ -173,6 +174,14 @@ def _device(device: str | torch.device | None) -> torch.device:
         raise BadOption(
             f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
         )
-    if place.type == "mps" and not torch.backends.mps.is_available():
-        raise BadOption("No device 'mps' on this machine. Use cpu, or leave device out.")
+    if place.type == "meta" or not _works(place):
+        raise BadOption(f"No device {device!r} on this machine. Use cpu, or leave device out.")
     return place
+
+
+def _works(place: torch.device) -> bool:
+    """Whether this machine has a device that torch knows: it can hold a number and give it back."""
+    try:
+        return torch.ones(1, device=place).item() == 1
+    except (RuntimeError, AssertionError, NotImplementedError):  # what torch raises depends on the device
+        return False

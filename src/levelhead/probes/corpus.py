@@ -14,6 +14,7 @@ from typing import Any
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.files import parse_json
+from levelhead.progress import counted
 
 PIECE = 1 << 16  # characters read at once; a text without line breaks comes in pieces of this size
 HEAD = 100  # records that are looked at to see which columns hold text
@@ -60,7 +61,9 @@ def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) ->
         lines = _hub_lines(source, skipped)
     else:
         path = Path(source).expanduser()
-        lines = _file_lines(_corpus_files(path, skipped), path.is_file(), skipped)
+        files = _corpus_files(path, skipped)
+        size = sum(file.stat().st_size for file in files)
+        lines = counted(_file_lines(files, path.is_file(), skipped), f"Reading {path.name}", size, len)
     return _readable(source, split_sentences(lines), skipped)
 
 

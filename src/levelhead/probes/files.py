@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from levelhead.errors import BadProbe
+from levelhead.errors import BadProbe, LevelheadError
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -73,15 +74,20 @@ def nothing_left(name: str, what: str, left_out: list[UnusableItem]) -> BadProbe
     return BadProbe(f"{name}: no {what} in it can be used ({counts}). The first: {left_out[0].complaint}")
 
 
-def read_text(path: Path, advice: str) -> str:
-    """The text of a UTF-8 file, with or without a byte order mark; advice says what to give instead."""
+def read_text(path: Path, advice: str, mistake: type[LevelheadError] = BadProbe) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark; advice says what to give instead.
+
+    mistake: the error to raise. A device, which may never end, is no file.
+    """
     try:
+        if path.is_char_device() or path.is_block_device():
+            raise OSError(0, "it is a device")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadProbe(f"{path}: not UTF-8 text (byte {error.start}). {advice}") from None
+        raise mistake(f"{path}: not UTF-8 text (byte {error.start}). {advice}") from None
     except (OSError, ValueError) as error:  # a path with a null character is a ValueError
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadProbe(f"{path}: cannot be read ({reason}). {advice}") from None
+        raise mistake(f"{path}: cannot be read ({reason}). {advice}") from None
 
 
 def parse_json(text: str) -> tuple[Any, str, int]:
@@ -96,16 +102,18 @@ def parse_json(text: str) -> tuple[Any, str, int]:
         return None, "not JSON that can be read (a number is too long)", 1
 
 
-def parse_toml(path: Path, text: str, advice: str) -> dict[str, Any]:
+def parse_toml(
+    path: Path, text: str, advice: str, mistake: type[LevelheadError] = BadProbe
+) -> dict[str, Any]:
     """The tables of a TOML file, or one line that says why there are none."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadProbe(f"{path.name} is not TOML: {error}. {advice}") from None
+        raise mistake(f"{path.name} is not TOML: {error}. {advice}") from None
     except RecursionError:
-        raise BadProbe(f"{path.name} is not TOML that can be read: nested too deep. {advice}") from None
+        raise mistake(f"{path.name} is not TOML that can be read: nested too deep. {advice}") from None
     except ValueError:
-        raise BadProbe(f"{path.name} is not TOML that can be read: a number is too long. {advice}") from None
+        raise mistake(f"{path.name} is not TOML that can be read: a number is too long. {advice}") from None
 
 
 def shown(value: object, length: int = 60) -> str:
@@ -115,6 +123,17 @@ def shown(value: object, length: int = 60) -> str:
     except (ValueError, RecursionError):  # a number of thousands of digits, a nest of thousands of lists
         text = f"{type(value).__name__}, too long to show"
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def finite(value: object) -> float | None:
+    """A number as a float; None for what is none, for infinity and for whole numbers that are too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_whole(text: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.files import read_text
 from levelhead.probes.nli import ability_pairs
 from levelhead.probes.nli.labels import LABELS
 
@@ -208,14 +209,7 @@ def _file(task: GlueTask, split: Split, folder: Path) -> Path:
 
 def _file_lines(task: GlueTask, path: Path) -> Iterator[_Line]:
     """Lines of a file as cells by column."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadProbe(
-            f"{path} cannot be read ({error.strerror}). Give a folder that has {task.folder}/{path.name}."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise BadProbe(f"{path} is not UTF-8 ({error.reason}). Get the file again.") from None
+    text = read_text(path, f"Give a folder that has {task.folder}/{path.name}.")
     lines = [line.rstrip("\r").split("\t") for line in text.split("\n")]
     columns = list(task.header) if task.header else lines.pop(0)
     if missing := [name for name in (*task.texts, task.label) if name not in columns]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Literal
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import Catalog
 from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.probes.files import finite, parse_toml, read_text, shown
 from levelhead.report.baseline import change_from
 from levelhead.report.compare_items import Difference
 from levelhead.report.contents import Contents, changes, measurements, variants
@@ -40,6 +40,7 @@ _OPTIONS: dict[Side, str] = {
     "increase": "--max-increase",
     "decrease": "--max-decrease",
 }
+_GIVE = "Give thresholds as a TOML file (docs/check.md)."
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,8 @@ def threshold(text: str, side: Side) -> Threshold:
 def read_plan(path: str | Path) -> Plan:
     """Thresholds from a TOML file: tables [max] and [min], [increase] and [decrease] since a baseline;
     `bound = true` and `variant = "..."` on request."""
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"Cannot read thresholds from {path}: {error}. Give a TOML file.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise BadOption(f"{path} is not TOML: {error}.") from error
+    file = Path(path)
+    data = parse_toml(file, read_text(file, _GIVE, BadOption), _GIVE, BadOption)
     if strange := sorted(set(data) - {*_SIDES, "bound", "variant"}):
         allowed = "[max], [min], [increase], [decrease], bound, variant"
         raise BadOption(f"{path} has {strange[0]!r}; allowed are {allowed}.")
@@ -153,8 +150,8 @@ def _table(path: str | Path, side: Side, table: object) -> list[Threshold]:
     if not isinstance(table, Mapping):
         raise BadOption(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
     for name, limit in table.items():
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-            raise BadOption(f"{path}, [{side}]: {name} = {limit!r} is no finite number.")
+        if finite(limit) is None:
+            raise BadOption(f"{path}, [{side}]: {name} = {shown(limit)} is no finite number.")
     return [Threshold(name, side, float(limit)) for name, limit in table.items()]
 
 

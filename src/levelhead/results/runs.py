@@ -17,6 +17,7 @@ from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS, RunData, read_run
+from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -322,11 +323,10 @@ class SweepRun(StudyRun[SweepRunSettings]):
         return self.data.single(layout.CORRELATION)
 
     @property
-    def recipe_texts(self) -> list[str]:
-        """The recipe files, in the order of their names."""
-        return [
-            path.read_text(encoding="utf-8") for path in sorted((self.folder / layout.RECIPES).glob("*.toml"))
-        ]
+    def recipe_texts(self) -> dict[Path, str]:
+        """The recipe files with their texts, in the order of their names."""
+        folder = self.folder / layout.RECIPES
+        return {path: TextFile(path.name).read(folder) or "" for path in sorted(folder.glob("*.toml"))}
 
 
 class PromptsRun(StudyRun[PromptsRunSettings]):
@@ -399,6 +399,11 @@ class GlueRun(StudyRun[GlueRunSettings]):
     def tasks(self) -> tuple[GlueTaskUsed, ...]:
         """The tasks: how many examples, and the right answers."""
         return self.data.records(layout.GLUE_TASKS)
+
+    @property
+    def first_metrics(self) -> frozenset[tuple[str, str]]:
+        """(task, metric) of the metric that GLUE names first for each task."""
+        return frozenset((task.task, metric) for task in self.tasks for metric in task.metrics[:1])
 
     @property
     def units(self) -> tuple[GlueUnit, ...]:
@@ -496,7 +501,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
         """Measurements by variant and measure, the untouched model first."""
-        table: dict[str, dict[str, Measurement]] = {}
+        table: dict[str, dict[str, Measurement]] = {BASE: {}}
         for each in (*self.measured, *self.verified):
             table.setdefault(each.variant, {})[each.name] = each.measurement
         return table

@@ -88,6 +88,27 @@ class EditedConfig(Config):  # type: ignore[no-untyped-call]
     model_type = "levelhead"
 
 
+def attach(model: Any) -> None:
+    """Put the edits into a model for good. A place that its class does not have, such as the next-sentence
+    head in one that fills blanks, is read by nothing there."""
+    settings, layers = model.config.levelhead, Layers()
+    if settings["shared_blocks"]:
+        model.base_model.register_forward_pre_hook(layers.restart)
+    for path in settings["shared_blocks"]:
+        model.get_submodule(path).register_forward_pre_hook(layers.step)
+    changes = [Change(place, layers) for place in settings["edits"]]
+    model.levelhead_edits = nn.ModuleList(changes)
+    modules = dict(model.named_modules())
+    for place, change in zip(settings["edits"], changes, strict=True):
+        module = modules.get(place["module"])
+        if module is None:
+            continue
+        if place["side"] == "input":
+            module.register_forward_pre_hook(change.on_input)
+        else:
+            module.register_forward_hook(change.on_pooler if place["side"] == "pooler" else change.on_output)
+
+
 class EditedModel(Base):  # type: ignore[no-untyped-call]
     """The model as it was, with the edits attached for good."""
 
@@ -95,18 +116,4 @@ class EditedModel(Base):  # type: ignore[no-untyped-call]
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)
-        settings, layers = config.levelhead, Layers()
-        if settings["shared_blocks"]:
-            self.base_model.register_forward_pre_hook(layers.restart)
-        for path in settings["shared_blocks"]:
-            self.get_submodule(path).register_forward_pre_hook(layers.step)
-        changes = [Change(place, layers) for place in settings["edits"]]
-        self.levelhead_edits = nn.ModuleList(changes)
-        for place, change in zip(settings["edits"], changes, strict=True):
-            module = self.get_submodule(place["module"])
-            if place["side"] == "input":
-                module.register_forward_pre_hook(change.on_input)
-            else:
-                module.register_forward_hook(
-                    change.on_pooler if place["side"] == "pooler" else change.on_output
-                )
+        attach(self)

@@ -26,6 +26,7 @@ from levelhead.probes.swap import gender_of, strangers, swap
 from levelhead.probes.swap.gendered import Gender
 from levelhead.probes.triples.files import read_hub, read_triple_file
 from levelhead.probes.triples.written import Form, Texts, TripleFile, WrittenTriple
+from levelhead.progress import counted
 
 NO_GENDER_WORD = "no gender word: nothing to swap"
 
@@ -147,7 +148,8 @@ def _triple_set(name: str, file: TripleFile, names: bool, strict: bool) -> Tripl
         problems.update(reasons)
         return pair
 
-    pairs = list(usable(file.triples, paired, left_out, strict))
+    triples = counted(file.triples, "Reading triples", len(file.triples))
+    pairs = list(usable(triples, paired, left_out, strict))
     if not pairs and left_out:
         raise nothing_left(name, "triple", left_out)
     if not pairs:

@@ -205,7 +205,7 @@ def _parts(file: WordFile, targets: set[str]) -> tuple[tuple[str, tuple[str, ...
         line = file.key_lines.get(name)
         if not isinstance(words, list) or not words:
             raise file.fail(line, f'the part "{name}" is {shown(words)}; it must be a list of targets.')
-        if other := [word for word in words if word not in targets]:
+        if other := [word for word in words if not isinstance(word, str) or word not in targets]:
             raise file.fail(
                 line, f"{shown(other[0])} in the part {name!r} is neither in X nor in Y; remove it."
             )

@@ -25,6 +25,7 @@ _CONFIG = {
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "gridColor": "$line", "domainColor": "$muted"},
     "legend": {"labelFontSize": 11, "titleFontSize": 12},
 }
+_NOT_DRAWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 _VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 alt.data_transformers.disable_max_rows()
@@ -84,7 +85,7 @@ def figure(chart: Chart, subtitle: str = "") -> str:
     """A chart as SVG on white, in the page's light theme, with its title and what was measured below it."""
     spec = _sized(chart)
     spec["title"] = {"text": chart.title, "subtitle": subtitle, "anchor": "start", "fontSize": 15}
-    return str(vlc.vegalite_to_svg(_themed(spec), vl_version=_VEGA_LITE))
+    return str(vlc.vegalite_to_svg(_drawable(_themed(spec)), vl_version=_VEGA_LITE))
 
 
 def drawn(chart: Chart) -> alt.TopLevelMixin:
@@ -117,6 +118,17 @@ def _themed(node: Any) -> Any:
         return [_themed(each) for each in node]
     if isinstance(node, Mapping):
         return {name: value if name in _TEXTS else _themed(value) for name, value in node.items()}
+    return node
+
+
+def _drawable(node: Any) -> Any:
+    """The same with a replacement character for what XML cannot hold: vl-convert would end the process."""
+    if isinstance(node, str):
+        return _NOT_DRAWN.sub("\ufffd", node)
+    if isinstance(node, list):
+        return [_drawable(each) for each in node]
+    if isinstance(node, Mapping):
+        return {_drawable(name): _drawable(value) for name, value in node.items()}
     return node
 
 

@@ -123,13 +123,13 @@ def _sentence(cost: GlueCost) -> Cell:
 def _points(contents: Contents, run: GlueRun) -> list[FrontierPoint]:
     """Every model of an audit by its bias and by the mean of its tasks' first metrics."""
     lost = {cost.recipe for cost in run.costs if cost.verdict == "costs" and cost.learned}
-    first = {task.task: task.metrics[0] for task in run.tasks}
     points = []
     for recipe in run.recipes:
         bias = next((each for each in measurements(contents, recipe.name) if each.name == _BIAS), None)
-        if bias is None or bias.measurement.value is None:
+        first = [cell for cell in run.cells if (cell.task, cell.metric) in run.first_metrics]
+        own = [cell for cell in first if cell.recipe == recipe.name]
+        if bias is None or bias.measurement.value is None or not own:
             continue
-        own = [cell for cell in run.cells if cell.recipe == recipe.name and cell.metric == first[cell.task]]
         use = sum(cell.measurement.value or 0.0 for cell in own) / len(own)
         level = BASE if recipe.name == BASE else "heads" if recipe.closed else "projection"
         points.append(

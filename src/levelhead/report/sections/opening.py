@@ -39,11 +39,10 @@ def opening(contents: Contents) -> Opening:
 
 def _costs(run: GlueRun) -> list[Cell]:
     """The verdict on every recipe and task, by the task's first metric."""
-    first = {task.task: task.metrics[0] for task in run.tasks}
     return [
         words(f"{cost.recipe}, {cost.task}, {cost.metric}: {cost.sentence}.")
         for cost in run.costs
-        if cost.metric == first[cost.task]
+        if (cost.task, cost.metric) in run.first_metrics
     ]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 
+from levelhead.errors import BadRun
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
+from levelhead.probes.files import parse_toml
 from levelhead.report.blocks import Block, Frontier, Section, SettingRecipe, Shown
 from levelhead.report.charts.base import Chart
 from levelhead.report.charts.frontier import Axes, FrontierPoint, frontier
@@ -132,7 +133,8 @@ def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> l
 
 def _recipes(run: SweepRun) -> list[SettingRecipe]:
     """A recipe's title is the name of its setting."""
-    texts = {str(tomllib.loads(text).get("title")): text for text in run.recipe_texts}
+    tables = {path: parse_toml(path, text, "Sweep again.", BadRun) for path, text in run.recipe_texts.items()}
+    texts = {str(table.get("title")): run.recipe_texts[path] for path, table in tables.items()}
     names = dict.fromkeys(each.variant for each in run.measured)
     return [SettingRecipe(name, texts.get(name, "")) for name in names]
 

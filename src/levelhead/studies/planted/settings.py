@@ -10,6 +10,7 @@ from levelhead.probes.words import Words
 from levelhead.studies.planted.planting import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+LARGEST = 2.0  # what |SEAT| can be at most
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,5 @@ class PlantedSettings:
                 f"heads={self.heads}, seeds={self.seeds}, words={self.words}, n_sentences={self.n_sentences} "
                 "came; heads and seeds need at least 1, words and n_sentences at least 2."
             )
+        if not 0 < self.rise < LARGEST:
+            raise BadOption(f"rise={self.rise:g} came; |SEAT| is at most {LARGEST:g}: give a number between.")

@@ -46,7 +46,7 @@ from levelhead.studies.heads.counter import counter_attention, counter_sentences
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import FROM_TEMPLATES
 from levelhead.studies.planted.planting import Planter
-from levelhead.studies.planted.settings import PlantedSettings
+from levelhead.studies.planted.settings import LARGEST, PlantedSettings
 
 LOCALIZERS = ("gradient", "ablation", "attention")
 WAYS = ("alone", "compared")
@@ -171,6 +171,11 @@ def choose(
     look for.
     """
     everyone = all_heads(planter.model)
+    if planter.kind == "value" and base.abs_seat + settings.rise > LARGEST:
+        raise CannotDo(
+            f"|SEAT| of {planter.model.name} is {base.abs_seat:.3f} and at most {LARGEST:g}, so no plant can "
+            f"raise it by {settings.rise:g}. Ask for a smaller rise."
+        )
     chosen: dict[Head, float] = {}
     refused: list[Head] = []
     for i in np.random.default_rng(seed).permutation(len(everyone)):

@@ -1,0 +1,183 @@
+"""Options of every command with values that nobody should give."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, chdir, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import typer
+
+from benchmarks.fuzz.trial import Place, Refused, Subject
+from levelhead.cli.app import app
+from levelhead.cli.main import main
+
+_VALUES = (
+    "",
+    " ",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "1.5",
+    "nan",
+    "inf",
+    "1e999",
+    "9" * 30,
+    "9" * 5_000,
+    "a" * 300,
+    "~nobody/x",
+    "~",
+    ".",
+    "/",
+    "/dev/null",
+    "/dev/full",
+    "/dev/zero",
+    "/proc/self/mem",
+    "/proc/x",
+    "nul\x01l",
+    "\udcff",
+    "\u2028",
+    "é",
+    "日本",
+    ",",
+    "=",
+    "seat=1",
+    "seat=" + "9" * 400,
+    "seat=nan",
+    "=1",
+    "lh:",
+    "lh:bert-mini",
+    "pypi:",
+    "pypi:nothing",
+    "hub:",
+    "hub:snli:x:y",
+    "hub",
+    "nobody/x",
+    "cuda:99",
+    "mps",
+    "meta",
+    "xpu",
+    "vulkan:0",
+    "cpu",
+    "float16",
+    "int8",
+    "gender",
+    "shipped",
+    "templates",
+    "scores,ablation",
+    "1-1",
+    "1-1=0.5,2-2",
+    "99-99",
+    "0-0",
+    "1-1=nan",
+    "rte,sst2",
+    "kind,of",
+    "0,1,2",
+    "entailment,neutral,contradiction",
+    "INPUTS/file.txt",
+    "INPUTS/file.toml",
+    "OUTPUTS/empty",
+    "INPUTS",
+    "OUTPUTS/missing",
+    "INPUTS/file.txt/inside",
+    "OUTPUTS/new",
+    "OUTPUTS",
+)
+_COMMANDS: dict[str, Sequence[str]] = {
+    "audit": ("MODEL", "-o", "OUTPUTS/run"),
+    "heads": ("MODEL", "-o", "OUTPUTS/run", "--experiments", "scores"),
+    "planted": ("MODEL", "-o", "OUTPUTS/run", "--seeds", "2"),
+    "prompts": ("MODEL", "-o", "OUTPUTS/run", "--null", "0"),
+    "debias": ("MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
+    "glue": ("MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
+    "finetune": ("MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
+    "sweep": ("MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
+    "reproduce": ("heads", "-o", "OUTPUTS/run", "--model", "MODEL"),
+    "models": ("MODEL",),
+    "seat": ("MODEL", "gender"),
+    "lpbs": ("MODEL",),
+    "fluency": ("MODEL",),
+    "nsp": ("MODEL",),
+    "nli": ("MODEL",),
+    "report": ("RUN", "-o", "OUTPUTS/report.html"),
+    "compare": ("RUN",),
+    "check": ("RUN", "--max", "seat=3"),
+    "card": ("RUN",),
+    "compare-heads": ("RUN", "RUN", "-o", "OUTPUTS/compared"),
+}
+_ASKED = ("models", "seat", "fluency", "debias", "nsp", "lpbs")  # quick enough to run to their end
+
+
+class Options:
+    """Commands on a tiny model and a small run. Studies stop where they would ask the model."""
+
+    def __init__(self, model: Path, run: Path) -> None:
+        self._model, self._run = model, run
+        self._options = {
+            name: [option for each in command.params for option in each.opts if option.startswith("-")]
+            for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        }
+
+    def subjects(self) -> list[Subject]:
+        """One subject: all commands."""
+        return [Subject("options", 70, self._prepared)]
+
+    def _prepared(self, rng: Random, place: Place) -> Callable[[], object]:
+        (place.inputs / "file.txt").write_text("The nurse said that she was tired.\n", encoding="utf-8")
+        (place.inputs / "file.toml").write_text("x = 1\n", encoding="utf-8")
+        (place.outputs / "empty").mkdir(exist_ok=True)
+        command = rng.choice(list(_COMMANDS))
+        arguments = list(_COMMANDS[command])
+        if rng.random() < 0.2:
+            arguments[rng.randrange(len(arguments))] = rng.choice(_VALUES)
+        for _ in range(rng.randint(0, 2)):
+            arguments += [rng.choice(self._options[command]), rng.choice(_VALUES)]
+        run = place.outputs / "heads"  # a report is written into its run
+        if "RUN" in arguments:
+            shutil.copytree(self._run, run)
+        paths = {"MODEL": self._model, "RUN": run, "INPUTS": place.inputs, "OUTPUTS": place.outputs}
+        for name, path in paths.items():
+            arguments = [argument.replace(name, str(path)) for argument in arguments]
+        runs = command in _ASKED and rng.random() < 0.1
+        return lambda: _called([command, *arguments], runs, place.outputs)
+
+
+class Reached(Exception):
+    """All options were accepted: the command would load a model now."""
+
+
+def _reached(*_: object) -> object:
+    raise Reached
+
+
+def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
+    """Call the command line in this process, with that folder as the current, the home and the temporary one;
+    what it prints is dropped, but for an error that nobody foresaw."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    loading = nullcontext() if runs else patch("levelhead.models.sources.load_checkpoint", _reached)
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
+        stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
+        stack.enter_context(patch.dict("os.environ", {"HOME": str(folder)}))
+        for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(printed)):
+            stack.enter_context(each)
+        try:
+            main()
+        except SystemExit as end:
+            _judge(end, folder)
+
+
+def _judge(end: SystemExit, folder: Path) -> None:
+    for log in folder.glob("levelhead-*.log"):
+        if (text := log.read_text(encoding="utf-8", errors="replace")) and "fuzz.options.Reached" not in text:
+            raise AssertionError(text)
+        return
+    if end.code not in (0, None):
+        raise Refused from None

@@ -1,0 +1,99 @@
+"""Run folders that were edited, cut or mixed up, and every command that reads one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from tests.report.synthetic import write_audit, write_glue_run, write_heads, write_prompts, write_sweep
+from tests.studies.head_runs import scored_run
+
+from benchmarks.fuzz.mutations import mutated, retyped
+from benchmarks.fuzz.trial import Place, Subject
+from levelhead.report.card import card
+from levelhead.report.check import Plan, check, exit_code, junit, threshold
+from levelhead.report.compare import compare, comparison_html
+from levelhead.report.contents import open_contents
+from levelhead.report.figures.comparison import write_figures
+from levelhead.report.page import write_report
+from levelhead.studies.heads.comparison import compare_heads
+
+Command = Callable[[Path, Place], object]
+_SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2], [0.6, 0.7, -0.3, 0.8]]
+_MAKERS: dict[str, Callable[[Path], Path]] = {
+    "audit": write_audit,
+    "heads": write_heads,
+    "prompts": write_prompts,
+    "sweep": write_sweep,
+    "glue": write_glue_run,
+}
+_LIMITS = ("seat=0.8", "strength=1", "log_odds=0.1", "lpbs=1", "accuracy=0.5", "fairness=1")
+
+
+class RunFolders:
+    """Whole runs of every study, made once; each input is a damaged copy of one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name, write in _MAKERS.items():
+            write(folder / name)
+        scored_run(folder, "base", _SCORES, 0.5)
+        scored_run(folder, "chat", [[-score for score in layer] for layer in _SCORES], 0.2)
+
+    def subjects(self) -> list[Subject]:
+        """A subject for each command."""
+        commands: dict[str, tuple[int, Command]] = {
+            "card": (40, lambda run, _: card(open_contents(run))),
+            "check": (40, _checked),
+            "compare": (30, self._compared),
+            "report": (12, lambda run, place: write_report(run, place.outputs / "report.html")),
+            "compare-heads": (12, self._compared_heads),
+        }
+        return [
+            Subject(f"run: {name}", share, self._prepared(use)) for name, (share, use) in commands.items()
+        ]
+
+    def _prepared(self, use: Command) -> Callable[[Random, Place], Callable[[], object]]:
+        def prepare(rng: Random, place: Place) -> Callable[[], object]:
+            kinds = ["base"] if use == self._compared_heads else list(_MAKERS)
+            run = place.inputs / "run"
+            shutil.copytree(self._folder / rng.choice(kinds), run, dirs_exist_ok=True)
+            damage(rng, run)
+            return lambda: use(run, place)
+
+        return prepare
+
+    def _compared(self, run: Path, place: Place) -> object:
+        compare([run])
+        return comparison_html(compare([self._folder / "audit", run]))
+
+    def _compared_heads(self, run: Path, place: Place) -> object:
+        compare_heads([run, self._folder / "chat"], place.outputs / "compared", 2)
+        return write_figures(place.outputs / "compared")
+
+
+def _checked(run: Path, _: Place) -> object:
+    contents = open_contents(run)
+    plan = Plan(tuple(threshold(text, "max") for text in _LIMITS), bound=True)
+    judged = check(contents, plan)
+    return exit_code(judged), junit(judged, contents)
+
+
+def damage(rng: Random, folder: Path) -> None:
+    """One file of a folder damaged, or gone, or a folder, or another file of it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    path = rng.choice(files)
+    accident = rng.random()
+    if accident < 0.85:
+        accidents = rng.choice((mutated, retyped))  # half of them keep to the form, and go deeper
+        path.write_bytes(accidents(rng, path.read_bytes()))
+        return
+    path.unlink()
+    if accident < 0.9:
+        path.mkdir()
+    elif accident < 0.95:
+        other = rng.choice(files)
+        if other != path:
+            shutil.copyfile(other, path)

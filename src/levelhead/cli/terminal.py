@@ -1,0 +1,53 @@
+"""What reaches a terminal: letters that it has, and no control characters of a user's data."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO, cast
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class ShownControls:
+    """A terminal to which a text's control characters are written as their numbers."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal
+
+    def write(self, text: str) -> int:
+        """Write a text of ours with a user's data inside."""
+        return self.terminal.write(shown_controls(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.terminal, name)
+
+
+def shown_controls(text: str) -> str:
+    """The text with its control characters, but for line ends and tabs, as numbers: \\x1b."""
+    return text.translate(_CONTROLS)
+
+
+def painted() -> TextIO:
+    """Standard output for what colors and draws by control characters of our own."""
+    return sys.stdout.terminal if isinstance(sys.stdout, ShownControls) else sys.stdout
+
+
+@contextmanager
+def safe_output() -> Iterator[None]:
+    """Standard output and errors that take any text: letters that they lack are shown by number, and so
+    are control characters on a terminal."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # who called us has closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if not sys.stdout.isatty():
+        yield
+        return
+    with redirect_stdout(cast(TextIO, ShownControls(sys.stdout))):
+        yield

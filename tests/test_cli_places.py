@@ -1,0 +1,309 @@
+"""Places, terminals and days that are bad: one line, the right exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from levelhead.cli.entry import main as entry
+from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, BadRun, NoEffect
+from levelhead.files import new_folder
+from levelhead.mitigation.export import export
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe
+from levelhead.models.model import Model
+from levelhead.studies.planted.settings import PlantedSettings
+from tests.report.synthetic import write_heads
+from tests.test_cli import call
+from tests.tiny import tiny
+
+ROOT = Path(__file__).resolve().parents[1]
+LONG = "a" * 300
+LEVELHEAD = [sys.executable, "-c", "from levelhead.cli.entry import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_heads(tmp_path_factory.mktemp("runs") / "heads")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["models", f"{LONG}/x"], 4, "File name too long"),
+        (["report", LONG], 4, "File name too long"),
+        (["heads", "lh:bert-mini", "--null", "0", "-o", LONG], 4, "File name too long"),
+        (["card", "~nobody-of-that-name/run"], 4, "a user that this machine does not have"),
+        (["debias", "lh:bert-mini", "--recipe", "/dev/full", "-o", "OUT"], 2, "it is a device"),
+        (["check", "RUN", "--thresholds", "/dev/zero"], 2, "it is a device"),
+        (["models", "lh:bert-mini", "--device", "meta"], 2, "No device 'meta' on this machine"),
+        (["models", "lh:bert-mini", "--device", "xpu"], 2, "No device 'xpu' on this machine"),
+        (["planted", "lh:bert-mini", "--rise", "1000", "-o", "RUN"], 2, "rise=1000 came"),
+        (["planted", "lh:bert-mini", "--rise", "nan", "-o", "RUN"], 2, "rise=nan came"),
+        (["fluency", "lh:bert-mini", "--limit", "5"], 2, "--limit would change nothing without --text"),
+        (["debias", "lh:bert-mini", "--heads", "1-1", "--top", "5", "-o", "OUT"], 2, "without --from-heads"),
+        (
+            ["heads", "lh:bert-mini", "--experiments", "scores", "--top", "7", "--text", "F", "-o", "RUN"],
+            2,
+            "--top and --text would change nothing without the experiment debias",
+        ),
+        (
+            ["heads", "lh:bert-mini", "--experiments", "scores", "--sentences", "F", "-o", "RUN"],
+            2,
+            "--sentences would change nothing without the experiment counter",
+        ),
+        (["audit", "lh:bert-mini", "--glue-tasks", "rte", "-o", "RUN"], 2, "without --glue"),
+    ],
+)
+def test_a_place_or_an_option_that_cannot_work_is_one_line(
+    args: Sequence[str],
+    code: int,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *args) == code
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
+    assert says in printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recipe_whose_gates_are_all_1_is_an_error_wherever_it_is_used() -> None:
+    with pytest.raises(NoEffect, match="Every gate of the recipe is 1"):
+        edits_of(tiny("bert"), Recipe(gates={Head(0, 1): 1.0, Head(1, 0): 1.0}))
+    assert edits_of(tiny("bert"), Recipe(gates={Head(0, 1): 1.0, Head(1, 0): 0.5}))
+
+
+@pytest.mark.parametrize("rise", [0.0, -1.0, 2.0, float("inf")])
+def test_a_rise_that_no_seat_can_have_is_refused(rise: float) -> None:
+    with pytest.raises(BadOption, match=r"\|SEAT\| is at most 2"):
+        PlantedSettings(rise=rise)
+
+
+@pytest.mark.parametrize("command", ["audit", "heads", "seat", "nsp", "sweep", "glue", "planted", "prompts"])
+def test_a_seed_that_some_generator_would_refuse_is_refused_before_anything_runs(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, command, "x", "--seed", str(2**32)) == 2
+    assert "4294967295" in capsys.readouterr().err
+
+
+# ---- terminals
+
+
+def printed(run: Path, *options: str, stdout: int, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    whole = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}", **environment}
+    return subprocess.run(
+        [*LEVELHEAD, "card", str(run), *options],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=whole,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_letters_shows_their_numbers(run: Path, encoding: str) -> None:
+    result = printed(run, stdout=subprocess.PIPE, PYTHONIOENCODING=encoding)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert rb"\u" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_full_standard_output_is_one_line_and_exit_4(run: Path) -> None:
+    with open("/dev/full", "w") as full:
+        result = printed(run, stdout=full.fileno())
+    assert result.returncode == 4
+    assert result.stderr == (
+        b"levelhead: the system refuses: No space left on device. Give another place, or make room.\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_reader_who_leaves_early_gets_no_complaint(run: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = printed(run, stdout=writing)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (1, b"")
+
+
+@pytest.mark.slow
+def test_a_closed_standard_output_is_no_error(run: Path) -> None:
+    command = f"{shlex.join([*LEVELHEAD, 'card', str(run)])} >&-"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"}
+    result = subprocess.run(command, shell=True, stderr=subprocess.PIPE, env=environment, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_control_characters_of_a_users_data_are_never_sent_to_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "red\x1b[31m\x9b2J\x07 model"
+    folder = write_heads(tmp_path / "run", name)
+    for args in (["card", str(folder)], ["compare", str(folder), str(folder)]):
+        terminal = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", terminal)
+            patch.setenv("COLUMNS", "300")
+            assert call(patch, *args) == 0
+        text = terminal.getvalue()
+        ours = re.sub(r"\x1b\[[0-9;]*m", "", text) if args[0] == "compare" else text  # rich paints tables
+        assert r"red\x1b[31m\x9b2J\x07" in ours
+        assert not {"\x1b", "\x9b", "\x07"} & set(ours)
+        assert "red\x1b" not in text
+
+
+# ---- Ctrl-C
+
+
+def test_ctrl_c_while_modules_are_read_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+            if name == "levelhead.cli.main":
+                raise KeyboardInterrupt
+            return None
+
+    monkeypatch.delitem(sys.modules, "levelhead.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as end:
+        entry()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "levelhead: stopped; run the same command again to go on.\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "step"),
+    [
+        (["report", "RUN"], "levelhead.report.page.report_html"),
+        (["report", "RUN"], "os.replace"),
+        (["card", "RUN", "-o", "card.md"], "os.fsync"),
+    ],
+)
+def test_ctrl_c_while_a_file_is_written_leaves_nothing_half_written(
+    args: Sequence[str],
+    step: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = write_heads(tmp_path / "RUN")
+    before = sorted(folder.parent.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(step, interrupted)
+        assert call(patch, *args) == 130
+    assert capsys.readouterr().err == "levelhead: stopped; run the same command again to go on.\n"
+    assert sorted(folder.parent.rglob("*")) == before
+
+
+def test_ctrl_c_while_a_model_is_exported_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    model = tiny("bert", layers=1)
+    monkeypatch.setattr(type(model.tokenizer), "save_pretrained", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export(model, gates(model, {(0, 0): 0.0}), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- disks and neighbors
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A disk that is full after so many bytes of each file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def small() -> Model:
+    return tiny("bert", layers=1)
+
+
+def test_a_disk_that_fills_while_a_model_is_saved_is_one_line_and_leaves_no_folder(
+    small: Model, tmp_path: Path
+) -> None:
+    with (
+        files_of_at_most(20_000),
+        pytest.raises(BadRun, match=r"^Cannot write [^\n]*out: [^\n]*File too large[^\n]* Make room"),
+    ):
+        export(small, gates(small, {(0, 0): 0.0}), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_export_left_goes_with_the_next_one_and_what_a_living_one_writes_stays(
+    tmp_path: Path,
+) -> None:
+    left = tmp_path / ".tmp-0123456789abcdef-out"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half")
+    with new_folder(tmp_path / "out") as living:
+        assert not left.exists()
+        (living / "a").touch()
+        with new_folder(tmp_path / "out"):
+            assert (living / "a").exists()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "a"]
+
+
+@pytest.mark.parametrize("args", [["report", "RUN"], ["card", "RUN", "-o", "OUT/card.md"]])
+def test_a_read_only_disk_is_one_line_and_nothing_is_lost(
+    args: Sequence[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Root may write anywhere, so the system's answer is played."""
+    opened = os.open
+
+    def read_only(path: str | Path, flags: int, *rest: int, **options: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, *rest, **options)
+
+    folder = write_heads(tmp_path / "RUN")
+    (tmp_path / "OUT").mkdir()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", read_only)
+        assert call(patch, *args) == 4
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"levelhead: Cannot write [^\n]+: Read-only file system\. [^\n]+\n", line), line
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -1,0 +1,110 @@
+"""The fuzzer: a short run without findings, and that it would see one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from benchmarks.fuzz import trial
+from benchmarks.fuzz.__main__ import subjects, trials
+from benchmarks.fuzz.files import file_subjects
+from benchmarks.fuzz.mutations import mutated
+from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
+from benchmarks.fuzz.watch import Watch
+
+from levelhead.errors import BadProbe
+
+
+@pytest.fixture(scope="module")
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sandbox")
+
+
+@pytest.fixture(scope="module")
+def everything(sandbox: Path) -> list[Subject]:
+    return subjects(sandbox)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    for name in ("inputs", "outputs"):
+        (tmp_path / name).mkdir()
+    return Place(tmp_path / "inputs", tmp_path / "outputs")
+
+
+def outcome(use: Callable[[], object], place: Place, watch: Watch) -> str:
+    return run_trial(Subject("own", 1, lambda *_: use), 0, place, watch).outcome
+
+
+@pytest.mark.slow
+def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
+    everything: list[Subject], sandbox: Path
+) -> None:
+    results = list(trials(everything, 2026, 200, float("inf"), sandbox))
+    assert [each for each in results if each.outcome in FINDINGS] == []
+    assert {each.outcome for each in results} == {"accepted", "refused"}
+    assert len({each.subject for each in results}) > 30
+
+
+def test_the_same_seed_damages_a_file_in_the_same_way() -> None:
+    data = b'{"a": [1, 2, "x"]}\n' * 5
+    first, second = ([mutated(Random(seed), data) for seed in range(50)] for _ in range(2))
+    assert first == second
+    assert len(set(first)) > 40
+
+
+@pytest.mark.slow
+def test_every_file_run_and_model_can_be_read_before_it_is_damaged(
+    everything: list[Subject], place: Place, monkeypatch: pytest.MonkeyPatch, watch: Watch
+) -> None:
+    for module in ("files", "models"):
+        monkeypatch.setattr(f"benchmarks.fuzz.{module}.mutated", lambda _, data: data)
+    monkeypatch.setattr("benchmarks.fuzz.models.flipped", lambda _, data: data)
+    for module in ("runs", "models"):
+        monkeypatch.setattr(f"benchmarks.fuzz.{module}.damage", lambda *_: None)
+    results = [run_trial(each, 0, place, watch) for each in everything if each.name != "options"]
+    assert [each for each in results if each.outcome != "accepted"] == []
+
+
+def test_an_error_that_is_not_ours_is_a_finding_and_one_of_ours_is_not(place: Place, watch: Watch) -> None:
+    def refuse() -> None:
+        raise BadProbe("no")
+
+    assert outcome(lambda: 1 // 0, place, watch) == "traceback"
+    assert outcome(refuse, place, watch) == "refused"
+
+
+def test_an_input_that_takes_too_long_is_a_finding(
+    place: Place, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "LIMIT", 1)
+    assert outcome(lambda: time.sleep(30), place, watch) == "hang"
+
+
+@pytest.mark.parametrize("name", ["inputs/kept", "elsewhere", "outputs/new"])
+def test_what_is_written_outside_of_outputs_is_a_finding(name: str, place: Place, watch: Watch) -> None:
+    (place.inputs / "kept").write_text("mine")
+    path = place.inputs.parent / name
+    result = outcome(lambda: path.write_text("changed"), place, watch)
+    assert result == ("accepted" if name == "outputs/new" else "foreign write")
+
+
+def test_the_input_of_a_finding_comes_again_by_its_subject_and_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipes = [each for each in file_subjects() if each.name == "recipe"]
+
+    def read(seed: int) -> tuple[Trial, bytes]:
+        (result,) = trials(recipes, seed, 1, float("inf"), tmp_path)
+        return result, (tmp_path / "inputs" / "own.toml").read_bytes()
+
+    assert read(7) == read(7) != read(8)
