@@ -2,7 +2,7 @@
 
 Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
 small audit each (SIZES, with the whole gender list). Every claim that the headline can make must be false in
-at most 5 % of them. Claims are those of report/headline.py, judged as on a page; seeds differ from those
+at most 5 % of them. Claims are those of pages/headline.py, judged as on a page; seeds differ from those
 of the tests.
 
 `--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
@@ -36,11 +36,11 @@ from levelhead.measures.catalog import ALPHA
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.pages.claims import MAIN_SHARE
+from levelhead.pages.headline import headline_claims
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.words import load_words
-from levelhead.report.claims import MAIN_SHARE
-from levelhead.report.headline import headline_claims
 from levelhead.results.runs import open_audit
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.piece_rows import ask_seat_rows

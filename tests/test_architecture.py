@@ -42,7 +42,7 @@ ROOMS = Rooms(
         "studies.finetuning",
         "studies.halves",
         "studies.extent",
-        "report",
+        "pages",
         "auditing",
         "reproducing",
         "api",
@@ -88,7 +88,7 @@ def test_no_import_is_hidden_behind_a_computed_name() -> None:
     assert hidden_imports(ROOM_SOURCES) == []
 
 
-@pytest.mark.parametrize("room", ["probes", "measures", "results", "report"])
+@pytest.mark.parametrize("room", ["probes", "measures", "results", "pages"])
 def test_probes_measures_results_and_reports_know_no_model(room: str) -> None:
     assert any(ROOMS.of(module) == room for module in GRAPH)
     secrets = ["torch", "transformers", "levelhead.engine", "levelhead.models"]

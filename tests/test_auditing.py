@@ -23,12 +23,12 @@ from levelhead.errors import BadOption, BadRun
 from levelhead.measures.viability import viable
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import read_recipe
+from levelhead.pages.compare import compare
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.report.compare import compare
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.settings import AuditSizes
@@ -286,7 +286,7 @@ def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure
 
 
 @pytest.mark.slow
-def test_check_holds_exceeds_and_does_not_pretend(
+def test_check_holds_fails_and_does_not_pretend(
     audited: Audit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(audited.folder)

@@ -10,12 +10,12 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import read_recipe
+from levelhead.pages.card import card
+from levelhead.pages.compare import compare, comparison_html
+from levelhead.pages.contents import open_contents
+from levelhead.pages.tables import probability, shown
 from levelhead.probes.bias import about_gender, list_pairs
 from levelhead.probes.words import load_words
-from levelhead.report.card import card
-from levelhead.report.compare import compare, comparison_html
-from levelhead.report.contents import open_contents
-from levelhead.report.tables import probability, shown
 from levelhead.results.settings import AuditSizes
 from tests.tiny import tiny
 from tests.word_lists import RELIGION, toml

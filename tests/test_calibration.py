@@ -12,11 +12,11 @@ from scipy import stats
 
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.pages.headline import headline_claims
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.report.headline import headline_claims
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant

@@ -18,9 +18,9 @@ from levelhead.cli.main import COMMANDS, main
 from levelhead.errors import BadOption, BadRun
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
-from levelhead.report.figures import comparison as figures_compare
-from levelhead.report.figures import counteracts as figures_counteracts
-from levelhead.report.figures import heads as figures_heads
+from levelhead.pages.figures import comparison as figures_compare
+from levelhead.pages.figures import counteracts as figures_counteracts
+from levelhead.pages.figures import heads as figures_heads
 from levelhead.studies.heads.comparison import compare_heads
 from tests.report.synthetic import write_heads, write_prompts
 from tests.studies.head_runs import scored_run

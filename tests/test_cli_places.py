@@ -200,7 +200,7 @@ def test_ctrl_c_while_modules_are_read_is_one_line(
 @pytest.mark.parametrize(
     ("args", "step"),
     [
-        (["report", "RUN"], "levelhead.report.page.report_html"),
+        (["report", "RUN"], "levelhead.pages.page.report_html"),
         (["report", "RUN"], "os.replace"),
         (["card", "RUN", "-o", "card.md"], "os.fsync"),
     ],

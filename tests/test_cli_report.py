@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.cli.main import main
-from levelhead.report.compare import Comparison
+from levelhead.pages.compare import Comparison
 from tests.report.synthetic import write_audit, write_heads
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_levelhead_did_not_write_is_not_replaced(
 
 def test_reading_a_run_loads_no_torch(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "run")
-    code = f"import sys; from levelhead.report.page import write_report; write_report({str(folder)!r}); "
+    code = f"import sys; from levelhead.pages.page import write_report; write_report({str(folder)!r}); "
     done = subprocess.run(
         [sys.executable, "-c", code + "print('torch' in sys.modules)"],
         capture_output=True,

@@ -14,12 +14,12 @@ from levelhead.mitigation.export import export
 from levelhead.mitigation.recipe import read_recipe
 from levelhead.models.adapter import PLACES
 from levelhead.models.model import load
+from levelhead.pages.card import card
+from levelhead.pages.check import read_plan
+from levelhead.pages.contents import open_contents
+from levelhead.pages.page import write_report
 from levelhead.probes.glue import TASKS, load_task
 from levelhead.probes.words import load_words
-from levelhead.report.card import card
-from levelhead.report.check import read_plan
-from levelhead.report.contents import open_contents
-from levelhead.report.page import write_report
 from levelhead.results import layout
 from tests.mitigation.test_export import tokens
 from tests.report.synthetic import write_audit, write_glue_run, write_sweep

@@ -24,11 +24,11 @@ BEFORE_RESULTS = ("errors.py", "files.py", "edits/", "models/", "probes/", "engi
 # Borders: places where a quoted name belongs to another format, which happens to have the same word.
 BORDERS: dict[str, tuple[frozenset[str] | None, str]] = {  # place -> names, None for all; why
     "mitigation/remote/": (None, "config.json of an exported folder"),
-    "report/charts/base.py": (frozenset({"title"}), "a chart's specification is Vega-Lite's"),
-    "report/charts/heads.py": (frozenset({"way"}), "a point of a chart is Vega-Lite's"),
-    "report/figures/heads.py": (frozenset({"ablation", "counter"}), "names of SVG files"),
-    "report/sections/sweep.py": (frozenset({"title"}), "recipes are TOML files that people write"),
-    "report/check.py": (frozenset({"bound", "variant"}), "thresholds are TOML files that people write"),
+    "pages/charts/base.py": (frozenset({"title"}), "a chart's specification is Vega-Lite's"),
+    "pages/charts/heads.py": (frozenset({"way"}), "a point of a chart is Vega-Lite's"),
+    "pages/figures/heads.py": (frozenset({"ablation", "counter"}), "names of SVG files"),
+    "pages/sections/sweep.py": (frozenset({"title"}), "recipes are TOML files that people write"),
+    "pages/check.py": (frozenset({"bound", "variant"}), "thresholds are TOML files that people write"),
 }
 # Mappings that are open by design: what stands in them differs from measure to measure and run to run.
 OPEN = {"details", "unscored", "skipped", "hashes", "versions"}

@@ -12,6 +12,7 @@ from random import Random
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.trial import Place, Subject
 from levelhead.mitigation.recipe import read_recipe
+from levelhead.pages.check import read_plan
 from levelhead.probes import DATA
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.cloze.verbalizer import load_verbalizer
@@ -23,7 +24,6 @@ from levelhead.probes.pairs import read_pairs
 from levelhead.probes.sentences import extract_counter_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import WordTest, load_seat_test, load_words
-from levelhead.report.check import read_plan
 
 _SHARE = 40
 _LINES = 12  # of long shipped files: enough for every kind of accident, and quick

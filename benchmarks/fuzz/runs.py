@@ -12,12 +12,12 @@ from tests.studies.head_runs import scored_run
 
 from benchmarks.fuzz.mutations import mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.report.card import card
-from levelhead.report.check import Plan, check, exit_code, junit, threshold
-from levelhead.report.compare import compare, comparison_html
-from levelhead.report.contents import open_contents
-from levelhead.report.figures.comparison import write_figures
-from levelhead.report.page import write_report
+from levelhead.pages.card import card
+from levelhead.pages.check import Plan, check, exit_code, junit, threshold
+from levelhead.pages.compare import compare, comparison_html
+from levelhead.pages.contents import open_contents
+from levelhead.pages.figures.comparison import write_figures
+from levelhead.pages.page import write_report
 from levelhead.studies.heads.comparison import compare_heads
 
 Command = Callable[[Path, Place], object]

@@ -12,10 +12,8 @@ Names are imported when first used, so that `levelhead --help` does not wait for
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -193,22 +191,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Room(ModuleType):
-    """A room of the package whose name is a public function too: `lh.report(run)` calls that."""
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])(*given, **named)
-
-
-class _FrontDoor(ModuleType):
-    """The package. Python puts a room that is imported in the place of the function of the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _PUBLIC and isinstance(value, ModuleType):
-            value.__class__ = _Room
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _FrontDoor

@@ -5,7 +5,7 @@
     mitigate   two ways out: close the worst heads, or project the best viable subspace away
                (studies/projections/candidates.py)
     verify     the same questions again, on items that no projection was chosen on, and what the change cost
-    report     headline, page, recipes (report/)
+    report     headline, page, recipes (pages/)
 
 Every result is stored as soon as it is there; a killed audit goes on and ends with the same bytes.
 """
@@ -28,14 +28,14 @@ from levelhead.mitigation.fitting import baseline_pairs, pairs_about
 from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_file, recipe_text
 from levelhead.models.model import Model, load
+from levelhead.pages.headline import headline, notebook_html
+from levelhead.pages.heads_in_words import removal_text
+from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender
 from levelhead.probes.pairs import pairs_text
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, words_name
 from levelhead.progress import steps
-from levelhead.report.headline import headline, notebook_html
-from levelhead.report.heads_in_words import removal_text
-from levelhead.report.page import write_report
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import Key, TextFile

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
+from levelhead.pages.replication.index import beside_paper, write_reproduction
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.published import published_counteracts, published_heads
-from levelhead.report.replication.index import beside_paper, write_reproduction
 from levelhead.results import layout
 from levelhead.results.folder import SETTINGS
 from levelhead.results.keys import Key

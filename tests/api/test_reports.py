@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import levelhead as lh
 from levelhead.api.results import AuditResult
 from levelhead.errors import BadOption
-from levelhead.report.card import HEADING
-from tests.report.synthetic import write_audit, write_heads
+from levelhead.pages.card import HEADING
+from tests.report.synthetic import write_audit
 
 
 @pytest.fixture
@@ -29,9 +27,9 @@ def test_a_check_holds_or_not_and_shows_what_was_judged(audit: AuditResult) -> N
     assert kept.verdict == "holds"
     broken = lh.check(audit.folder, {"seat": abs(seat) / 2})
     assert not broken
-    assert list(broken.to_frame()["outcome"]) == ["exceeds"]
+    assert list(broken.to_frame()["outcome"]) == ["fails"]
     assert broken.plot().to_dict()
-    assert "exceeds" in broken._repr_html_()
+    assert "fails" in broken._repr_html_()
     assert broken.to_json()["exit"] == 1
 
 
@@ -63,11 +61,3 @@ def test_a_card_is_markdown_and_a_report_a_page_that_is_written_on_request(
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html
     assert page._repr_html_().startswith("<iframe srcdoc=")
     assert "<script" not in page._repr_html_()  # escaped inside the frame
-
-
-def test_the_room_called_report_is_called_like_the_function_of_its_name(tmp_path: Path) -> None:
-    folder = write_heads(tmp_path / "run")
-    room: Any = importlib.import_module("levelhead.report")
-    assert vars(lh)["report"] is room  # Python puts it there when a module in it is imported
-    assert lh.report(folder).html == importlib.import_module("levelhead.api.reports").report(folder).html
-    assert room.page.write_report(folder).is_file()  # and it stays the room that it is

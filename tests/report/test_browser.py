@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from levelhead.report.page import write_report
+from levelhead.pages.page import write_report
 from tests.report.synthetic import (
     HOSTILE,
     write_audit,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from levelhead.measures.catalog import MeasureInfo
-from levelhead.report.card import card
-from levelhead.report.contents import open_contents
+from levelhead.pages.card import card
+from levelhead.pages.contents import open_contents
 from tests.report.own_measure import bring
 from tests.report.synthetic import HOSTILE, measured, write_audit, write_sweep
 
@@ -20,7 +20,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_figures_come_with_interval_n_and_neutral_value(text: str) -> None:
     assert (
-        "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 |  | 4.0e-04 | "
+        "| Word association (SEAT) (seat) | 1.235 | 1.135 to 1.335 | 1,304 | 0.0 | 0.200 | 4.0e-04 | "
         "follows the stereotype |" in text
     )
 

@@ -15,7 +15,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import strength
-from levelhead.report.check import (
+from levelhead.pages.check import (
     Checked,
     Judged,
     Plan,
@@ -26,7 +26,7 @@ from levelhead.report.check import (
     read_plan,
     threshold,
 )
-from levelhead.report.contents import open_contents
+from levelhead.pages.contents import open_contents
 from levelhead.results.records.common import BASE
 from levelhead.results.settings import AuditSizes
 from tests.report.own_measure import bring

@@ -15,10 +15,10 @@ from scipy import stats
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.statistics import Resampling
+from levelhead.pages.compare import Comparison, compare, comparison_html
+from levelhead.pages.compare_items import Difference, item_difference, same_data
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
-from levelhead.report.compare import Comparison, compare, comparison_html
-from levelhead.report.compare_items import Difference, item_difference, same_data
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant

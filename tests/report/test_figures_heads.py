@@ -11,9 +11,9 @@ import pytest
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
-from levelhead.report.charts.base import color, figure
-from levelhead.report.charts.heads import distribution, tradeoff
-from levelhead.report.figures.heads import heat_map, write_figures
+from levelhead.pages.charts.base import color, figure
+from levelhead.pages.charts.heads import distribution, tradeoff
+from levelhead.pages.figures.heads import heat_map, write_figures
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.debias import StrategyMeasured

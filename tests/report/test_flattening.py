@@ -14,8 +14,8 @@ from levelhead.measures.paired import strength_change
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import SCALE_FREE, triple_strength
 from levelhead.measures.viability import viable
+from levelhead.pages.headline import headline
 from levelhead.probes.triples import Triple, TriplePair, TripleSet
-from levelhead.report.headline import headline
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate

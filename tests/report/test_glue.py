@@ -9,15 +9,15 @@ import pytest
 
 from levelhead.errors import BadOption
 from levelhead.measures.glue import glue_difference
-from levelhead.report.blocks import Code, Drawn, Shown
-from levelhead.report.card import card
-from levelhead.report.check import Judged, Plan, check, exit_code, threshold
-from levelhead.report.compare import compare
-from levelhead.report.contents import open_contents, variants
-from levelhead.report.sections.glue import glue_section
-from levelhead.report.sections.index import sections
-from levelhead.report.sections.opening import opening
-from levelhead.report.tables import Table
+from levelhead.pages.blocks import Code, Drawn, Shown
+from levelhead.pages.card import card
+from levelhead.pages.check import Judged, Plan, check, exit_code, threshold
+from levelhead.pages.compare import compare
+from levelhead.pages.contents import open_contents, variants
+from levelhead.pages.sections.glue import glue_section
+from levelhead.pages.sections.index import sections
+from levelhead.pages.sections.opening import opening
+from levelhead.pages.tables import Table
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE

@@ -14,11 +14,11 @@ from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.report.claims import SILENT, floor_text, valued
-from levelhead.report.contents import measurements, open_contents
-from levelhead.report.fill_in import beyond_twins
-from levelhead.report.headline import headline, headline_claims, notebook_html
-from levelhead.report.infos import claimed, verdict_of
+from levelhead.pages.claims import SILENT, floor_text, valued
+from levelhead.pages.contents import measurements, open_contents
+from levelhead.pages.fill_in import beyond_twins
+from levelhead.pages.headline import headline, headline_claims, notebook_html
+from levelhead.pages.infos import claimed, verdict_of
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate

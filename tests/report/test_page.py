@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadRun
-from levelhead.report.contents import arcs, open_contents
-from levelhead.report.page import write_report
-from levelhead.report.tables import Table, number, shown, words
+from levelhead.pages.contents import arcs, open_contents
+from levelhead.pages.page import write_report
+from levelhead.pages.tables import Table, number, shown, words
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from tests.report.synthetic import (

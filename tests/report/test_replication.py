@@ -11,9 +11,9 @@ import pytest
 from levelhead.edits.head import Head
 from levelhead.errors import BadRun
 from levelhead.measures.measurement import Measurement
+from levelhead.pages.replication.index import beside_paper, write_reproduction
+from levelhead.pages.replication.printed import Printed
 from levelhead.probes.published import published_counteracts, published_heads, published_projections
-from levelhead.report.replication.index import beside_paper, write_reproduction
-from levelhead.report.replication.printed import Printed
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.cloze import ClozeCell

@@ -12,8 +12,8 @@ import typer
 from levelhead.cli.app import app
 from levelhead.cli.main import COMMANDS
 from levelhead.edits.head import Head
-from levelhead.report.contents import open_contents
-from levelhead.report.reproduce import command
+from levelhead.pages.contents import open_contents
+from levelhead.pages.reproduce import command
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import Layout

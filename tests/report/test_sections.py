@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from levelhead.report.blocks import Cards, Frontier, HeadMap, Section, Shown
-from levelhead.report.contents import Contents, open_contents
-from levelhead.report.sections.changes import changes_section
-from levelhead.report.sections.heads import heads_section
-from levelhead.report.sections.index import sections
-from levelhead.report.sections.knowledge import knowledge_section
-from levelhead.report.sections.measured import measured_section
-from levelhead.report.sections.sweep import sweep_section
-from levelhead.report.tables import Table
+from levelhead.pages.blocks import Cards, Frontier, HeadMap, Section, Shown
+from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.sections.changes import changes_section
+from levelhead.pages.sections.heads import heads_section
+from levelhead.pages.sections.index import sections
+from levelhead.pages.sections.knowledge import knowledge_section
+from levelhead.pages.sections.measured import measured_section
+from levelhead.pages.sections.sweep import sweep_section
+from levelhead.pages.tables import Table
 from tests.report.synthetic import HOSTILE, write_audit, write_prompts, write_sweep
 
 CLOSED = "without heads 4-5, 1-2"

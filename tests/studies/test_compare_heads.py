@@ -11,7 +11,7 @@ import pytest
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption, BadRun
-from levelhead.report.figures.comparison import write_figures
+from levelhead.pages.figures.comparison import write_figures
 from levelhead.results.records.comparison import HeadAgreement
 from levelhead.results.runs import HeadComparisonRun, open_head_comparison
 from levelhead.studies.heads.comparison import compare_heads

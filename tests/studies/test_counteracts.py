@@ -18,8 +18,8 @@ from levelhead.errors import BadOption, BadRun
 from levelhead.measures.cloze.scores import score_cloze
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
-from levelhead.report.charts.prompts import margin_panels, margins, mass_panels, masses, prompt_controls
-from levelhead.report.figures.counteracts import counteracts_figures
+from levelhead.pages.charts.prompts import margin_panels, margins, mass_panels, masses, prompt_controls
+from levelhead.pages.figures.counteracts import counteracts_figures
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.cloze import ClozeCell, PromptAnswers

@@ -17,10 +17,10 @@ from levelhead.edits.gates import all_heads, gates, removed
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, UnknownModel
 from levelhead.models.model import Model, load
+from levelhead.pages.figures.heads import write_figures
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
-from levelhead.report.figures.heads import write_figures
 from levelhead.results import layout
 from levelhead.results.records.heads import CROSS_FITTED, LARGEST_HELD, CrossFit
 from levelhead.results.runs import HeadsRun, open_heads

@@ -15,13 +15,13 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import TOP_SHARE
 from levelhead.models.model import Model
+from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.probes.lpbs import Kind, LpbsTemplates
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import SentenceTest, Words, load_seat_test, load_words
-from levelhead.report.charts.base import Chart
-from levelhead.report.charts.intervals import Labeled, intervals
 from levelhead.results.codec import Record
 from levelhead.results.folder import text_hash, versions
 from levelhead.results.keys import JsonFile

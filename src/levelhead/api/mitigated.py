@@ -19,7 +19,7 @@ from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
-from levelhead.report.charts.base import Chart, chart_of
+from levelhead.pages.charts.base import Chart, chart_of
 from levelhead.studies.heads.learning import LearnedGatesSettings, LearnedRecipe, learned_recipe
 
 Gates = Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, float]  # by head

@@ -10,14 +10,14 @@ from pathlib import Path
 from levelhead.api.shown import Line, Shown, line_of, measured_cells
 from levelhead.errors import BadOption
 from levelhead.measures.measurement import Measurement
-from levelhead.report import check as checking
-from levelhead.report.card import card as card_text
-from levelhead.report.charts.base import Chart
-from levelhead.report.charts.intervals import Labeled, intervals
-from levelhead.report.compare import Comparison, comparison_html
-from levelhead.report.compare import compare as put_side_by_side
-from levelhead.report.contents import measurements, open_contents
-from levelhead.report.page import report_html, write_page
+from levelhead.pages import check as checking
+from levelhead.pages.card import card as card_text
+from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.intervals import Labeled, intervals
+from levelhead.pages.compare import Comparison, comparison_html
+from levelhead.pages.compare import compare as put_side_by_side
+from levelhead.pages.contents import measurements, open_contents
+from levelhead.pages.page import report_html, write_page
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AnyRun, StudyRun
 

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
-from levelhead.report.charts.base import Chart
-from levelhead.report.charts.glue import curve_controls, learning_curves
-from levelhead.report.charts.intervals import Labeled, intervals
-from levelhead.report.charts.prompts import log_odds_panels
-from levelhead.report.figures.comparison import side_by_side
-from levelhead.report.figures.heads import heat_map
-from levelhead.report.fill_in import corrected
-from levelhead.report.headline import notebook_html
-from levelhead.report.sections.sweep import sweep_charts
+from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.glue import curve_controls, learning_curves
+from levelhead.pages.charts.intervals import Labeled, intervals
+from levelhead.pages.charts.prompts import log_odds_panels
+from levelhead.pages.figures.comparison import side_by_side
+from levelhead.pages.figures.heads import heat_map
+from levelhead.pages.fill_in import corrected
+from levelhead.pages.headline import notebook_html
+from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, RunData, read_run
 from levelhead.results.records.common import BASE, MeasuredVariant

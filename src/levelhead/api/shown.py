@@ -18,7 +18,7 @@ from levelhead.edits.head import Head
 from levelhead.errors import CannotDo
 from levelhead.files import new_folder
 from levelhead.measures.measurement import Measurement
-from levelhead.report.charts.base import Chart, drawn
+from levelhead.pages.charts.base import Chart, drawn
 from levelhead.results.keys import csv_text
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ def audit(
 
 def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
     """Before and after, side by side; a measure of which the untouched model has no number is left out."""
-    from levelhead.report.claims import valued
+    from levelhead.pages.claims import valued
     from levelhead.results.records.common import BASE
 
     named = {**measurements[BASE], **{name: m for own in measurements.values() for name, m in own.items()}}

@@ -26,7 +26,7 @@ def compare_heads(
     json: Json = False,
 ) -> None:
     """Hold models against a base: whose heads carry the bias, and which anti-biased heads changed sides."""
-    from levelhead.report.figures.comparison import write_figures
+    from levelhead.pages.figures.comparison import write_figures
     from levelhead.studies.heads.comparison import compare_heads as compare
 
     run = compare(runs, out, top)

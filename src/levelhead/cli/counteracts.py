@@ -70,8 +70,8 @@ def prompts(
     if not models or run is None:
         raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
     from levelhead.models.model import load
-    from levelhead.report.figures.counteracts import counteracts_figures
-    from levelhead.report.fill_in import corrected
+    from levelhead.pages.figures.counteracts import counteracts_figures
+    from levelhead.pages.fill_in import corrected
     from levelhead.studies.counteracts import CounteractsSettings, counteracts
 
     settings = CounteractsSettings(

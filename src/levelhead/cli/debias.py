@@ -58,7 +58,7 @@ def debias(
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, read_recipe
     from levelhead.models.model import load
-    from levelhead.report.heads_in_words import removal_text
+    from levelhead.pages.heads_in_words import removal_text
     from levelhead.results.runs import open_heads
     from levelhead.studies.heads.learning import LearnedGatesSettings, learned_recipe
 

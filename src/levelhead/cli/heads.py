@@ -88,7 +88,7 @@ def heads(
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.cli.heads_printed import print_heads
     from levelhead.models.model import load
-    from levelhead.report.figures.heads import write_figures
+    from levelhead.pages.figures.heads import write_figures
     from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 

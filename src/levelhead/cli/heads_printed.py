@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from levelhead.cli.app import print_table
 from levelhead.measures.measurement import Measurement
-from levelhead.report.claims import floor_text, judged, sentence
-from levelhead.report.counter import contrast_claim, contrast_parts
-from levelhead.report.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sound_row_text
+from levelhead.pages.claims import floor_text, judged, sentence
+from levelhead.pages.counter import contrast_claim, contrast_parts
+from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sound_row_text
 from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import HeadsRun
 

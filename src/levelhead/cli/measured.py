@@ -42,7 +42,7 @@ def end_measured(measured: Sequence[Measurement]) -> None:
 
 
 def _cells(each: Measurement) -> list[str | float | int | None]:
-    from levelhead.report.claims import tested_p
+    from levelhead.pages.claims import tested_p
 
     low, high = each.interval or (None, None)
     floor = None if each.null is None else each.null.floor

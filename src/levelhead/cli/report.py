@@ -12,8 +12,8 @@ from levelhead.cli.app import Force, Json, app, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.report.check import Side
-    from levelhead.report.compare import Comparison
+    from levelhead.pages.check import Side
+    from levelhead.pages.compare import Comparison
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
@@ -31,7 +31,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
-    from levelhead.report.page import write_report
+    from levelhead.pages.page import write_report
 
     if output is not None and len(runs) > 1:
         raise BadOption(
@@ -55,9 +55,9 @@ def compare(
     json: Json = False,
 ) -> None:
     """Put runs side by side: models, or, with one audit, the model before and after."""
-    from levelhead.report.compare import compare as put_side_by_side
-    from levelhead.report.compare import comparison_html
-    from levelhead.report.page import write_page
+    from levelhead.pages.compare import compare as put_side_by_side
+    from levelhead.pages.compare import comparison_html
+    from levelhead.pages.page import write_page
 
     comparison = put_side_by_side(runs)
     if output is not None:
@@ -129,8 +129,8 @@ def check(
 ) -> None:
     """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one was not measured."""
     from levelhead.files import write_output
-    from levelhead.report import check as checking
-    from levelhead.report.contents import open_contents
+    from levelhead.pages import check as checking
+    from levelhead.pages.contents import open_contents
 
     plan = checking.Plan(()) if thresholds is None else checking.read_plan(thresholds)
     sides: dict[Side, list[str] | None] = {
@@ -177,10 +177,10 @@ def card(
 ) -> None:
     """A model card's section on bias in Markdown, with intervals, limits and how to get the numbers again."""
     from levelhead.files import write_output
-    from levelhead.report.card import HEADING
-    from levelhead.report.card import card as card_text
-    from levelhead.report.contents import open_contents
-    from levelhead.report.model_index import MARK, model_index
+    from levelhead.pages.card import HEADING
+    from levelhead.pages.card import card as card_text
+    from levelhead.pages.contents import open_contents
+    from levelhead.pages.model_index import MARK, model_index
 
     contents = open_contents(run)
     text = (f"{model_index(contents)}\n" if index else "") + card_text(contents)

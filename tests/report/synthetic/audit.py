@@ -6,6 +6,7 @@ The classifier beside the model was asked too; none of its projections helps, so
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ def write_audit(folder: Path, model: str = "lh:tiny", seed: int = 0, shift: floa
     with Run.open(folder, layout.AUDIT, _settings(model, seed), hashes=hashes) as run:
         run.file(layout.ARCS, ArcSheet(tuple(_pair(number) for number in range(2))))
         groups = {**_groups(shift), **_untouched_groups()}
+        groups["seat"] = [replace(each, null=TWINS) for each in groups["seat"]]
         for group, measurements in groups.items():
             own = CLASSIFIER if group == "inference" else model
             records = [MeasuredVariant(BASE, own, each) for each in measurements]
@@ -68,6 +70,8 @@ def _settings(model: str, seed: int) -> AuditRunSettings:
 
 
 # ---- measures
+
+TWINS = Null("null twins", 19, 0.2, 0.08, 0.0004, least=0.5)
 
 
 def _groups(shift: float) -> dict[str, list[Measurement]]:

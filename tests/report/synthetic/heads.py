@@ -98,7 +98,7 @@ def _words() -> WordsUsed:
 
 
 def _rows(seat: Measurement) -> list[SeatRow]:
-    """All words, one-token words, on which claims rest, and a kind of targets."""
+    """All words, one-token words, which can be read as they are, and a kind of targets."""
     sizes = {"A": 6, "B": 6, "X": 5, "Y": 5}
     judged = replace(
         seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null twins", 19, 0.01, 0.2, 0.001)

@@ -1,0 +1,319 @@
+"""Does a run keep within thresholds? For release pipelines: holds, fails, or not measured, which is never a
+pass."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from levelhead.errors import BadOption
+from levelhead.measures.catalog import Catalog
+from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.pages.baseline import change_from
+from levelhead.pages.compare_items import Difference
+from levelhead.pages.contents import Contents, changes, measurements, variants
+from levelhead.pages.infos import catalog_of, info_of
+from levelhead.probes.files import finite, parse_toml, read_text, shown
+from levelhead.results.codec import Record
+from levelhead.results.records.common import BASE
+
+Side = Literal["max", "min", "increase", "decrease"]
+Outcome = Literal["holds", "fails", "not measured"]
+SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
+OUTCOMES: dict[int, Outcome] = {0: "holds", 1: "fails", 3: "not measured"}  # exit code -> outcome
+_SIDES: tuple[Side, ...] = ("max", "min", "increase", "decrease")  # the last two: since a baseline
+_WORDS: dict[Side, str] = {
+    "max": "at most",
+    "min": "at least",
+    "increase": "rises by at most",
+    "decrease": "falls by at most",
+}
+_OPTIONS: dict[Side, str] = {
+    "max": "--max",
+    "min": "--min",
+    "increase": "--max-increase",
+    "decrease": "--max-decrease",
+}
+_GIVE = "Give thresholds as a TOML file (docs/check.md)."
+
+
+@dataclass(frozen=True)
+class Threshold(Record):
+    """A measure may be at most (max) or must be at least (min) so much, or may rise or fall by so much since
+    a baseline."""
+
+    measure: str
+    side: Side
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.measure} {_WORDS[self.side]} {self.limit:g}"
+
+    @property
+    def of_change(self) -> bool:
+        """Whether it is about the change since a baseline."""
+        return self.side in ("increase", "decrease")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a release must keep to."""
+
+    thresholds: tuple[Threshold, ...]
+    bound: bool = False  # judge the interval's worse bound instead of the value
+    variant: str = BASE
+
+
+@dataclass(frozen=True)
+class Judged(Record):
+    """One threshold and what came of it."""
+
+    measure: str
+    side: Side
+    limit: float
+    outcome: Outcome
+    judged: float | None  # what was compared with the limit
+    value: float | None
+    interval: tuple[float, float] | None
+    reason: str  # why nothing was judged, else what was
+
+    @property
+    def threshold(self) -> Threshold:
+        """What the measure had to keep to."""
+        return Threshold(self.measure, self.side, self.limit)
+
+    def __str__(self) -> str:
+        if self.judged is None:
+            return f"{self.outcome}: {self.threshold}; {self.reason}"
+        kept, broken = ("at least", "below") if self.side == "min" else ("at most", "above")
+        relation = broken if self.outcome == "fails" else kept
+        return (
+            f"{self.outcome}: {self.measure}: {self.judged:.4g} is {relation} {self.limit:g} ({self.reason})"
+        )
+
+
+@dataclass(frozen=True)
+class Checked(Record):
+    """All thresholds of one run, as `levelhead check --json` prints them."""
+
+    run: str
+    model: str
+    variant: str
+    bound: bool
+    baseline: str | None
+    verdict: Outcome
+    exit: int
+    thresholds: tuple[Judged, ...]
+
+
+# ---- thresholds
+
+
+def threshold(text: str, side: Side) -> Threshold:
+    """`seat=0.8` as it is typed."""
+    name, separator, limit = text.rpartition("=")
+    try:
+        number = float(limit)
+    except ValueError:
+        number = math.nan
+    if not separator or not name.strip() or not math.isfinite(number):
+        raise BadOption(
+            f"{_OPTIONS[side]} {text!r} is no threshold. Write a measure, =, and a number, as in "
+            f"{_OPTIONS[side]} seat=0.8."
+        )
+    return Threshold(name.strip(), side, number)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Thresholds from a TOML file: tables [max] and [min], [increase] and [decrease] since a baseline;
+    `bound = true` and `variant = "..."` on request."""
+    file = Path(path)
+    data = parse_toml(file, read_text(file, _GIVE, BadOption), _GIVE, BadOption)
+    if strange := sorted(set(data) - {*_SIDES, "bound", "variant"}):
+        allowed = "[max], [min], [increase], [decrease], bound, variant"
+        raise BadOption(f"{path} has {strange[0]!r}; allowed are {allowed}.")
+    thresholds = [each for side in _SIDES for each in _table(path, side, data.get(side, {}))]
+    bound, variant = data.get("bound", False), data.get("variant", BASE)
+    if not isinstance(bound, bool) or not isinstance(variant, str):
+        raise BadOption(f"{path}: bound must be true or false, variant a text.")
+    return Plan(tuple(thresholds), bound, variant)
+
+
+def _table(path: str | Path, side: Side, table: object) -> list[Threshold]:
+    """The thresholds of one table of the file."""
+    if not isinstance(table, Mapping):
+        raise BadOption(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
+    for name, limit in table.items():
+        if finite(limit) is None:
+            raise BadOption(f"{path}, [{side}]: {name} = {shown(limit)} is no finite number.")
+    return [Threshold(name, side, float(limit)) for name, limit in table.items()]
+
+
+# ---- judging
+
+
+def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> list[Judged]:
+    """Every threshold judged; a name that stands for several measures (lpbs) is judged on each of them.
+
+    baseline: the run that changes are counted from. With one and without thresholds, no measure of bias may
+    be surely worse than there.
+    """
+    known = variants(contents)
+    if plan.variant not in known:
+        raise BadOption(f"{contents.folder} has no variant {plan.variant!r}.{_nearest(plan.variant, known)}")
+    if not plan.thresholds and baseline is None:
+        raise BadOption(
+            "No threshold came. Give --max NAME=NUMBER, --min NAME=NUMBER, --baseline RUN, or "
+            "--thresholds FILE.toml."
+        )
+    if baseline is None and any(given.of_change for given in plan.thresholds):
+        raise BadOption("--max-increase and --max-decrease count from another run. Give it: --baseline RUN.")
+    measured = {each.name: each.measurement for each in measurements(contents, plan.variant)}
+    measured |= {each.name: each.measurement for each in changes(contents, plan.variant).values()}
+    catalog = catalog_of(contents)
+    chosen = [each for given in plan.thresholds for each in _named(given, list(measured), catalog)]
+    judged = []
+    for each in chosen:
+        signed = catalog.info(each.measure).signed
+        if baseline is not None and each.of_change:
+            change = change_from(baseline, contents, plan.variant, each.measure, signed)
+            judged.append(_judge_change(each, change, plan.bound))
+        else:
+            judged.append(_judge(each, measured.get(each.measure), signed, plan.bound))
+    if baseline is not None and not any(each.of_change for each in chosen):
+        judged += _not_worse(contents, baseline, plan.variant)
+    return judged
+
+
+def _not_worse(contents: Contents, baseline: Contents, variant: str) -> list[Judged]:
+    """Every measure of bias that both runs have: its change must leave open that it is no worse."""
+    judged = []
+    for each in measurements(contents, variant):
+        info = info_of(contents, each.name)
+        if info.side != "bias" or info.biased == "none" or each.measurement.value is None:
+            continue
+        change = change_from(baseline, contents, variant, each.name, info.signed)
+        side: Side = "decrease" if info.biased == "below" else "increase"
+        if not isinstance(change, str):
+            judged.append(_judge_change(Threshold(each.name, side, 0.0), change, bound=False, surely=True))
+    return judged
+
+
+def _judge_change(limit: Threshold, change: Difference | str, bound: bool, surely: bool = False) -> Judged:
+    """A change since the baseline; surely: judged by the bound that is most in favor of the model."""
+    if isinstance(change, str):
+        return _unjudged(limit, change)
+    sign = 1.0 if limit.side == "increase" else -1.0
+    value, how = sign * change.value, "paired" if change.paired else "unpaired"
+    if change.interval is None and (bound or surely):
+        return _unjudged(limit, "its change has no interval whose bound could be judged", change.value)
+    ends = sorted(sign * end for end in change.interval or (change.value, change.value))
+    worst = value if not (bound or surely) else ends[0] if surely else ends[1]
+    what = "change" if not (bound or surely) else "change's lower bound" if surely else "change's bound"
+    outcome: Outcome = "holds" if worst <= limit.limit else "fails"
+    stated = f"{how} {what} since the baseline, {_signed(change)}"
+    return Judged(
+        limit.measure, limit.side, limit.limit, outcome, worst, change.value, change.interval, stated
+    )
+
+
+def _signed(change: Difference) -> str:
+    ends = "" if change.interval is None else f" [{change.interval[0]:+.3f}, {change.interval[1]:+.3f}]"
+    return f"{change.value:+.3f}{ends}"
+
+
+def exit_code(judged: Sequence[Judged]) -> int:
+    """0: all hold. 1: one fails. 3: none fails, but one was not measured."""
+    outcomes = {each.outcome for each in judged}
+    return next(code for code in (1, 3, 0) if code == 0 or OUTCOMES[code] in outcomes)
+
+
+def _named(given: Threshold, measured: Sequence[str], catalog: Catalog) -> list[Threshold]:
+    """The threshold under the name, or the names, that the run has for it."""
+    wanted = _plain(given.measure)
+    exact = [name for name in measured if _plain(name) == wanted]
+    several = [
+        name for name in measured if _plain(name).startswith(f"{wanted} ") and not name.endswith(CHANGE)
+    ]
+    if exact or several:
+        return [replace(given, measure=name) for name in exact or several]
+    known = list(dict.fromkeys([*measured, *(info.name for info in catalog.measures)]))
+    for name in known:
+        if _plain(name) == wanted:
+            return [replace(given, measure=name)]
+    raise BadOption(f"There is no measure {given.measure!r}.{_nearest(given.measure, known)}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_\-/]+", " ", name.casefold()).strip()
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 3, 0.4)
+    return f" Did you mean {' or '.join(near)}?" if near else f" Known are {', '.join(known)}."
+
+
+def _judge(limit: Threshold, measurement: Measurement | None, signed: bool, bound: bool) -> Judged:
+    """signed: both directions are bias, so that the absolute value is judged."""
+    if measurement is None:
+        return _unjudged(limit, "this run did not ask it")
+    value, interval = measurement.value, measurement.interval
+    if value is None:
+        return _unjudged(limit, measurement.reason)
+    if bound and interval is None:
+        return _unjudged(limit, "it has no interval whose bound could be judged", value)
+    if bound and interval is not None:
+        judged, what = _worst(interval, limit.side, signed), "interval's bound"
+    else:
+        judged, what = abs(value) if signed else value, "value"
+    kept = judged <= limit.limit if limit.side == "max" else judged >= limit.limit
+    outcome: Outcome = "holds" if kept else "fails"
+    reason = f"absolute {what}" if signed else what
+    return Judged(limit.measure, limit.side, limit.limit, outcome, judged, value, interval, reason)
+
+
+def _unjudged(limit: Threshold, reason: str, value: float | None = None) -> Judged:
+    return Judged(limit.measure, limit.side, limit.limit, "not measured", None, value, None, reason)
+
+
+def _worst(interval: tuple[float, float], side: Side, signed: bool) -> float:
+    """The bound that is least in favor of the model; of an absolute value where both directions are bias."""
+    low, high = interval
+    if not signed:
+        return high if side == "max" else low
+    if side == "max":
+        return max(abs(low), abs(high))
+    return 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+
+
+# ---- JUnit
+
+
+def junit(judged: Sequence[Judged], contents: Contents) -> str:
+    """JUnit XML: one test a threshold; exceeding is a failure, not measured an error, so that neither passes
+    unseen."""
+    counts = {
+        "tests": len(judged),
+        "failures": sum(each.outcome == "fails" for each in judged),
+        "errors": sum(each.outcome == "not measured" for each in judged),
+    }
+    suite = ElementTree.Element("testsuite", {"name": SUITE, **{tag: str(n) for tag, n in counts.items()}})
+    for each in judged:
+        named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}
+        case = ElementTree.SubElement(suite, "testcase", named)
+        if each.outcome != "holds":
+            tag = "failure" if each.outcome == "fails" else "error"
+            ElementTree.SubElement(case, tag, {"message": _legal(str(each)), "type": each.outcome})
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _legal(text: str) -> str:
+    """XML has no place for control characters and lone surrogates."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", text)

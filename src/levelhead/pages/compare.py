@@ -1,0 +1,247 @@
+"""Runs side by side: models, or one model before and after. Paired where both kept the answer to each
+item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from levelhead.errors import BadOption
+from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.measurement import Measurement
+from levelhead.pages.blocks import Block, Page, Points, Section, Shown
+from levelhead.pages.compare_items import (
+    Column,
+    Difference,
+    HeadChanges,
+    head_changes,
+    item_difference,
+    paired_differences,
+    same_data,
+)
+from levelhead.pages.contents import before, changes, measurements, open_contents, variants
+from levelhead.pages.infos import info_of
+from levelhead.pages.limits import ALWAYS
+from levelhead.pages.page import render
+from levelhead.pages.tables import NOTHING, Cell, Part, Table, measured, shown, words
+from levelhead.results.codec import Record
+from levelhead.results.records.common import BASE, SAME_ITEMS
+
+UNPAIRED = "unpaired: from the two intervals"
+
+
+@dataclass(frozen=True)
+class ComparedMeasure(Record):
+    """One measure of every run, and its differences from the first run."""
+
+    title: str
+    reading: str
+    digits: int
+    values: tuple[Measurement | None, ...]  # [run]
+    differences: tuple[Difference | None, ...]  # [run but the first]
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
+    """Runs, or variants of one run, side by side: every measure and every head, as far as they compare."""
+
+    runs: tuple[str, ...]  # their labels
+    measures: Mapping[str, ComparedMeasure]
+    heads: tuple[HeadChanges | None, ...]  # [run but the first]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The labels of all runs but the first, which they are compared with."""
+        return self.runs[1:]
+
+
+def compare(folders: Sequence[str | Path]) -> Comparison:
+    """Put runs side by side; a single run is compared with its own changed models."""
+    columns = _columns(folders)
+    tables = [_measurements(column) for column in columns]
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    if not names:
+        raise BadOption(
+            "These runs have no measure to compare. Give runs of audit, heads, prompts, sweep or glue."
+        )
+    paired = [_paired(columns[0], column) for column in columns[1:]]
+    measures = {
+        name: _compared(
+            _info(columns, name), [table.get(name) for table in tables], [each.get(name) for each in paired]
+        )
+        for name in names
+    }
+    heads = tuple(head_changes(columns[0], column) for column in columns[1:])
+    return Comparison(tuple(column.label for column in columns), measures, heads)
+
+
+def _columns(folders: Sequence[str | Path]) -> list[Column]:
+    if len(folders) == 1:
+        contents = open_contents(folders[0])
+        names = [name for name in variants(contents) if name != SAME_ITEMS]
+        if len(names) == 1:
+            raise BadOption(f"{folders[0]} has one model only. Give a second run folder to compare it with.")
+        return [Column("before" if name == BASE else name, contents, name, within=True) for name in names]
+    opened = [open_contents(folder) for folder in folders]
+    models = [contents.model for contents in opened]
+    labels = [
+        model if models.count(model) == 1 else f"{model} ({folder})"
+        for model, folder in zip(models, folders, strict=True)
+    ]
+    return [Column(label, contents) for label, contents in zip(labels, opened, strict=True)]
+
+
+def _measurements(column: Column) -> dict[str, Measurement]:
+    untouched = column.within and column.variant == BASE
+    own = before(column.contents) if untouched else measurements(column.contents, column.variant)
+    return {each.name: each.measurement for each in own}
+
+
+def _info(columns: Sequence[Column], name: str) -> MeasureInfo:
+    """How the first run that has the measure shows it."""
+    having = (column for column in columns if name in _measurements(column))
+    return info_of(next(having).contents, name)
+
+
+def _compared(
+    info: MeasureInfo, values: Sequence[Measurement | None], paired: Sequence[Difference | None]
+) -> ComparedMeasure:
+    """Paired differences where there are any, else those that the two intervals allow."""
+    differences = [
+        pair or _from_values(values[0], other) for pair, other in zip(paired, values[1:], strict=True)
+    ]
+    shown_values = tuple(each and replace(each, influence={}) for each in values)
+    return ComparedMeasure(info.title, info.reading, info.digits, shown_values, tuple(differences))
+
+
+def difference(
+    first: Column, second: Column, name: str, before: Measurement, after: Measurement
+) -> Difference | None:
+    """One measure of two columns, item by item where both kept items; before, after: what is compared of it.
+
+    Answers that only files keep are about values as they are, and so are not used for mirrored ones.
+    """
+    paired = _paired(first, second).get(name)
+    as_stored = paired is not None and math.isclose(
+        paired.value, (after.value or 0.0) - (before.value or 0.0), abs_tol=1e-9
+    )
+    return paired if as_stored else _from_values(before, after)
+
+
+def _from_values(first: Measurement | None, second: Measurement | None) -> Difference | None:
+    """By what each item adds, where both runs kept it, else from the two intervals."""
+    if first is None or second is None:
+        return None
+    return item_difference(first, second) or _unpaired(first, second)
+
+
+def _paired(first: Column, second: Column) -> dict[str, Difference]:
+    """Item by item from the files; within one run also what the run itself paired."""
+    differences = paired_differences(first, second)
+    if first.contents is not second.contents:
+        return differences
+    for name, each in changes(second.contents, second.variant).items():
+        change = each.measurement
+        if change.value is not None and change.neutral == 0.0:  # ratios are no differences
+            differences[name] = Difference(change.value, change.interval, change.n, "paired by the run", True)
+    return differences
+
+
+def _unpaired(first: Measurement, second: Measurement) -> Difference | None:
+    """Second minus first with an interval made of their two; none where they were asked on other data.
+
+        low = d − sqrt( (b − low_b)² + (high_a − a)² ),   high = d + sqrt( (high_b − b)² + (a − low_a)² )
+
+    Right for independent runs; for the same probes it is as a rule too wide. Reference: Zou and Donner 2008
+    (MOVER).
+    """
+    if first.value is None or second.value is None or not same_data(first, second):
+        return None
+    a, b = first.value, second.value
+    value, n = b - a, min(first.n, second.n)
+    if first.interval is None or second.interval is None:
+        return Difference(value, None, n, "unpaired, no interval", False)
+    (low_a, high_a), (low_b, high_b) = first.interval, second.interval
+    low, high = value - math.hypot(b - low_b, high_a - a), value + math.hypot(high_b - b, a - low_a)
+    return Difference(value, (low, high), n, UNPAIRED, False)
+
+
+# ---- as a page
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The comparison as one self-contained page."""
+    blocks: list[Block] = [Shown(_measures_table(comparison))]
+    if any(comparison.heads):
+        blocks.append(Shown(_heads_table(comparison)))
+    lead = (
+        f"Differences are from {comparison.runs[0]}, with 95 % intervals. A paired difference compares item "
+        "by item and is the surer one; an unpaired one is made of the two intervals and is, on the same "
+        "probes, as a rule too wide."
+    )
+    sections = [
+        Section("compared", "Side by side", lead, blocks),
+        Section("limits", "What these numbers do not show", "", [Points([words(limit) for limit in ALWAYS])]),
+    ]
+    title = " against ".join(comparison.runs)
+    return render(Page(title, "comparison", _headline(comparison), (), (), sections))
+
+
+def _headline(comparison: Comparison) -> str:
+    """How many measures differ for sure."""
+    all_differences = [each for compared in comparison.measures.values() for each in compared.differences]
+    intervals = [each.interval for each in all_differences if each is not None and each.interval is not None]
+    sure = [(low, high) for low, high in intervals if not low <= 0 <= high]
+    return f"{len(sure)} of {len(intervals)} differences have an interval that excludes 0."
+
+
+def _measures_table(comparison: Comparison) -> Table:
+    body = []
+    for compared in comparison.measures.values():
+        first = compared.values[0]
+        cells = [words(compared.title, compared.reading), _value_cell(first, compared.digits)]
+        for other, difference in zip(compared.values[1:], compared.differences, strict=True):
+            cells += [_value_cell(other, compared.digits)]
+            cells += [_difference_cell(difference, compared.digits, first, other)]
+        body.append(cells)
+    columns = ["Measure", comparison.runs[0]]
+    columns += [part for label in comparison.others for part in (label, "Difference")]
+    return Table("comparison", "Every measure", columns, body)
+
+
+def _value_cell(measurement: Measurement | None, digits: int) -> Cell:
+    """A value without an address, which would not say of which run."""
+    return measured(measurement, digits=digits)
+
+
+def _difference_cell(
+    difference: Difference | None, digits: int, first: Measurement | None, second: Measurement | None
+) -> Cell:
+    if difference is None:
+        known = first is not None and second is not None and None not in (first.value, second.value)
+        return words(None, "asked on other data: not comparable" if known else "")
+    text = shown(difference.value, digits)
+    if difference.interval is not None:
+        text += f" [{shown(difference.interval[0], digits)}, {shown(difference.interval[1], digits)}]"
+    return Cell((Part(text),), repr(difference.value), True, difference.how)
+
+
+def _heads_table(comparison: Comparison) -> Table:
+    body = []
+    for label, each in zip(comparison.others, comparison.heads, strict=True):
+        if each is None:
+            continue
+        rho = each.rank_correlation
+        bounds = "" if rho.interval is None else f" [{shown(rho.interval[0])}, {shown(rho.interval[1])}]"
+        correlation = NOTHING if rho.value is None else f"{shown(rho.value)}{bounds}"
+        counts = [words(each.heads), words(each.became_biased), words(each.left_biased)]
+        p = words(None if each.p is None else f"{each.p:.3g}")
+        body.append([words(label), words(correlation), *counts, p])
+    note = (
+        "Became biased: score above 0 here, not in the first run. p: exact test that both ways are equally "
+        "frequent."
+    )
+    columns = ("Against the first run", "Rank correlation", "Heads", "Became biased", "Left biased", "p")
+    return Table("head-agreement", "Are the same heads biased?", columns, body, note)

@@ -1,0 +1,46 @@
+"""How the measures of a run are shown and judged, also those that its user brought along."""
+
+from __future__ import annotations
+
+from levelhead.measures.catalog import CATALOG, UNTESTED, Catalog, MeasureInfo
+from levelhead.measures.measurement import Measurement
+from levelhead.pages.claims import SILENT
+from levelhead.pages.contents import Contents, Reported
+from levelhead.pages.headline import spoken_measures
+from levelhead.results.records.common import BASE
+
+
+def catalog_of(contents: Contents) -> Catalog:
+    """The built-in measures and those of the run, whose own come first."""
+    return CATALOG if contents.audit is None else CATALOG.joined_by(*contents.audit.measures)
+
+
+def info_of(contents: Contents, name: str) -> MeasureInfo:
+    """How a measure of a run is shown and judged."""
+    return catalog_of(contents).info(name)
+
+
+def verdict_of(contents: Contents, each: Reported) -> str:
+    """What a number of a run says, and no more.
+
+    On the page of an audit a verdict that claims a bias is one of the page's claims: it must hold after
+    correction for all of them. Of changed models only paired changes are tested, each by itself.
+    """
+    verdict = catalog_of(contents).verdict(each.measurement)
+    if contents.audit is None or not _speaks(contents, each.measurement, verdict):
+        return verdict
+    if each.variant != BASE:
+        return UNTESTED
+    if each.name in spoken_measures(contents.audit):
+        return verdict
+    return f"{SILENT}, all claims of the page counted"
+
+
+def claimed(contents: Contents, each: Reported) -> bool:
+    """Whether the verdict says that there is a bias."""
+    return _speaks(contents, each.measurement, verdict_of(contents, each))
+
+
+def _speaks(contents: Contents, measurement: Measurement, verdict: str) -> bool:
+    info = info_of(contents, measurement.name)
+    return info.side == "bias" and info.biased != "none" and verdict in (info.above, info.below)

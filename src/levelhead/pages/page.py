@@ -1,0 +1,112 @@
+"""One self-contained HTML file from a run folder: charts, scripts and styles inside, no network."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import lru_cache, partial
+from pathlib import Path
+
+import altair as alt
+import vl_convert as vlc
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from levelhead import __version__
+from levelhead.files import write_output
+from levelhead.pages.blocks import Page
+from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.heads_in_words import bias_text
+from levelhead.pages.sections.index import sections
+from levelhead.pages.sections.opening import opening
+from levelhead.results import layout
+from levelhead.results.codec import Record
+from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
+
+_GLOBALS = "window.vegaEmbed = vegaEmbed;"
+_TEMPLATES = Path(__file__).parent / "template"
+_MARK = '<meta name="generator" content="levelhead '  # by which a page of ours is known
+
+
+def write_report(folder: str | Path, out: str | Path | None = None, force: bool = False) -> Path:
+    """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all.
+
+    force: replace a file at `out` that is no page of levelhead.
+    """
+    contents = open_contents(folder)
+    path = Path(out) if out else contents.folder / layout.REPORT.name
+    return write_page(path, report_html(contents), force)
+
+
+def report_html(contents: Contents) -> str:
+    """The report of one run as one page."""
+    first = opening(contents)
+    return render(
+        Page(
+            title=contents.model,
+            study=contents.study,
+            headline=first.text,
+            findings=first.findings,
+            facts=_facts(contents),
+            sections=sections(contents),
+        )
+    )
+
+
+def render(page: Page) -> str:
+    """A page as HTML. Everything that comes from models and data is escaped by the templates."""
+    css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    vega = vega_bundle() if any(section.draws for section in page.sections) else ""
+    template = _environment().get_template("page.html")
+    return template.render(page=page, css=css, js=js, vega=vega, version=__version__)
+
+
+def write_page(path: Path, html: str, force: bool = False) -> Path:
+    """Write a page; it appears whole or not at all."""
+    return write_output(path, html, _MARK, force)
+
+
+@lru_cache(maxsize=1)
+def vega_bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return vlc.javascript_bundle(_GLOBALS, vl_version=version).replace("</script", "<\\/script")
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_function"] = partial(json.dumps, default=_plain)
+    return environment
+
+
+def _plain(value: object) -> object:
+    """A record, or another dataclass, as the page's script reads it."""
+    return value.to_json() if isinstance(value, Record) else asdict(value)  # type: ignore[call-overload]
+
+
+def _facts(contents: Contents) -> list[tuple[str, str]]:
+    """What stands under the model's name; a fact that this study does not have is left out."""
+    settings = contents.run.settings
+    audit = None if contents.audit is None else contents.audit.settings
+    facts = {
+        "Study": contents.study,
+        "Bias": bias_text(contents.heads),
+        "Size": _size(settings),
+        "Answers": "" if audit is None else ", ".join(audit.abilities),
+        "Extent": "" if audit is None else "full" if audit.full else "quick",
+        "Seed": str(settings.seed),
+        "Weights": contents.run.data.hashes.get(layout.WEIGHTS_HASH, "")[:12],
+    }
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _size(settings: RunSettings) -> str:
+    if isinstance(settings, AuditRunSettings | HeadsRunSettings):
+        return f"{settings.layers} layers × {settings.heads} heads"
+    return ""

@@ -1,0 +1,44 @@
+"""The last chapters: what the numbers do not show, and how to get them again."""
+
+from __future__ import annotations
+
+import json
+
+from levelhead.pages.blocks import Block, Code, Points, Section, Shown
+from levelhead.pages.contents import Contents
+from levelhead.pages.limits import limits
+from levelhead.pages.reproduce import command
+from levelhead.pages.tables import Table, words
+
+
+def limits_section(contents: Contents) -> Section:
+    """What the numbers do not show."""
+    points = Points([words(limit) for limit in limits(contents)])
+    return Section("limits", "What these numbers do not show", "", [points])
+
+
+def reproduce_section(contents: Contents) -> Section:
+    """Command, seed, versions, hashes."""
+    settings = json.dumps(contents.run.settings.to_json(), indent=1, ensure_ascii=False)
+    blocks: list[Block] = [
+        Code("Run it again", command(contents)),
+        Code("Only rebuild this page", f"levelhead report {contents.folder}"),
+        Shown(_versions_table(contents)),
+        Code("All settings", settings, folded=True),
+    ]
+    lead = (
+        "The same command with the same versions on the same machine gives the same numbers, to the bit. All "
+        "numbers of this page, with all their digits, are in results.jsonl of the run folder."
+    )
+    return Section("reproduce", "How to get this again", lead, blocks)
+
+
+def _versions_table(contents: Contents) -> Table:
+    lines = [("seed", str(contents.run.settings.seed), "setting")]
+    lines += [(name, value, "version") for name, value in contents.run.data.versions.items()]
+    lines += [(name, value, "hash") for name, value in contents.run.data.hashes.items()]
+    for part, run in contents.parts.items():
+        lines += [(f"{part}: {name}", value, "hash") for name, value in run.data.hashes.items()]
+    caption = "Seed, versions, and hashes of weights and data"
+    body = [[words(text) for text in line] for line in lines]
+    return Table("versions", caption, ("What", "Value", "Kind"), body)

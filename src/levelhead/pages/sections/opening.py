@@ -1,0 +1,58 @@
+"""What a report says first: the findings in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from levelhead.pages.contents import Contents, Reported, measurements
+from levelhead.pages.infos import info_of, verdict_of
+from levelhead.pages.sections.measured import in_reading_order
+from levelhead.pages.tables import Cell, Part, reported, words
+from levelhead.results.runs import GlueRun
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One or two sentences, and the findings one by one."""
+
+    text: str
+    findings: Sequence[Cell]
+
+
+def opening(contents: Contents) -> Opening:
+    """The audit's own headline, or a sentence for each measure of bias of a single study."""
+    if contents.audit is not None and (headline := contents.audit.headline) is not None:
+        return Opening(headline.text, [words(finding) for finding in headline.findings])
+    known = [each for each in measurements(contents) if each.measurement.value is not None]
+    biases = [
+        each for each in in_reading_order(contents, known) if info_of(contents, each.name).side == "bias"
+    ]
+    findings = [_finding(contents, each) for each in biases]
+    if contents.audit is not None:
+        text = f"The audit of {contents.model} is not finished: run the same command again, it goes on."
+        return Opening(text, findings)
+    if contents.glue is not None:
+        return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
+    return Opening(f"What was measured on {contents.model}", findings)
+
+
+def _costs(run: GlueRun) -> list[Cell]:
+    """The verdict on every recipe and task, by the task's first metric."""
+    return [
+        words(f"{cost.recipe}, {cost.task}, {cost.metric}: {cost.sentence}.")
+        for cost in run.costs
+        if (cost.task, cost.metric) in run.first_metrics
+    ]
+
+
+def _finding(contents: Contents, each: Reported) -> Cell:
+    info, meaning = info_of(contents, each.name), verdict_of(contents, each)
+    whose = f" of {each.model}" if each.model != contents.model else ""
+    return Cell(
+        (
+            Part(f"{info.title}{whose}: "),
+            *reported(each, info.digits).parts,
+            Part(f" — {meaning}." if meaning else "."),
+        )
+    )

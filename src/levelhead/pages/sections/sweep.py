@@ -1,0 +1,198 @@
+"""The chapter of projections: what less bias costs, with the recipe of every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levelhead.errors import BadRun
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.viability import viable
+from levelhead.pages.blocks import Block, Frontier, Section, SettingRecipe, Shown
+from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.frontier import Axes, FrontierPoint, frontier
+from levelhead.pages.contents import Contents
+from levelhead.pages.tables import Cell, Part, Table, interval, number, probability, shown, words
+from levelhead.probes.files import parse_toml
+from levelhead.results.records.audit import ProjectionCandidate
+from levelhead.results.records.common import BASE
+from levelhead.results.records.projections import Observation, SettingMeasured
+from levelhead.results.runs import SweepRun
+
+_NSP = Axes(
+    "frontier-next-sentences",
+    "Next sentences: bias against sense",
+    "Strength (0 is best)",
+    "LMS",
+    "Left and up is better.",
+)
+_NLI = Axes(
+    "frontier-inferences",
+    "Inferences: fairness against ability",
+    "Fairness (1 is best)",
+    "Ability",
+    "Right and up is better.",
+)
+_SEAT = Axes(
+    "frontier-words",
+    "Word association against fluency",
+    "|SEAT| (0 is best)",
+    "perplexity, ratio to before (1 is best)",
+    "Left and down is better.",
+)
+_AXES = {"strength": _NSP, "fairness": _NLI, "|seat|": _SEAT}  # by the measure of bias
+
+
+def sweep_section(contents: Contents) -> Section | None:
+    """The trade of bias for ability: frontiers with recipes, and every setting in a table."""
+    blocks = (
+        _candidate_blocks(contents) if contents.sweep is None else _sweep_blocks(contents, contents.sweep)
+    )
+    if not blocks:
+        return None
+    lead = (
+        "Each point is the model with one way of projecting the groups’ difference out of it. Color is the "
+        "level at which that is done; triangles lose too much ability. Choose a point, or a setting from the "
+        "list, for its recipe."
+    )
+    return Section("sweep", "What less bias costs", lead, blocks)
+
+
+# ---- an audit's candidates
+
+
+def _candidate_blocks(contents: Contents) -> list[Block]:
+    """The projections that an audit tried, on the model and on its classifier."""
+    if contents.audit is None:
+        return []
+    charts: list[Chart] = []
+    recipes: list[SettingRecipe] = []
+    for prefix, candidates in (("", contents.audit.candidates), ("nli ", contents.audit.nli_candidates)):
+        points = [point for each in candidates if (point := _candidate_point(each, prefix)) is not None]
+        if points:
+            charts.append(frontier(points, _axes(candidates[0])))
+            texts = {f"{prefix}{each.variant}": each.recipe for each in candidates}
+            recipes += [SettingRecipe(point.setting, texts[point.setting]) for point in points]
+    return [Frontier(charts, recipes)] if charts else []
+
+
+def _candidate_point(candidate: ProjectionCandidate, prefix: str) -> FrontierPoint | None:
+    """None where bias or ability was not measured."""
+    bias, use = candidate.bias.value, candidate.ability.value
+    if bias is None or use is None:
+        return None
+    return FrontierPoint(f"{prefix}{candidate.variant}", candidate.level, bias, use, candidate.viable)
+
+
+def _axes(candidate: ProjectionCandidate) -> Axes:
+    bias, use = candidate.bias.name, candidate.ability.name
+    return _AXES.get(bias, Axes("frontier", f"{bias} against {use}", bias, use, ""))
+
+
+# ---- a sweep
+
+
+def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
+    if not run.measured:
+        return []
+    blocks: list[Block] = []
+    if charts := sweep_charts(run):
+        blocks.append(Frontier(charts, _recipes(run)))
+    blocks.append(Shown(_settings_table(contents, run.measured)))
+    if run.correlation is not None:
+        blocks.append(Shown(_correlation_table(run.correlation, contents.address(run.correlation))))
+    if run.observations:
+        blocks.append(Shown(_observations_table(contents, run.observations)))
+    return blocks
+
+
+def sweep_charts(run: SweepRun) -> list[Chart]:
+    """What each setting buys and costs, on the classifier and on the next-sentence model."""
+    return [
+        frontier(points, axes)
+        for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
+        if (points := _sweep_points(run.measured, bias, use))
+    ]
+
+
+def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> list[FrontierPoint]:
+    """Settings that have both measures; in ability, the study's own judgment stands before the bare rule."""
+    levels = {each.variant: each.level for each in measured}
+    values = {(each.variant, each.measurement.name): each.measurement.value for each in measured}
+    judged = {each.variant: each.viable for each in measured if each.measurement.name == use}
+    points = []
+    for name, level in levels.items():
+        less, left = values.get((name, bias)), values.get((name, use))
+        if less is None or left is None:
+            continue
+        kept = judged[name]
+        if kept is None:
+            kept = viable(left, values.get((BASE, use)))
+        points.append(FrontierPoint(name, level, less, left, kept is not False))
+    return points
+
+
+def _recipes(run: SweepRun) -> list[SettingRecipe]:
+    """A recipe's title is the name of its setting."""
+    tables = {path: parse_toml(path, text, "Sweep again.", BadRun) for path, text in run.recipe_texts.items()}
+    texts = {str(table.get("title")): run.recipe_texts[path] for path, table in tables.items()}
+    names = dict.fromkeys(each.variant for each in run.measured)
+    return [SettingRecipe(name, texts.get(name, "")) for name in names]
+
+
+def _settings_table(contents: Contents, measured: Sequence[SettingMeasured]) -> Table:
+    """One line a setting, one column a measure."""
+    names = list(dict.fromkeys(each.measurement.name for each in measured))
+    settings: dict[str, dict[str, SettingMeasured]] = {}
+    for each in measured:
+        settings.setdefault(each.variant, {})[each.measurement.name] = each
+    lines = []
+    for setting, own in settings.items():
+        first = next(iter(own.values()))
+        kept = next((each.viable for each in own.values() if each.viable is not None), None)
+        cells = [_value(contents, own.get(name)) for name in names]
+        ability = words(None if kept is None else "yes" if kept else "no")
+        lines.append([words(setting, first.code), words(first.level), *cells, ability])
+    columns = ("Setting", "Level", *names, "Ability kept")
+    note = "Small print: the paper’s tuple (n11, c11, n12, c12, np)."
+    return Table("settings", f"All {len(settings)} settings", columns, lines, note, folded=True)
+
+
+def _value(contents: Contents, each: SettingMeasured | None) -> Cell:
+    if each is None:
+        return words(None)
+    return number(each.measurement.value, contents.address(each), digits=4)
+
+
+# ---- the paper's questions
+
+
+def _correlation_table(rho: Measurement, at: str) -> Table:
+    line = [
+        words("Spearman’s rho"),
+        number(rho.value, at),
+        interval(rho, at),
+        number(rho.n, at),
+        probability(rho.details.get("p_value"), at),
+    ]
+    columns = ("Strength and fairness over all settings", "Value", "95 % interval", "Settings", "p")
+    note = "Negative: settings with less intrinsic bias are fairer downstream."
+    return Table("correlation", "Does intrinsic bias predict fairness?", columns, [line], note)
+
+
+def _observations_table(contents: Contents, observations: Sequence[Observation]) -> Table:
+    lines = [
+        [
+            words(each.observation),
+            words("yes" if each.holds else "no"),
+            _counted(each, contents.address(each)),
+            words(each.paper),
+        ]
+        for each in observations
+    ]
+    columns = ("Observation of the paper", "Holds here", "Here", "Paper")
+    return Table("observations", "The paper’s observations on these models", columns, lines)
+
+
+def _counted(each: Observation, at: str) -> Cell:
+    parts = (Part(shown(each.agree), at), Part(" of "), Part(shown(each.cases), at))
+    return Cell(parts, f"{each.agree} of {each.cases}")
