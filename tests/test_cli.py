@@ -169,7 +169,7 @@ def test_damaged_folders_give_one_line_and_exit_4(
             ["debias", "lh:bert-mini", "--from-heads", "nowhere", "-o", "OUT"],
             "nowhere is not a run folder",
         ),
-        (2, ["debias", "lh:bert-mini", "--recipe", "none.toml", "-o", "OUT"], "none.toml: cannot be read"),
+        (2, ["debias", "lh:bert-mini", "--recipe", "none.toml", "-o", "OUT"], "none.toml cannot be read"),
         (2, ["audit", "lh:bert-mini", "--measure", "none.py", "-o", "RUN"], "none.py is no Python file"),
         (4, ["fluency", "lh:bert-mini", "--text", "nowhere.txt"], "nowhere.txt"),
     ],

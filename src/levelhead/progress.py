@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from rich.console import Console
@@ -107,15 +108,20 @@ def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
 def counted(
     items: Iterable[_T], label: str, total: int, size: Callable[[_T], int] = lambda _: 1
 ) -> Iterator[_T]:
-    """The items one by one, and how far they have come; size: what an item counts of the total."""
+    """The items one by one, and how far they have come; size: what an item counts of the total.
+
+    Few items are there before anybody could read how many there are: nothing is shown of them.
+    """
+    left = iter(items)
+    some = list(islice(left, _EVERY))
+    if len(some) < _EVERY:
+        yield from some
+        return
     with steps(label, total) as advance:
-        done = 0
-        for number, item in enumerate(items, start=1):
-            yield item
-            done += size(item)
-            if number % _EVERY == 0:
-                advance(done)
-                done = 0
+        while some:
+            yield from some
+            advance(sum(map(size, some)))
+            some = list(islice(left, _EVERY))
 
 
 # ---- plain lines
