@@ -59,7 +59,8 @@ class RunFolders:
         def prepare(rng: Random, place: Place) -> Callable[[], object]:
             kinds = ["base"] if use == self._compared_heads else list(_MAKERS)
             run = place.inputs / "run"
-            shutil.copytree(self._folder / rng.choice(kinds), run, dirs_exist_ok=True)
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(self._folder / rng.choice(kinds), run)
             damage(rng, run)
             return lambda: use(run, place)
 
