@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 from rich.console import Console
@@ -112,16 +112,20 @@ def counted(
 
     Few items are there before anybody could read how many there are: nothing is shown of them.
     """
-    left = iter(items)
-    some = list(islice(left, _EVERY))
-    if len(some) < _EVERY:
-        yield from some
-        return
-    with steps(label, total) as advance:
-        while some:
-            yield from some
-            advance(sum(map(size, some)))
-            some = list(islice(left, _EVERY))
+    left, done = iter(items), 0
+    for item in islice(left, _EVERY):
+        yield item
+        done += size(item)
+    for following in islice(left, 1):
+        with steps(label, total) as advance:
+            advance(done)
+            done = 0
+            for number, item in enumerate(chain([following], left), start=1):
+                yield item
+                done += size(item)
+                if number % _EVERY == 0:
+                    advance(done)
+                    done = 0
 
 
 # ---- plain lines

@@ -21,7 +21,7 @@ from levelhead.results.records.heads import HeadScore
 from levelhead.results.runs import HeadsRun, open_heads
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
 
-CSS = Path(__file__).parents[2] / "src" / "levelhead" / "report" / "template" / "page.css"
+CSS = Path(__file__).parents[2] / "src" / "levelhead" / "pages" / "template" / "page.css"
 
 
 def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> None:
