@@ -18,11 +18,12 @@ from levelhead.edits.head import Head
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.models.model import Model
 from levelhead.pages.figures.heads import write_figures
+from levelhead.pages.heads_in_words import sources_text
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
-from levelhead.results.records.heads import CROSS_FITTED, LARGEST_HELD, CrossFit
+from levelhead.results.records.heads import CROSS_FITTED, IN_COMMON, LARGEST_HELD, OF_HIGHEST, CrossFit
 from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable, fitting, word_table
@@ -30,6 +31,7 @@ from levelhead.studies.heads.counter import arc_sheet, counter_attention, counte
 from levelhead.studies.heads.crossfit import Splits, cross_fit, held_on_other_words, highest, summaries
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.sources import source_agreement
 from levelhead.studies.heads.study import heads
 from tests.tiny import tiny
 from tests.word_lists import GENDER, RELIGION, gender_toml, toml
@@ -389,9 +391,39 @@ def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_pat
     assert run.words is not None
     assert run.words.missing == ("queen", "nurse")
     assert run.counter[0].measurement.settings["sentences"] == str(corpus)
+    assert run.sources is not None
+    assert run.sources.value is not None
+    assert -1 < run.sources.value < 1
+    assert "in common" in sources_text(run)
     corpus.write_text("Nothing of all this can be found in here.\n", encoding="utf-8")
     with pytest.raises(BadProbe, match="no usable sentence"):
         heads(tiny("bert"), settings, tmp_path / "other")
+
+
+def test_a_corpus_of_our_own_templates_gives_the_heads_of_the_templates(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    n = HeadsSettings().score_contexts_per_word(GENDER)
+    corpus.write_text("\n".join(c.text for c in template_contexts(GENDER, n)), encoding="utf-8")
+    settings = replace(
+        SMALL, bias=gender_toml(tmp_path), contexts=str(corpus), per_word=n, experiments=("scores",)
+    )
+    run = heads(tiny("bert"), settings, tmp_path / "run")
+    assert run.sources is not None
+    assert run.sources.value is not None
+    assert run.sources.value > 0.99
+    assert "3 of the 3 highest in common" in sources_text(run)
+
+
+def test_sources_that_rank_heads_in_opposite_order_agree_by_minus_1_and_share_no_highest_head() -> None:
+    scores = np.arange(8.0).reshape(2, 4)
+    agreement = source_agreement(scores, -scores, 3)
+    assert agreement.value == pytest.approx(-1.0)
+    assert (agreement.details[IN_COMMON], agreement.details[OF_HIGHEST]) == (0, 3)
+
+
+def test_a_run_on_templates_has_one_source_and_says_nothing_of_another(run: HeadsRun) -> None:
+    assert run.sources is None
+    assert sources_text(run) == ""
 
 
 def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:

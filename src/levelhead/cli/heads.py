@@ -131,6 +131,7 @@ def _json(run: HeadsRun) -> dict[str, Any]:
         "biased": sum(score.biased for score in run.scores),
         "most_biased": run.ranked[:_SHOWN],
         "most_anti_biased": run.ranked[: -_SHOWN - 1 : -1],
+        "sources": run.sources,
         "agreement": run.agreement,
         "contrasts": run.contrasts,
         "counter": run.counter,

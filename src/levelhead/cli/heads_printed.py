@@ -8,7 +8,7 @@ from levelhead.cli.app import print_table
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.claims import floor_text, judged, sentence
 from levelhead.pages.counter import contrast_claim, contrast_parts
-from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sound_row_text
+from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sound_row_text, sources_text
 from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import HeadsRun
 
@@ -41,6 +41,8 @@ def print_heads(run: HeadsRun) -> None:
     columns = ("head", "b", "stderr", "held", "p", "")
     print_table("Most biased and most anti-biased heads", columns, lines, note)
     print(clear_heads_text(run))
+    if run.sources is not None:
+        print(sources_text(run))
     if run.agreement is not None:
         print(f"Ablation: {_agreement(run.agreement)}")
     _print_counter(run)

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from levelhead.edits.head import Head
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD, SeatRow
+from levelhead.results.records.heads import (
+    CHANGE_ON_OTHER_WORDS,
+    HEAD_AGREEMENT,
+    IN_COMMON,
+    LARGEST_HELD,
+    OF_HIGHEST,
+    SeatRow,
+)
 from levelhead.results.runs import HeadsRun
 
 CROSS_FITTED_TITLES = {  # measurement of cross-fitting -> what it is called
@@ -34,6 +41,19 @@ def clear_heads_text(run: HeadsRun) -> str:
         return "No head is clear: no score can be told from those of a model without meaning."
     names = ", ".join(map(str, run.clear_heads))
     return f"Clear beyond what models without meaning show ({len(run.clear_heads)}): {names}."
+
+
+def sources_text(run: HeadsRun) -> str:
+    """How far scores in a corpus agree with those of the same words in our templates; "" without a corpus."""
+    if run.sources is None:
+        return ""
+    if run.sources.value is None:
+        return f"Contexts from templates instead of the corpus: not measured ({run.sources.reason})."
+    common, highest = (int(run.sources.details[name] or 0) for name in (IN_COMMON, OF_HIGHEST))
+    return (
+        "Contexts from templates instead of the corpus: rank correlation of all heads "
+        f"{run.sources.value:.2f}, {common} of the {highest} highest in common."
+    )
 
 
 def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:

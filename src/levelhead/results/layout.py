@@ -78,6 +78,7 @@ SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
 CROSS_FITS = KeyFamily("cross-fit/", CrossFit)  # labels: model, twin 1 ...
 CROSS_FIT = Key("cross-fit", Measurement)  # agreement of heads, change on other words, largest held score
+SOURCES = Key("scores/sources", Measurement)  # agreement of scores in a corpus with those in templates
 AGREEMENT = Key("ablation", Measurement)  # of scores with removals
 COUNTER = Key("counter", CounterTest)
 COUNTER_SIDES = Key("counter/sides", CounterTest)
@@ -101,6 +102,7 @@ HEADS = Layout(
         SEAT,
         CROSS_FIT,
         SCORES,
+        SOURCES,
         AGREEMENT,
         COUNTER,
         COUNTER_SIDES,

@@ -152,6 +152,11 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
         return tuple(removal for part in parts for removal in part)
 
     @property
+    def sources(self) -> Measurement | None:
+        """Rank correlation of scores in a corpus with those in our templates; None: there was no corpus."""
+        return self.data.single(layout.SOURCES)
+
+    @property
     def agreement(self) -> Measurement | None:
         """Rank correlation of scores and removals."""
         return self.data.single(layout.AGREEMENT)

@@ -8,7 +8,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.contents import Contents, arcs
-from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text
+from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sources_text
 from levelhead.pages.infos import info_of
 from levelhead.pages.sections.counter import counter_blocks
 from levelhead.pages.tables import Cell, Table, measured, number, probability, shown, words
@@ -106,7 +106,7 @@ def _scores_table(contents: Contents, run: HeadsRun) -> Table:
     note = (
         "Score and standard error are those of these words: other words move them farther. Holds: what two "
         "halves of the words both say. p: against the largest such value in models without meaning, so it is "
-        f"corrected for the number of heads. {clear_heads_text(run)}"
+        f"corrected for the number of heads. {clear_heads_text(run)} {sources_text(run)}"
     )
     return Table("heads", f"All {len(lines)} heads, most biased first", columns, lines, note, folded=True)
 

@@ -16,6 +16,7 @@ Version = Literal["original", "counter"]
 HEAD_AGREEMENT = "agreement of heads"  # measurements of cross-fitting
 CHANGE_ON_OTHER_WORDS = "change on other words"
 LARGEST_HELD = "largest held score"
+IN_COMMON, OF_HIGHEST = "highest in common", "of so many"  # heads, by two sources of contexts
 CROSS_FITTED = (HEAD_AGREEMENT, CHANGE_ON_OTHER_WORDS, LARGEST_HELD)
 
 

@@ -54,7 +54,8 @@ from levelhead.studies.heads.crossfit import Splits, cross_fit, halves, held_on_
 from levelhead.studies.heads.debias import debias
 from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.scores import head_scores, score_records
-from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
+from levelhead.studies.heads.sources import template_agreement
 from levelhead.studies.heads.strategies import WordScores
 
 Doubles = NDArray[np.float64]
@@ -85,6 +86,8 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
         fits = _cross_fits(model, prepared, settings, twins, run)
         scores = _scores(model, prepared, fits, run)
+        if settings.contexts != FROM_TEMPLATES:
+            run.result(layout.SOURCES, lambda: template_agreement(model, prepared, scores, settings))
         if "ablation" in settings.experiments:
             _ablation(model, prepared.scored, scores, run)
         if counter is not None:
