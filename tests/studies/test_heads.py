@@ -508,9 +508,8 @@ def test_scores_and_counter_run_on_real_models_of_other_families(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     model: Model = request.getfixturevalue(name)
-    settings = HeadsSettings(
-        gender_toml(tmp_path), "templates", ("counter",), 1, "shipped", 6, resamples=100, null=2
-    )
+    settings = replace(SMALL, bias=gender_toml(tmp_path), sentences="shipped", n_sentences=6, per_word=1)
+    settings = replace(settings, experiments=("counter",), null=0, splits=0)  # other tests have twins
     run = heads(model, settings, tmp_path / "run")
     scores = np.array([score.score for score in run.scores])
     assert scores.shape == (model.layers * model.heads,)
