@@ -40,9 +40,11 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
+from tests.audit_sizes import FEWEST
 from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
+from tests.word_lists import gender_toml
 
 SMALL = AuditSizes(
     resamples=500,
@@ -272,7 +274,8 @@ def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
 def small(data: Path) -> lh.AuditSettings:
     """A small audit that fine-tunes too."""
     training = lh.Hyperparameters(epochs=1, batch_size=8)
-    return lh.AuditSettings(sizes=SMALL, glue=lh.GlueSettings(str(data), ("rte",), 1, training=training))
+    glue = lh.GlueSettings(str(data), ("rte",), 1, training=training)
+    return lh.AuditSettings(bias=gender_toml(data.parent), sizes=FEWEST, glue=glue)
 
 
 @pytest.mark.slow
@@ -396,8 +399,9 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    monkeypatch.setattr(extent, "QUICK", SMALL)
-    command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu"]
+    monkeypatch.setattr(extent, "QUICK", FEWEST)
+    words = gender_toml(tmp_path)
+    command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]
     assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 0
     printed = capsys.readouterr().out
     assert "width" in printed

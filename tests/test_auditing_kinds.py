@@ -11,26 +11,10 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit
 from levelhead.pages.page import write_report
 from levelhead.results.runs import open_heads
-from levelhead.results.settings import AuditSizes
+from tests.audit_sizes import FEWEST
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
-FEWEST = AuditSizes(
-    experiments=("scores", "counter"),
-    contexts=1,
-    score_contexts=1,
-    counter_sentences=6,
-    triples=60,
-    occupations=(4, 1),
-    abilities=12,
-    sentences=200,
-    backgrounds=1,
-    starts=0,
-    screen=(2, 1),
-    null=2,
-    prompt_twins=0,
-    resamples=100,
-)
 PAIRS = ("preference", "strength", "lms")
 INFERENCES = ("fairness", "ability")
 KINDS = {  # model -> what it answers, and what it cannot answer
