@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from levelhead.pages.contents import Contents
+from levelhead.results.records.common import BASE
 from levelhead.results.runs import AuditRun, SweepRun
 
 NLI = "nli "  # how variants of the classifier beside a model begin
@@ -103,7 +104,8 @@ def _audited(run: AuditRun) -> Names:
     own = _numbered({each.variant: each.level for each in run.candidates}, "projection")
     levels = {each.variant: each.level for each in run.nli_candidates}
     beside = _numbered(levels, "classifier projection")
-    known = {**own, **{f"{NLI}{name}": short for name, short in beside.items()}}
+    untouched = {f"{NLI}{BASE}": "untouched classifier"} if beside else {}
+    known = {**own, **untouched, **{f"{NLI}{name}": short for name, short in beside.items()}}
     known |= {each.variant: _without(len(each.heads)) for each in run.mitigations if each.heads}
     told = {each.variant: known[each.variant] for each in run.mitigations if each.variant in known}
     for name, short in beside.items():

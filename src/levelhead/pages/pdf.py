@@ -1,4 +1,4 @@
-"""A page as PDF, printed by the Chromium that the user has: its own print styles, no cut tables, details open."""
+"""A page as PDF, printed by the user's own Chromium with the page's print styles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from levelhead.errors import CannotDo
-from levelhead.files import write_output
+from levelhead.files import refuse_foreign, write_whole
 
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PLAYWRIGHT = (  # where playwright keeps its own, from the newest version
@@ -20,7 +20,7 @@ _PLAYWRIGHT = (  # where playwright keeps its own, from the newest version
     "chromium_headless_shell-*/chrome-linux*/headless_shell",
 )
 _CACHES = (".cache/ms-playwright", "Library/Caches/ms-playwright", "AppData/Local/ms-playwright")
-_MARK = "%PDF-"  # how every PDF file begins
+_MARKS = ("levelhead", "levelhead".encode("utf-16-be").hex().upper())  # in a page's title, plain or as a PDF
 _DRAWING_MS = 30_000  # virtual time for the charts, which passes as fast as they are drawn
 _LIMIT_S = 300
 
@@ -28,8 +28,9 @@ _LIMIT_S = 300
 def write_pdf(page: Path, out: Path, force: bool = False) -> Path:
     """Print an HTML page of ours to a PDF file; it appears whole or not at all.
 
-    force: replace a file at `out` that is no PDF.
+    force: replace a file at `out` that is no page of levelhead.
     """
+    refuse_foreign(out, _MARKS, force)
     browser = find_chromium()
     if browser is None:
         raise CannotDo(
@@ -39,8 +40,7 @@ def write_pdf(page: Path, out: Path, force: bool = False) -> Path:
     with tempfile.TemporaryDirectory(prefix="levelhead-pdf-") as scratch:
         printed = Path(scratch) / "page.pdf"
         _print(browser, page, printed)
-        content = printed.read_bytes()
-    return write_output(out, content, _MARK, force)
+        return write_whole(out, lambda work: shutil.copyfile(printed, work))
 
 
 def find_chromium() -> Path | None:
@@ -76,7 +76,9 @@ def _print(browser: Path, page: Path, printed: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False, text=True)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotDo(f"{browser} did not print {page.name}: {error}. Print the page in a browser.") from None
+        raise CannotDo(
+            f"{browser} did not print {page.name}: {error}. Print the page in a browser."
+        ) from None
     if not printed.is_file():
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise CannotDo(f"{browser} did not print {page.name}: {lines[-1]}. Print the page in a browser.")

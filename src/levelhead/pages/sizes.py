@@ -25,8 +25,8 @@ SHOWN: tuple[Size, ...] = ("strong", "clear", "slight")
 RULE = (
     "Strong, clear, slight: how far the number lies from what a model without meaning shows, on the way to "
     "the most that the measure can show: at least four tenths, at least one tenth, less. They are said only "
-    "of what holds after correction for all claims of this page. Everything else is none shown, however large "
-    "the number; none shown is not unbiased. Untested: no model without meaning was asked."
+    "of what holds after correction for all claims of this page. Everything else is none shown, however "
+    "large the number; none shown is not unbiased. Untested: no model without meaning was asked."
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.charts.base import Chart, Point, absolute_ends, chart_of, page_spec
+from levelhead.pages.charts.base import Chart, Point, absolute_ends, chart_of, data_of, page_spec
 from levelhead.pages.names import LONG
 
 
@@ -71,12 +71,13 @@ def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = 
     alt_text = f"{axes.title}: {len(points)} settings, {axes.bias} against {axes.use}. {axes.less_bias}"
     free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart
     x, y = alt.X("bias:Q", title=axes.bias, scale=free), alt.Y("use:Q", title=axes.use, scale=free)
-    data = chart_of([_datum(point) for point in points])
-    chosen = data.transform_filter("datum.chosen")
+    base: Any = alt.Chart()
+    chosen = base.transform_filter("datum.chosen")
     ring = chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink").encode(x=x, y=y)
     name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
-    layers = [*_cross_marks(cross, x, y), _dots(data, points, axes).encode(x=x, y=y), ring]
-    whole = alt.layer(*layers, name.encode(x=x, y=y, text="setting:N"))
+    layers = [*_cross_marks(cross, x, y), _dots(base, points, axes).encode(x=x, y=y), ring]
+    data = data_of([_datum(point) for point in points])
+    whole = alt.layer(*layers, name.encode(x=x, y=y, text="setting:N"), data=data)
     return Chart(axes.name, axes.title, alt_text, page_spec(whole, alt_text, 340))
 
 
@@ -84,11 +85,11 @@ def _datum(point: FrontierPoint) -> Point:
     return {**asdict(point), "ability": "kept" if point.kept else "lost", LONG: point.setting}
 
 
-def _dots(data: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
+def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
     levels = list(dict.fromkeys(point.level for point in points))
     colors = alt.Scale(domain=levels, range=[f"$level{i % 8}" for i in range(len(levels))])
     shapes = alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"])
-    return data.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
+    return base.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
         color=alt.Color("level:N", sort=levels, title="level", scale=colors),
         shape=alt.Shape("ability:N", title="ability", scale=shapes),
         tooltip=[
