@@ -84,7 +84,7 @@ class _AskedKind:
 def _asked_kinds(contents: Contents) -> Iterator[_AskedKind]:
     untouched = [each for each in measurements(contents) if each.measurement.value is not None]
     own = () if contents.audit is None else contents.audit.measures
-    kinds = (*KINDS, *(Kind((info.name,), info.title) for info in own if info.side == "bias"))
+    kinds = (*KINDS, *(Kind((info.name,), f"by “{info.title}”") for info in own if info.side == "bias"))
     for kind in kinds:
         members = [each for each in untouched if {each.name, each.name.split()[0]} & {*kind.measures}]
         if members:
@@ -125,7 +125,7 @@ def _whether(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     shown, tested = _of_size(kinds, *SHOWN), _tested(kinds)
     if shown:
         many = f"{len(shown)} of {len(tested)} kinds of question"
-        return f"Yes: {audit.bias} stereotypes show in {many}."
+        return f"Yes: a {audit.bias} bias shows in {many}."
     if not tested:
         return _UNTESTED
     return f"None that this audit can show, in {len(tested)} kinds of question. That is not proof of none."
