@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -60,12 +60,20 @@ def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
 
     mark: what every file of this kind says near its beginning. force: replace any ordinary file.
     """
-    if not force and path.is_file() and mark not in _beginning(path):
+    refuse_foreign(path, (mark,), force)
+    return write_text(path, text)
+
+
+def refuse_foreign(path: Path, marks: Sequence[str], force: bool) -> None:
+    """Refuse to replace a file that has none of these marks near its beginning. force: replace any."""
+    if force or not path.is_file():
+        return
+    beginning = _beginning(path)
+    if not any(mark in beginning for mark in marks):
         raise BadRun(
             f"{path} is there and was not written by this command. Give another place, or --force to replace "
             "it."
         )
-    return write_text(path, text)
 
 
 def _beginning(path: Path) -> str:

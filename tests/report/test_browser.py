@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from levelhead.pages.page import write_report
+from levelhead.pages.pdf import write_pdf
 from tests.report.synthetic import (
     HOSTILE,
     write_audit,
@@ -160,7 +161,7 @@ def test_k_switches_the_charts(report: OpenPage) -> None:
 def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(report: OpenPage) -> None:
     points = "figure[data-name='margins'] .plot svg path[aria-label*='margin']"
     report.page.select_option("select[data-signal='who']", index=1)
-    report.page.wait_for_function("document.querySelector('#status').textContent.includes('without heads')")
+    report.page.wait_for_function("document.querySelector('#status').textContent.includes('without 2 heads')")
     before = report.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
     report.page.click("#theme")
     report.page.wait_for_timeout(1500)
@@ -172,7 +173,7 @@ def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(report:
 
 
 def test_a_setting_chosen_by_list_or_by_point_shows_its_recipe(report: OpenPage) -> None:
-    report.page.select_option("#setting", label="sent: soft")
+    report.page.select_option("#setting", label="projection 2: sent: soft")
     assert report.page.inner_text("#recipe").strip() == "title = 'sent: soft'"
     report.page.select_option("#setting", label="base")
     assert "no recipe" in report.page.inner_text("#recipe")
@@ -260,6 +261,25 @@ CONTRAST = """() => {
   return worst;
 }"""
 
+CUT = """() => [...document.querySelectorAll('.scroll, .tablebox, .now, .plot, figure, pre')]
+  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+  .map(e => [e.tagName, e.className, e.textContent.trim().slice(0, 40), e.scrollWidth, e.clientWidth])"""
+PALE_LEGENDS = """() => {
+  const channel = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+  const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const back = light(parse(getComputedStyle(document.querySelector('figure')).backgroundColor));
+  const pale = [];
+  for (const e of document.querySelectorAll('.role-legend-symbol path')) {
+    const style = getComputedStyle(e), shown = style.fill === 'none' ? style.stroke : style.fill;
+    const front = light(parse(shown));
+    const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+    if (ratio < 1.7) pale.push([e.closest('figure').dataset.name, style.fill, ratio]);
+  }
+  return pale;
+}"""
+PAPER = 703  # pixels between the margins of A4
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
@@ -270,8 +290,33 @@ def test_the_page_fits_and_every_text_has_contrast(
     opened.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.page.evaluate(CUT) == []
     assert opened.page.evaluate(CONTRAST) == []
+    assert opened.page.evaluate(PALE_LEGENDS) == []
     opened.close()
+
+
+def test_on_paper_nothing_is_cut_or_split_and_details_are_open(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit, PAPER, "dark")
+    opened.page.emulate_media(media="print")
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.page.evaluate(CUT) == []
+    assert opened.page.locator("details:not([open])").count() == 0
+    split = "c => c.filter(e => getComputedStyle(e).breakInside !== 'avoid').length"
+    assert opened.page.eval_on_selector_all(".card, figure, tr", split) == 0
+    assert (
+        opened.page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
+    )  # ink, not light
+    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.page.locator("details:not([open])").count() > 0
+    opened.close()
+
+
+def test_the_report_is_printed_to_pdf_by_the_browser_that_is_there(audit: Path, tmp_path: Path) -> None:
+    printed = write_pdf(audit / "report.html", tmp_path / "report.pdf").read_bytes()
+    assert printed.startswith(b"%PDF-")
+    assert b"levelhead" in printed[:4096]  # so that the next one replaces it
+    assert 5 < printed.count(b"/Type /Page\n") < 40
 
 
 def test_the_theme_can_be_switched(report: OpenPage) -> None:

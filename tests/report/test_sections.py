@@ -54,9 +54,9 @@ def test_a_card_is_red_only_where_the_interval_excludes_the_neutral_value(audit:
     section = measured_section(audit)
     assert section is not None
     (cards,) = [block.cards for block in section.blocks if isinstance(block, Cards)]
-    tones = {card.title: card.tone for card in cards}
-    assert tones["Word association (SEAT)"] == "biased"
-    assert tones["Fill-in association (LPBS), career"] == "neutral"  # 0.2, from -0.4 to 0.8
+    sizes = {card.title: (card.size, card.share > 0) for card in cards}
+    assert sizes["Word association (SEAT)"] == ("strong", True)
+    assert sizes["Fill-in association (LPBS), career"] == ("none shown", False)  # 0.2, from -0.4 to 0.8
     assert len(cards) == 6
 
 

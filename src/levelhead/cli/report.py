@@ -27,17 +27,23 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it. Default: RUN/report.html.")
     ] = None,
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Also print it to PDF beside it, with your own Chromium or Chrome.")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
     from levelhead.pages.page import write_report
+    from levelhead.pages.pdf import write_pdf
 
     if output is not None and len(runs) > 1:
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
     written = [write_report(run, output, force) for run in runs]
+    if pdf:
+        written += [write_pdf(page, page.with_suffix(".pdf"), force) for page in written]
     if json:
         print_json({"reports": [str(path) for path in written]})
         return

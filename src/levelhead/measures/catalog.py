@@ -42,6 +42,7 @@ class MeasureInfo:
     digits: int = 3  # after the point, where it is printed
     above: str = "above the neutral value"
     below: str = "below the neutral value"
+    logits: bool = False  # a difference of log-odds: 0.7 doubles the odds
 
     @property
     def signed(self) -> bool:
@@ -134,6 +135,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         docs="preference",
         above=_FOLLOWS,
         below=_AGAINST,
+        logits=True,
     ),
     MeasureInfo(
         "strength",
@@ -171,6 +173,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         docs="log-odds",
         above=_FOLLOWS,
         below=_AGAINST,
+        logits=True,
     ),
     MeasureInfo(
         "log_odds change",

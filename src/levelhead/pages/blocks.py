@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from levelhead.edits.head import Head
 from levelhead.pages.charts.base import Chart, Control
+from levelhead.pages.first_arcs import FirstArcs
+from levelhead.pages.names import Names
+from levelhead.pages.sizes import Size
 from levelhead.pages.tables import Cell, Table
 from levelhead.results.records.heads import ArcPair
 
@@ -34,7 +36,8 @@ class Card:
     n: Cell
     verdict: str
     bar: Bar | None
-    tone: Literal["biased", "neutral"]
+    size: Size  # of the bias, in a word
+    share: float  # 0 to 1: how far it is colored
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class HeadCell:
     head: Head
     label: str  # for screen readers and the hover text
     share: float  # -1 to 1, of the largest score
+    change: float | None  # of attention to the group word when stereotypes are turned, on average
+    sentences: int  # that the average rests on
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class HeadMap:
     layers: Sequence[Sequence[HeadCell]]  # [layer, head], the last layer first, as the paper draws it
     largest: str
     pairs: Sequence[ArcPair]
+    first: FirstArcs  # what is shown until the reader chooses
     kind: str = field(default="headmap", init=False)
 
 
@@ -86,7 +92,10 @@ class SettingRecipe:
     """What makes the model of one setting."""
 
     name: str  # of the setting
+    short: str  # the same, as the page calls it
+    group: str  # of settings that act on the same place
     recipe: str  # TOML; "" for the untouched model
+    chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,20 @@ class Frontier:
 
     charts: Sequence[Chart]
     recipes: Sequence[SettingRecipe]
+
+    @property
+    def first(self) -> int:
+        """The place of the setting that is shown first: the chosen one, if there is one."""
+        return next((number for number, each in enumerate(self.recipes) if each.chosen), 0)
+
+    @property
+    def groups(self) -> dict[str, list[tuple[int, SettingRecipe]]]:
+        """Settings with their places in the list, by group."""
+        grouped: dict[str, list[tuple[int, SettingRecipe]]] = {}
+        for number, each in enumerate(self.recipes):
+            grouped.setdefault(each.group, []).append((number, each))
+        return grouped
+
     kind: str = field(default="frontier", init=False)
 
 
@@ -120,18 +143,68 @@ Block = Cards | Shown | Drawn | HeadMap | Frontier | Points | Code
 
 
 @dataclass(frozen=True)
+class Said:
+    """A sentence, and what this model makes of it."""
+
+    sentence: str
+    number: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """Two sentences that differ in one thing, and what to see in them."""
+
+    first: Said
+    second: Said
+    note: str
+
+
+@dataclass(frozen=True)
 class Section:
-    """A chapter of the report."""
+    """A chapter of the report: the question that it answers, how to read it, an example, and the answer."""
 
     id: str
     title: str
-    lead: str  # what it asks, in a sentence or two
+    question: str
+    how: str  # to read what follows
     blocks: Sequence[Block]
+    example: Example | None = None
 
     @property
     def draws(self) -> bool:
         """Whether it has charts that Vega draws."""
         return any(isinstance(block, Drawn | Frontier) for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one kind of question showed: how large, in a plain sentence, and the numbers behind it."""
+
+    size: Size
+    sentence: str
+    numbers: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """Something that can be done, what it buys and what it costs."""
+
+    name: str
+    buys: Cell
+    costs: Cell
+    verdict: str
+    recommended: bool
+    command: Code | None  # that writes the model
+
+
+@dataclass(frozen=True)
+class WhatNow:
+    """What a reader who decides has to know: questions with their answers, findings, and ways out."""
+
+    answers: Sequence[tuple[str, str]]  # question, answer
+    found: Sequence[Found]
+    ways: Sequence[WayOut]
+    rule: str  # what the words for sizes mean
 
 
 @dataclass(frozen=True)
@@ -144,3 +217,5 @@ class Page:
     findings: Sequence[Cell]
     facts: Sequence[tuple[str, str]]  # name, value
     sections: Sequence[Section]
+    what_now: WhatNow | None = None
+    names: Names = field(default_factory=Names)

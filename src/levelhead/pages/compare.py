@@ -11,7 +11,7 @@ from pathlib import Path
 from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.blocks import Block, Page, Points, Section, Shown
+from levelhead.pages.blocks import Block, Page, Section, Shown
 from levelhead.pages.compare_items import (
     Column,
     Difference,
@@ -25,6 +25,7 @@ from levelhead.pages.contents import before, changes, measurements, open_content
 from levelhead.pages.infos import info_of
 from levelhead.pages.limits import ALWAYS
 from levelhead.pages.page import render
+from levelhead.pages.sections.closing import not_shown
 from levelhead.pages.tables import NOTHING, Cell, Part, Table, measured, shown, words
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE, SAME_ITEMS
@@ -182,8 +183,8 @@ def comparison_html(comparison: Comparison) -> str:
         "probes, as a rule too wide."
     )
     sections = [
-        Section("compared", "Side by side", lead, blocks),
-        Section("limits", "What these numbers do not show", "", [Points([words(limit) for limit in ALWAYS])]),
+        Section("compared", "Side by side", "Which differences can be told from chance?", lead, blocks),
+        not_shown(ALWAYS),
     ]
     title = " against ".join(comparison.runs)
     return render(Page(title, "comparison", _headline(comparison), (), (), sections))

@@ -16,8 +16,10 @@ from levelhead.files import write_output
 from levelhead.pages.blocks import Page
 from levelhead.pages.contents import Contents, open_contents
 from levelhead.pages.heads_in_words import bias_text
+from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.opening import opening
+from levelhead.pages.what_now import what_now
 from levelhead.results import layout
 from levelhead.results.codec import Record
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
@@ -48,6 +50,8 @@ def report_html(contents: Contents) -> str:
             findings=first.findings,
             facts=_facts(contents),
             sections=sections(contents),
+            what_now=what_now(contents),
+            names=names_of(contents),
         )
     )
 

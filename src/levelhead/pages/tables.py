@@ -30,7 +30,7 @@ class Cell:
     raw: str = ""
     numeric: bool = False
     small: str = ""  # a second, quieter line
-    code: str = ""  # a recipe that can be copied
+    long: str = ""  # a name written out, which the page does not shorten
 
     @property
     def text(self) -> str:
@@ -66,10 +66,10 @@ def _csv_cell(cell: Cell) -> str | float:
 # ---- cells
 
 
-def words(text: object, small: str = "", code: str = "") -> Cell:
+def words(text: object, small: str = "", long: str = "") -> Cell:
     """Plain text; nothing at all is a dash."""
     shown_text = NOTHING if text is None or text == "" else str(text)
-    return Cell((Part(shown_text),), "" if shown_text == NOTHING else shown_text, small=small, code=code)
+    return Cell((Part(shown_text),), "" if shown_text == NOTHING else shown_text, small=small, long=long)
 
 
 def number(value: float | int | None, at: str = "", digits: int = 3) -> Cell:

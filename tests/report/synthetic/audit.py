@@ -15,6 +15,7 @@ from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.viability import viable
 from levelhead.results import layout
 from levelhead.results.folder import Run
+from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Headline, Mitigation, NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import ArcPair, ArcSheet, ArcVersion
@@ -40,6 +41,7 @@ def write_audit(folder: Path, model: str = "lh:tiny", seed: int = 0, shift: floa
             run.results(layout.MEASURED.of(group), records.copy)
         run.results(layout.CANDIDATES, _candidates)
         run.results(layout.MITIGATIONS, _mitigations)
+        run.file(TextFile(f"{layout.RECIPES}/02-tokens.toml"), _mitigations()[1].recipe)
         run.results(layout.NLI_CANDIDATES, _classifier_candidates)
         run.results(layout.NLI_MITIGATIONS, list)
         for variant, change in ((SAME_ITEMS, 0.02), (CLOSED, -0.5), (PROJECTED, -1.1)):

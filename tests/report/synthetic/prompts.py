@@ -101,3 +101,15 @@ def _occupations(seed: int, drift: float) -> Iterator[OccupationLine]:
         yield OccupationLine(
             5, BASE, "female", f"occupation {i}", "margin", value, None, None, 1, None if i else reason
         )
+    yield from _occupation_odds(drift)
+
+
+def _occupation_odds(drift: float) -> Iterator[OccupationLine]:
+    """Log-odds of five occupations of either group, without knowledge and after a counterexample."""
+    changes = {BASE: 0.0, "target counter semantic": -0.5}
+    for kind, change in changes.items():
+        for group, sign in (("female", 1), ("male", -1)):
+            for i in range(5):
+                odds = sign * (0.1 + 0.3 * i) + change + drift
+                name = f"{group} job {i}"
+                yield OccupationLine(NO_TOP_K, kind, group, name, "log_odds", odds, None, None, 1, None)

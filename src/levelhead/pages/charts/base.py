@@ -66,6 +66,14 @@ def chart_of(points: Sequence[Point]) -> Any:
     return typed.Chart(data_of(points))
 
 
+def absolute_ends(ends: tuple[float, float] | None) -> tuple[float, float] | None:
+    """The interval of a size, from that of a signed value: it starts at 0 where the sign is not sure."""
+    if ends is None:
+        return None
+    sizes = (abs(ends[0]), abs(ends[1]))
+    return (0.0 if ends[0] <= 0 <= ends[1] else min(sizes)), max(sizes)
+
+
 def page_spec(chart: Any, alt_text: str, height: int) -> dict[str, Any]:
     """As wide as the page; heights are given in pixels, since Vega-Lite warns when they follow the rows."""
     size = alt.AutoSizeParams(type="fit-x", contains="padding")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import altair as alt
 
-from levelhead.pages.charts.base import Chart, chart_of, page_spec
+from levelhead.measures.measurement import Measurement
+from levelhead.pages.charts.base import Chart, Point, absolute_ends, chart_of, data_of, page_spec
+from levelhead.pages.names import LONG
 
 
 @dataclass(frozen=True)
@@ -30,31 +33,85 @@ class FrontierPoint:
     bias: float
     use: float
     kept: bool  # whether it keeps the model's ability
+    chosen: bool = False
 
 
-def frontier(points: Sequence[FrontierPoint], axes: Axes) -> Chart:
-    """Bias against use; one point a setting, colored by the level that it acts on."""
+@dataclass(frozen=True)
+class Cross:
+    """The untouched model's 95 % intervals, between which settings can hardly be told from it."""
+
+    bias: float
+    use: float
+    bias_ends: tuple[float, float] | None
+    use_ends: tuple[float, float] | None
+
+
+def cross_of(
+    bias: Measurement | None,
+    use: float | None,
+    use_ends: tuple[float, float] | None = None,
+    absolute: bool = False,
+) -> Cross | None:
+    """The cross of an untouched model; None where its bias or its use is not known.
+
+    absolute: of a signed bias the size is drawn, whose interval starts at 0 where the sign is not sure.
+    """
+    if bias is None or bias.value is None or use is None:
+        return None
+    if absolute:
+        return Cross(abs(bias.value), use, absolute_ends(bias.interval), use_ends)
+    return Cross(bias.value, use, bias.interval, use_ends)
+
+
+def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = None) -> Chart:
+    """Bias against use; one point a setting, colored by the level that it acts on; the chosen one has a ring.
+
+    Axes are as long as the intervals of the untouched model, so that noise does not look like a difference.
+    """
     alt_text = f"{axes.title}: {len(points)} settings, {axes.bias} against {axes.use}. {axes.less_bias}"
+    free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart
+    x, y = alt.X("bias:Q", title=axes.bias, scale=free), alt.Y("use:Q", title=axes.use, scale=free)
+    base: Any = alt.Chart()
+    chosen = base.transform_filter("datum.chosen")
+    ring = chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink").encode(x=x, y=y)
+    name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
+    layers = [*_cross_marks(cross, x, y), _dots(base, points, axes).encode(x=x, y=y), ring]
+    data = data_of([_datum(point) for point in points])
+    whole = alt.layer(*layers, name.encode(x=x, y=y, text="setting:N"), data=data)
+    return Chart(axes.name, axes.title, alt_text, page_spec(whole, alt_text, 340))
+
+
+def _datum(point: FrontierPoint) -> Point:
+    return {**asdict(point), "ability": "kept" if point.kept else "lost", LONG: point.setting}
+
+
+def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
     levels = list(dict.fromkeys(point.level for point in points))
     colors = alt.Scale(domain=levels, range=[f"$level{i % 8}" for i in range(len(levels))])
     shapes = alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"])
-    # axes may start anywhere: the trade is in the differences, and all points must stay apart
-    free = alt.Scale(zero=False, nice=True)
-    dots = (
-        chart_of([{**asdict(point), "ability": "kept" if point.kept else "lost"} for point in points])
-        .mark_point(filled=True, size=90, opacity=0.9, cursor="pointer")
-        .encode(
-            x=alt.X("bias:Q", title=axes.bias, scale=free),
-            y=alt.Y("use:Q", title=axes.use, scale=free),
-            color=alt.Color("level:N", sort=levels, title="level", scale=colors),
-            shape=alt.Shape("ability:N", title="ability", scale=shapes),
-            tooltip=[
-                alt.Tooltip("setting:N"),
-                alt.Tooltip("level:N"),
-                alt.Tooltip("bias:Q", format=".4f", title=axes.bias),
-                alt.Tooltip("use:Q", format=".4f", title=axes.use),
-                alt.Tooltip("ability:N", title="ability"),
-            ],
-        )
+    return base.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
+        color=alt.Color("level:N", sort=levels, title="level", scale=colors),
+        shape=alt.Shape("ability:N", title="ability", scale=shapes),
+        tooltip=[
+            alt.Tooltip("setting:N"),
+            alt.Tooltip(f"{LONG}:N", title="in full"),
+            alt.Tooltip("level:N"),
+            alt.Tooltip("bias:Q", format=".4f", title=axes.bias),
+            alt.Tooltip("use:Q", format=".4f", title=axes.use),
+            alt.Tooltip("ability:N", title="ability"),
+        ],
     )
-    return Chart(axes.name, axes.title, alt_text, page_spec(dots, alt_text, 340))
+
+
+def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y) -> list[Any]:
+    """A rule for each interval that is known."""
+    if cross is None:
+        return []
+    rules = []
+    for ends, across in ((cross.bias_ends, True), (cross.use_ends, False)):
+        if ends is not None:
+            low, high = ends
+            place = {"bias": cross.bias, "use": cross.use, "end": high, "bias" if across else "use": low}
+            rule = chart_of([place]).mark_rule(color="$faint", strokeWidth=7, strokeCap="round")
+            rules.append(rule.encode(x=x, y=y, x2="end:Q") if across else rule.encode(x=x, y=y, y2="end:Q"))
+    return rules

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from levelhead.pages.charts.base import LINES, Chart, Point, chart_of, page_spec
+from levelhead.pages.charts.base import LINES, Chart, Point, absolute_ends, chart_of, page_spec
 from levelhead.results.records.common import BASE
 from levelhead.results.records.debias import LearnedMeasured, RandomMeasured, StrategyMeasured
 from levelhead.results.records.heads import CounterTest, HeadScore, Removal
 from levelhead.results.runs import HeadsRun
 
 _VERSIONS = ["original", "counter-stereotype"]
+_Ends = tuple[float | None, float | None]  # of an interval
 Gated = StrategyMeasured | RandomMeasured | LearnedMeasured  # one measure of one way of gating heads
 
 
@@ -169,10 +170,15 @@ def tradeoff(run: HeadsRun) -> Chart | None:
             alt.Tooltip("ratio:Q", format=".3f", title="perplexity ratio"),
         ],
     )
+    spans = (
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(opacity=0.35)
+        .encode(x=x, y=alt.Y("low:Q", title="|SEAT|"), y2="high:Q", color=color)
+    )
     names = base.mark_text(align="left", dx=7, dy=-6, fontSize=10, color="$soft").encode(
         x=x, y=y, text="label:N"
     )
-    spec = page_spec(path + dots + names, alt_text, 320)
+    spec = page_spec(spans + path + dots + names, alt_text, 320)
     return Chart("debias", "What removing heads buys and costs", alt_text, spec)
 
 
@@ -193,9 +199,11 @@ def _tradeoff_points(run: HeadsRun) -> list[Point]:
             "joined": way.joined,
             "label": strategy.removeprefix("top-").removeprefix("learned, at most "),
             "seat": abs_seat,
+            "low": ends[0],
+            "high": ends[1],
             "ratio": ratio,
         }
-        for order, (way, strategy, abs_seat, ratio) in enumerate(places)
+        for order, (way, strategy, abs_seat, ends, ratio) in enumerate(places)
     ]
 
 
@@ -204,15 +212,17 @@ def _in_sweep(each: Gated) -> bool:
     return each.strategy.startswith(("top-", BASE))
 
 
-def _places(measured: Iterable[Gated]) -> list[tuple[str, float, float]]:
-    """(strategy, |SEAT|, perplexity ratio) of every strategy that has both."""
-    seats: dict[str, float] = {}
+def _places(measured: Iterable[Gated]) -> list[tuple[str, float, _Ends, float]]:
+    """(strategy, |SEAT|, its interval, perplexity ratio) of every strategy that has both."""
+    seats: dict[str, tuple[float, _Ends]] = {}
     ratios: dict[str, float] = {}
     for each in measured:
         value = each.measurement.value
         if value is not None and each.measurement.name == "seat":
-            mean = each.mean_abs if isinstance(each, RandomMeasured) else None
-            seats[each.strategy] = abs(value) if mean is None else mean
+            if isinstance(each, RandomMeasured) and each.mean_abs is not None:
+                seats[each.strategy] = each.mean_abs, (None, None)
+            else:
+                seats[each.strategy] = abs(value), absolute_ends(each.measurement.interval) or (None, None)
         elif value is not None and each.measurement.name == "fluency change":
             ratios[each.strategy] = value
-    return [(name, seat, ratios[name]) for name, seat in seats.items() if name in ratios]
+    return [(name, *seat, ratios[name]) for name, seat in seats.items() if name in ratios]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from levelhead.pages.blocks import Block, Code, Section, Shown
 from levelhead.pages.contents import Contents, before, changes, measurements, variants
+from levelhead.pages.examples import changed_example
 from levelhead.pages.infos import info_of
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.tables import Cell, Table, reported, words
@@ -29,12 +30,13 @@ def changes_section(contents: Contents) -> Section | None:
         for each in audit.mitigations
         if each.recipe
     ]
-    lead = (
+    question = "Did a change help, and what did it break?"
+    how = (
         "The same measures again on each changed model, and on the untouched one, on items that no "
         "projection was chosen on. Fluency, language sense and ability say what the change cost. A recipe "
         "makes the changed model: levelhead debias."
     )
-    return Section("changes", "Before and after", lead, blocks)
+    return Section("changes", "Before and after", question, how, blocks, changed_example(contents))
 
 
 def _mitigations_table(audit: AuditRun) -> Table:
@@ -42,7 +44,7 @@ def _mitigations_table(audit: AuditRun) -> Table:
     same = measured.get(SAME_ITEMS, {})
     lines = [
         [
-            words(each.variant),
+            words(each.variant, long=each.variant),
             words(each.what),
             words(", ".join(map(str, each.heads))),
             _kept_cell(abilities(same, measured.get(each.variant, {}))),

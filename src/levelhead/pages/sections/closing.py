@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from levelhead.pages.blocks import Block, Code, Points, Section, Shown
 from levelhead.pages.contents import Contents
@@ -12,9 +13,15 @@ from levelhead.pages.tables import Table, words
 
 
 def limits_section(contents: Contents) -> Section:
-    """What the numbers do not show."""
-    points = Points([words(limit) for limit in limits(contents)])
-    return Section("limits", "What these numbers do not show", "", [points])
+    """What the numbers of a run do not show."""
+    return not_shown(limits(contents))
+
+
+def not_shown(warnings: Sequence[str]) -> Section:
+    """What numbers do not show."""
+    question = "What may I not conclude from this page?"
+    points = Points([words(warning) for warning in warnings])
+    return Section("limits", "What these numbers do not show", question, "", [points])
 
 
 def reproduce_section(contents: Contents) -> Section:
@@ -26,11 +33,12 @@ def reproduce_section(contents: Contents) -> Section:
         Shown(_versions_table(contents)),
         Code("All settings", settings, folded=True),
     ]
-    lead = (
+    question = "How do I get the same numbers?"
+    how = (
         "The same command with the same versions on the same machine gives the same numbers, to the bit. All "
         "numbers of this page, with all their digits, are in results.jsonl of the run folder."
     )
-    return Section("reproduce", "How to get this again", lead, blocks)
+    return Section("reproduce", "How to get this again", question, how, blocks)
 
 
 def _versions_table(contents: Contents) -> Table:

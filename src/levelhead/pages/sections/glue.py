@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.pages.blocks import Block, Code, Drawn, Section, Shown
-from levelhead.pages.charts.frontier import Axes, FrontierPoint, frontier
+from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
 from levelhead.pages.charts.glue import curve_controls, learning_curves
 from levelhead.pages.contents import Contents, measurements
 from levelhead.pages.tables import Cell, Part, Table, measured, number, shown, words
@@ -32,7 +32,7 @@ def glue_section(contents: Contents) -> Section | None:
     if run.costs:
         blocks.append(Shown(_costs_table(contents, run)))
     if len(points := _points(contents, run)) > 1:
-        blocks.append(Drawn([frontier(points, _AXES)]))
+        blocks.append(Drawn([frontier(points, _AXES, _untouched(contents, points))]))
     controls = curve_controls(run)
     blocks.append(Drawn(learning_curves(run, controls), controls))
     if contents.audit is None:
@@ -40,12 +40,13 @@ def glue_section(contents: Contents) -> Section | None:
             Code(f"Recipe of “{each.name}”", each.recipe, folded=True) for each in run.recipes if each.recipe
         ]
     trained = "all" if run.settings.train_rows is None else f"{run.settings.train_rows:,}"
-    lead = (
+    how = (
         f"Classifiers that begin with the model’s weights are fine-tuned with the change on, in training and "
         f"in evaluation: {run.settings.seeds} trainings of each, on {trained} examples of a task at most. "
         "The untouched model is trained on the same examples with the same seeds."
     )
-    return Section("glue", "What it can still learn", lead, blocks)
+    question = "Can the model still learn after the change as well as before?"
+    return Section("glue", "What it can still learn", question, how, blocks)
 
 
 # ---- scores
@@ -118,6 +119,13 @@ def _sentence(cost: GlueCost) -> Cell:
 
 
 # ---- bias against GLUE
+
+
+def _untouched(contents: Contents, points: Sequence[FrontierPoint]) -> Cross | None:
+    """The untouched model with the interval of its bias."""
+    bias = next((each.measurement for each in measurements(contents) if each.name == _BIAS), None)
+    use = next((point.use for point in points if point.setting == BASE), None)
+    return cross_of(bias, use, absolute=True)
 
 
 def _points(contents: Contents, run: GlueRun) -> list[FrontierPoint]:

@@ -8,6 +8,8 @@ from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.contents import Contents, arcs
+from levelhead.pages.examples import arcs_example
+from levelhead.pages.first_arcs import first_arcs
 from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sources_text
 from levelhead.pages.infos import info_of
 from levelhead.pages.sections.counter import counter_blocks
@@ -25,7 +27,7 @@ def heads_section(contents: Contents) -> Section | None:
     if run is None or not run.scores:
         return None
     blocks: list[Block] = [Shown(_holds_table(contents, run))] if run.cross_fit else []
-    blocks += [head_map(run.scores, arcs(contents)), Drawn([charts.distribution(run.scores)])]
+    blocks += [head_map(run, arcs(contents)), Drawn([charts.distribution(run.scores)])]
     if run.removals:
         blocks.append(Drawn([charts.ablation(run.scores, run.removals)]))
     if run.agreement is not None:
@@ -35,12 +37,13 @@ def heads_section(contents: Contents) -> Section | None:
     blocks += _debias_blocks(contents, run)
     if run.tradeoffs:
         blocks.append(Shown(_learned_table(contents, run.tradeoffs)))
-    lead = (
+    question = "Which parts of the model carry the association, and do they follow the stereotype?"
+    how = (
         "Every square is an attention head. Its score is how fast the association grows when the head is "
-        "turned up: red heads add to it, blue ones work against it. Choose a head to see where it looks from "
-        "the target word, in a stereotype and in the same sentence turned around."
+        "turned up: red heads add to it, blue ones work against it, pale ones hardly matter. Choose a head "
+        "to see where it looks from the target word, in a stereotype and in the same sentence turned around."
     )
-    return Section("heads", "Where it sits", lead, blocks)
+    return Section("heads", "Where it sits", question, how, blocks, arcs_example(contents))
 
 
 # ---- what holds on other words
@@ -69,14 +72,20 @@ def _holds_table(contents: Contents, run: HeadsRun) -> Table:
 # ---- scores
 
 
-def head_map(scores: Sequence[HeadScore], pairs: Sequence[ArcPair]) -> HeadMap:
+def head_map(run: HeadsRun, pairs: Sequence[ArcPair]) -> HeadMap:
     """Every head, from the last layer to the first."""
-    largest = max(abs(each.score) for each in scores)
+    largest = max(abs(each.score) for each in run.scores)
+    tests = {each.head: each for each in run.counter_heads}
     layers: dict[int, list[HeadCell]] = {}
-    for each in scores:
+    for each in run.scores:
         share = round(each.score / largest, 3) if largest else 0.0
-        layers.setdefault(each.head.layer, []).append(HeadCell(each.head, _score_text(each), share))
-    return HeadMap([layers[layer] for layer in sorted(layers, reverse=True)], shown(largest, 3), pairs)
+        test = tests.get(each.head)
+        change, sentences = (None, 0) if test is None else (test.difference, test.n)
+        layers.setdefault(each.head.layer, []).append(
+            HeadCell(each.head, _score_text(each), share, change, sentences)
+        )
+    ordered = [layers[layer] for layer in sorted(layers, reverse=True)]
+    return HeadMap(ordered, shown(largest, 3), pairs, first_arcs(run, pairs))
 
 
 def _score_text(score: HeadScore) -> str:

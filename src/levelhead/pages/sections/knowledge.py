@@ -8,6 +8,7 @@ from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
 from levelhead.pages.contents import Contents
+from levelhead.pages.examples import knowledge_example
 from levelhead.pages.fill_in import corrected, tested
 from levelhead.pages.headline import headline_claims
 from levelhead.pages.tables import Cell, Part, Table, measured, number, probability, shown, words
@@ -30,14 +31,16 @@ def knowledge_section(contents: Contents) -> Section | None:
         Shown(_log_odds_table(contents, run, cells)),
         Shown(_margins_table(contents, run.cells)),
     ]
-    lead = (
+    question = "Does the model change its mind when it is told something first?"
+    how = (
         f"The model is asked to fill in a {' or '.join(run.settings.groups)} word "
         f"({run.settings.n_prompts:,} prompts), first bare and then after a sentence of knowledge. Log-odds "
         "say how much the odds of all words of the two groups follow the stereotype of the occupation; "
         "what knowledge does to them is held against models without meaning. The margin, the paper’s number, "
         "counts the k likeliest tokens only. Dashed lines: without knowledge."
     )
-    return Section("knowledge", "What a sentence before the question does", lead, blocks)
+    title = "What a sentence before the question does"
+    return Section("knowledge", title, question, how, blocks, knowledge_example(contents))
 
 
 def _judged_cells(contents: Contents, run: PromptsRun) -> tuple[ClozeCell, ...]:

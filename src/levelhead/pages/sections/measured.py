@@ -8,8 +8,10 @@ from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Bar, Block, Card, Cards, Section, Shown
 from levelhead.pages.claims import evidence, tested_p
 from levelhead.pages.contents import Contents, Reported, measurements
+from levelhead.pages.examples import asked_example
 from levelhead.pages.heads_in_words import sound_row_text
 from levelhead.pages.infos import claimed, info_of, verdict_of
+from levelhead.pages.sizes import share, size_of
 from levelhead.pages.tables import Cell, Table, interval, measured, number, probability, shown, words
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.results.runs import HeadsRun
@@ -29,11 +31,13 @@ def measured_section(contents: Contents) -> Section | None:
     blocks.append(Shown(_measures_table(contents, reported)))
     if contents.heads is not None and contents.heads.seat_rows:
         blocks.append(Shown(_seat_rows_table(contents, contents.heads)))
-    lead = (
-        "Each number comes with its 95 % interval and with n, the number of items it rests on. The neutral "
-        "value is that of a model without this bias."
+    question = "Does the model treat the groups differently, and by how much?"
+    how = (
+        "Each number comes with its 95 % interval, the colored bar, and with n, the number of items it rests "
+        "on. The gray line is the neutral value, that of a model without this bias. The redder, the larger "
+        "the bias; what cannot be told from a model without meaning is gray, however large."
     )
-    return Section("measured", "What was measured", lead, blocks)
+    return Section("measured", "What was measured", question, how, blocks, asked_example(contents))
 
 
 def in_reading_order(contents: Contents, reported: Iterable[Reported]) -> list[Reported]:
@@ -63,7 +67,8 @@ def _card(contents: Contents, each: Reported) -> Card:
         n=number(measurement.n, at),
         verdict="; ".join(filter(None, (verdict_of(contents, each), evidence(measurement)))),
         bar=_bar(measurement, info.scale),
-        tone="biased" if claimed(contents, each) else "neutral",
+        size=size_of(contents, each),
+        share=round(share(info, measurement) or 0.0, 3) if claimed(contents, each) else 0.0,
     )
 
 

@@ -9,8 +9,9 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
 from levelhead.pages.blocks import Block, Frontier, Section, SettingRecipe, Shown
 from levelhead.pages.charts.base import Chart
-from levelhead.pages.charts.frontier import Axes, FrontierPoint, frontier
-from levelhead.pages.contents import Contents
+from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
+from levelhead.pages.contents import Contents, measurements
+from levelhead.pages.names import NLI, names_of
 from levelhead.pages.tables import Cell, Part, Table, interval, number, probability, shown, words
 from levelhead.probes.files import parse_toml
 from levelhead.results.records.audit import ProjectionCandidate
@@ -49,12 +50,14 @@ def sweep_section(contents: Contents) -> Section | None:
     )
     if not blocks:
         return None
-    lead = (
+    question = "How much ability does less bias cost, and is there a setting that is worth it?"
+    how = (
         "Each point is the model with one way of projecting the groups’ difference out of it. Color is the "
-        "level at which that is done; triangles lose too much ability. Choose a point, or a setting from the "
-        "list, for its recipe."
+        "level at which that is done; triangles lose too much ability; a ring marks the chosen one. The gray "
+        "cross is the untouched model with its 95 % intervals on all items: what lies inside it can hardly "
+        "be told from it. Choose a point, or a setting from the list, for its recipe."
     )
-    return Section("sweep", "What less bias costs", lead, blocks)
+    return Section("sweep", "What less bias costs", question, how, blocks)
 
 
 # ---- an audit's candidates
@@ -66,13 +69,32 @@ def _candidate_blocks(contents: Contents) -> list[Block]:
         return []
     charts: list[Chart] = []
     recipes: list[SettingRecipe] = []
-    for prefix, candidates in (("", contents.audit.candidates), ("nli ", contents.audit.nli_candidates)):
+    names = names_of(contents)
+    for prefix, candidates in (("", contents.audit.candidates), (NLI, contents.audit.nli_candidates)):
         points = [point for each in candidates if (point := _candidate_point(each, prefix)) is not None]
         if points:
-            charts.append(frontier(points, _axes(candidates[0])))
+            charts.append(frontier(points, _axes(candidates[0]), _untouched(contents, candidates[0])))
             texts = {f"{prefix}{each.variant}": each.recipe for each in candidates}
-            recipes += [SettingRecipe(point.setting, texts[point.setting]) for point in points]
+            whose = "classifier: " if prefix else ""
+            recipes += [
+                SettingRecipe(
+                    point.setting,
+                    names.short(point.setting),
+                    f"{whose}{point.level}",
+                    texts[point.setting],
+                    point.chosen,
+                )
+                for point in points
+            ]
     return [Frontier(charts, recipes)] if charts else []
+
+
+def _untouched(contents: Contents, base: ProjectionCandidate) -> Cross | None:
+    """The untouched model on all items, with its intervals; ability without one stays where it was tried."""
+    known = {each.name: each.measurement for each in measurements(contents)}
+    bias, use = known.get(base.bias.name.strip("|")), known.get(base.ability.name)
+    level = base.ability.value if use is None or use.value is None else use.value
+    return cross_of(bias, level, None if use is None else use.interval, base.bias.name.startswith("|"))
 
 
 def _candidate_point(candidate: ProjectionCandidate, prefix: str) -> FrontierPoint | None:
@@ -80,7 +102,9 @@ def _candidate_point(candidate: ProjectionCandidate, prefix: str) -> FrontierPoi
     bias, use = candidate.bias.value, candidate.ability.value
     if bias is None or use is None:
         return None
-    return FrontierPoint(f"{prefix}{candidate.variant}", candidate.level, bias, use, candidate.viable)
+    return FrontierPoint(
+        f"{prefix}{candidate.variant}", candidate.level, bias, use, candidate.viable, candidate.chosen
+    )
 
 
 def _axes(candidate: ProjectionCandidate) -> Axes:
@@ -96,7 +120,7 @@ def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
         return []
     blocks: list[Block] = []
     if charts := sweep_charts(run):
-        blocks.append(Frontier(charts, _recipes(run)))
+        blocks.append(Frontier(charts, _recipes(contents, run)))
     blocks.append(Shown(_settings_table(contents, run.measured)))
     if run.correlation is not None:
         blocks.append(Shown(_correlation_table(run.correlation, contents.address(run.correlation))))
@@ -107,11 +131,16 @@ def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
 
 def sweep_charts(run: SweepRun) -> list[Chart]:
     """What each setting buys and costs, on the classifier and on the next-sentence model."""
+    base = {each.measurement.name: each.measurement for each in run.measured if each.variant == BASE}
     return [
-        frontier(points, axes)
+        frontier(points, axes, _crossing(base.get(bias), base.get(use)))
         for axes, bias, use in ((_NLI, "fairness", "ability"), (_NSP, "strength", "lms"))
         if (points := _sweep_points(run.measured, bias, use))
     ]
+
+
+def _crossing(bias: Measurement | None, use: Measurement | None) -> Cross | None:
+    return None if use is None else cross_of(bias, use.value, use.interval)
 
 
 def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> list[FrontierPoint]:
@@ -131,12 +160,14 @@ def _sweep_points(measured: Sequence[SettingMeasured], bias: str, use: str) -> l
     return points
 
 
-def _recipes(run: SweepRun) -> list[SettingRecipe]:
+def _recipes(contents: Contents, run: SweepRun) -> list[SettingRecipe]:
     """A recipe's title is the name of its setting."""
     tables = {path: parse_toml(path, text, "Sweep again.", BadRun) for path, text in run.recipe_texts.items()}
     texts = {str(table.get("title")): run.recipe_texts[path] for path, table in tables.items()}
-    names = dict.fromkeys(each.variant for each in run.measured)
-    return [SettingRecipe(name, texts.get(name, "")) for name in names]
+    levels, names = {each.variant: each.level for each in run.measured}, names_of(contents)
+    return [
+        SettingRecipe(name, names.short(name), level, texts.get(name, "")) for name, level in levels.items()
+    ]
 
 
 def _settings_table(contents: Contents, measured: Sequence[SettingMeasured]) -> Table:
@@ -151,7 +182,7 @@ def _settings_table(contents: Contents, measured: Sequence[SettingMeasured]) -> 
         kept = next((each.viable for each in own.values() if each.viable is not None), None)
         cells = [_value(contents, own.get(name)) for name in names]
         ability = words(None if kept is None else "yes" if kept else "no")
-        lines.append([words(setting, first.code), words(first.level), *cells, ability])
+        lines.append([words(setting, first.code, setting), words(first.level), *cells, ability])
     columns = ("Setting", "Level", *names, "Ability kept")
     note = "Small print: the paper’s tuple (n11, c11, n12, c12, np)."
     return Table("settings", f"All {len(settings)} settings", columns, lines, note, folded=True)

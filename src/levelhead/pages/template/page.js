@@ -94,7 +94,7 @@
       background: color("card"), font: "system-ui, sans-serif", view: { stroke: null },
       axis: { labelColor: ink, titleColor: color("soft"), gridColor: line, domainColor: muted, tickColor: muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500 },
       axisQuantitative: { tickCount: Math.max(3, Math.floor(width / 110)), labelOverlap: true },
-      legend: { orient: "top", labelColor: ink, titleColor: color("soft"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, labelLimit: 220, columns: Math.max(1, Math.floor((width - 110) / 130)) },
+      legend: { orient: "top", labelColor: ink, titleColor: color("soft"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, labelLimit: 220, symbolBaseFillColor: ink, symbolBaseStrokeColor: ink, columns: Math.max(1, Math.floor((width - 110) / 130)) },
     };
   }
 
@@ -144,7 +144,7 @@
     one("#recipe").textContent = setting.recipe || "# " + setting.name + ": no recipe, the model as it is";
   }
   function choose(name) {
-    const index = settings.findIndex((setting) => setting.name === name);
+    const index = settings.findIndex((setting) => setting.short === name);
     if (index < 0) return;
     one("#setting").value = String(index);
     showRecipe();
@@ -157,7 +157,7 @@
   const heads = all("button.head");
   const grid = all("table.map tbody tr").map((row) => all("button.head", row));
   const tip = one("#tip");
-  let current = heads.reduce((best, head) => (!best || Number(head.dataset.share) > Number(best.dataset.share) ? head : best), null);
+  let current = one("button.head[data-first]");
 
   function showTip(head) {
     tip.textContent = head.getAttribute("aria-label");
@@ -237,6 +237,7 @@
       title, tokens: version.tokens, target: version.target, attribute: version.attribute, weights: version.attention[layer]?.[head] }));
     one("#arcs-title").textContent = `Attention of head ${name}`;
     place.replaceChildren();
+    one("#arcs-story").textContent = "";
     if (versions.some((version) => !version.weights)) {
       const none = document.createElement("p");
       none.className = "note";
@@ -244,31 +245,52 @@
       place.append(none);
       return;
     }
-    place.append(arcImage(versions, `Head ${name}`));
+    place.append(arcImage(versions, `Head ${name}`, Math.floor(place.clientWidth)));
+    one("#arcs-story").textContent = story(versions, current.dataset);
   }
 
-  function arcImage(versions, title) {
-    const panel = 158, places = versions.map((version) => spread(version.tokens));
-    const captions = versions.map((version) => `${version.title}: attention to ${named(version)} ${attention(version)}`);
-    const widths = captions.map((text) => ruler.measureText(text).width + 20), height = panel * versions.length;
-    const width = Math.ceil(Math.max(300, ...widths, ...places.map((each) => each.end + 14)));
+  /* Words stand side by side where there is room, else at a slant: nothing is cut at any width. */
+  function arcImage(versions, title, room) {
+    const texts = versions.map((version) => `${version.title}: attention to ${named(version)} ${attention(version)}`);
+    const wide = versions.map((version) => spread(version.tokens));
+    const natural = Math.ceil(Math.max(300, ...wide.map((each) => each.end + 14)));
+    const slanted = natural > room, width = slanted ? room : natural;
+    const places = slanted ? versions.map((version) => squeeze(version.tokens, width)) : wide.map((each) => each.middles);
+    const below = slanted ? 12 + 0.82 * Math.max(...versions.flatMap((version) => version.tokens.map(widthOf))) : 20;
+    const panel = 152 + below, height = Math.ceil(panel * versions.length);
     const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-      "aria-label": `${title}. ${captions.join(". ")}`, "font-family": "system-ui, sans-serif", "font-size": 14 });
+      "aria-label": `${title}. ${texts.join(". ")}`, "font-family": "system-ui, sans-serif", "font-size": 14 });
     svg.append(drawn("rect", { width, height, fill: color("card") }));
-    versions.forEach((version, i) => panelOf(svg, version, places[i].middles, panel * i, panel, captions[i]));
+    versions.forEach((version, i) => panelOf(svg, version, places[i], { top: panel * i, line: panel * (i + 1) - below, slanted }));
     return svg;
   }
 
   const ruler = document.createElement("canvas").getContext("2d");
-  function spread(tokens) {
+  function widthOf(token) {
     ruler.font = "bold 14px system-ui, sans-serif";
+    return ruler.measureText(token).width;
+  }
+  function spread(tokens) {
     let x = 14;
     const middles = tokens.map((token) => {
-      const wide = ruler.measureText(token).width, middle = x + wide / 2;
+      const wide = widthOf(token), middle = x + wide / 2;
       x += wide + (token ? 10 : 0);
       return middle;
     });
     return { middles, end: x };
+  }
+  function squeeze(tokens, width) {
+    const step = (width - 60) / Math.max(1, tokens.filter(Boolean).length - 1);
+    let place = -1;
+    return tokens.map((token) => 44 + step * (token ? ++place : Math.max(0, place)));
+  }
+  /* What the head does in this pair, beside what it does on average: one pair alone shows little. */
+  function story(versions, { name, change, sentences }) {
+    const [before, after] = versions.map((version) => Number(attention(version)));
+    if (Number.isNaN(before) || Number.isNaN(after)) return "";
+    const moves = (by) => (by > 0 ? "falls by " : "rises by ") + Math.abs(by).toFixed(3);
+    const pair = `In this pair, attention of head ${name} to the group word ${moves(before - after)} when the stereotype is turned around`;
+    return change ? `${pair}; over ${sentences} sentences it ${moves(Number(change))} on average.` : `${pair}.`;
   }
   const named = (version) => "“" + version.attribute.map((i) => version.tokens[i]).join("") + "”";
   function attention(version) {
@@ -276,10 +298,11 @@
     return parts.some((part) => part === null) ? "not scored" : parts.reduce((sum, part) => sum + part, 0).toFixed(3);
   }
 
-  function panelOf(svg, version, x, top, panel, caption) {
-    const line = top + panel - 20, stroke = color(version.title === "Original" ? "biased" : "regular");
+  function panelOf(svg, version, x, { top, line, slanted }) {
+    const stroke = color(version.title === "Original" ? "biased" : "regular");
     const start = version.target.reduce((sum, i) => sum + x[i], 0) / version.target.length;
-    svg.append(drawn("text", { x: 14, y: top + 18, fill: stroke, "font-size": 13, "font-weight": 600 }, caption));
+    svg.append(drawn("text", { x: 14, y: top + 18, fill: stroke, "font-size": 13, "font-weight": 600 }, version.title));
+    svg.append(drawn("text", { x: 14, y: top + 36, fill: stroke, "font-size": 13 }, `attention to ${named(version)} ${attention(version)}`));
     version.weights.forEach((weight, i) => {
       if (!weight || version.target.includes(i)) return;
       const reach = Math.min(82, 14 + Math.abs(x[i] - start) / 2.4), y = line - 18;
@@ -288,9 +311,21 @@
     });
     version.tokens.forEach((token, i) => {
       const strong = version.target.includes(i) || version.attribute.includes(i);
-      svg.append(drawn("text", { x: x[i], y: line, "text-anchor": "middle", fill: color(strong ? "ink" : "soft"), "font-weight": strong ? "bold" : "normal" }, token));
+      const turn = slanted ? { "text-anchor": "end", transform: `rotate(-55 ${x[i]} ${line})` } : { "text-anchor": "middle" };
+      svg.append(drawn("text", { x: x[i] + (slanted ? 4 : 0), y: line, ...turn, fill: color(strong ? "ink" : "soft"), "font-weight": strong ? "bold" : "normal" }, token));
     });
   }
+
+  // ---- width and paper
+
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; showArcs(); } });
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = all("details:not([open])");
+    for (const each of folded) each.open = true;
+  });
+  addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
 
   if (current) select(current);
   redraw();

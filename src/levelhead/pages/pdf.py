@@ -1,0 +1,84 @@
+"""A page as PDF, printed by the user's own Chromium with the page's print styles."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from levelhead.errors import CannotDo
+from levelhead.files import refuse_foreign, write_whole
+
+_ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+_PLAYWRIGHT = (  # where playwright keeps its own, from the newest version
+    "chromium-*/chrome-linux*/chrome",
+    "chromium-*/chrome-mac*/Chromium.app/Contents/MacOS/Chromium",
+    "chromium-*/chrome-win*/chrome.exe",
+    "chromium_headless_shell-*/chrome-linux*/headless_shell",
+)
+_CACHES = (".cache/ms-playwright", "Library/Caches/ms-playwright", "AppData/Local/ms-playwright")
+_MARKS = ("levelhead", "levelhead".encode("utf-16-be").hex().upper())  # in a page's title, plain or as a PDF
+_DRAWING_MS = 30_000  # virtual time for the charts, which passes as fast as they are drawn
+_LIMIT_S = 300
+
+
+def write_pdf(page: Path, out: Path, force: bool = False) -> Path:
+    """Print an HTML page of ours to a PDF file; it appears whole or not at all.
+
+    force: replace a file at `out` that is no page of levelhead.
+    """
+    refuse_foreign(out, _MARKS, force)
+    browser = find_chromium()
+    if browser is None:
+        raise CannotDo(
+            f"No Chromium to print {page.name} with: {', '.join(_ON_PATH[:3])} are not on the PATH, and "
+            "playwright has none. Install one, or open the page in a browser and print it there."
+        )
+    with tempfile.TemporaryDirectory(prefix="levelhead-pdf-") as scratch:
+        printed = Path(scratch) / "page.pdf"
+        _print(browser, page, printed)
+        return write_whole(out, lambda work: shutil.copyfile(printed, work))
+
+
+def find_chromium() -> Path | None:
+    """The browser of the user: on the PATH, else the newest of playwright; None where there is none."""
+    for name in _ON_PATH:
+        if (path := shutil.which(name)) is not None:
+            return Path(path)
+    return next(_of_playwright(), None)
+
+
+def _of_playwright() -> Iterator[Path]:
+    own = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
+    folders = [Path(own)] if own else [Path.home() / cache for cache in _CACHES]
+    for folder in folders:
+        for pattern in _PLAYWRIGHT:
+            yield from sorted(folder.glob(pattern), reverse=True)
+
+
+def _print(browser: Path, page: Path, printed: Path) -> None:
+    options = [
+        "--headless",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--no-pdf-header-footer",
+        f"--virtual-time-budget={_DRAWING_MS}",
+        f"--user-data-dir={printed.parent / 'profile'}",
+        f"--print-to-pdf={printed}",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--no-sandbox")  # Chromium refuses to start for root otherwise
+    command = [str(browser), *options, page.resolve().as_uri()]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False, text=True)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotDo(
+            f"{browser} did not print {page.name}: {error}. Print the page in a browser."
+        ) from None
+    if not printed.is_file():
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise CannotDo(f"{browser} did not print {page.name}: {lines[-1]}. Print the page in a browser.")

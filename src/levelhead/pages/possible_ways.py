@@ -1,0 +1,166 @@
+"""What can be done about a bias: every way out that an audit verified, beside leaving the model as it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from levelhead.pages.blocks import Code, WayOut
+from levelhead.pages.contents import Contents, changes
+from levelhead.pages.headline import headline_claims
+from levelhead.pages.infos import info_of
+from levelhead.pages.names import NLI, names_of
+from levelhead.pages.sizes import Size
+from levelhead.pages.tables import Cell, Part, shown, words
+from levelhead.pages.ways_out import Ability, abilities
+from levelhead.results import layout
+from levelhead.results.keys import TextFile
+from levelhead.results.records.audit import Mitigation
+from levelhead.results.records.common import SAME_ITEMS
+from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS
+from levelhead.results.runs import AuditRun
+
+_LEAVE = "leave it as it is"
+_RATIO = "perplexity ratio"
+_FOLDER = "debiased-model"  # where the command writes to
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A way out that was verified: what the page says of it, and what it buys."""
+
+    mitigation: Mitigation
+    helps: bool  # claimed by the page
+    measure: str  # of the bias that it changes
+    change: Cell
+    gain: float  # larger is better
+    known: Sequence[Ability]
+
+    @property
+    def kept(self) -> bool:
+        """Whether abilities were measured and all are kept."""
+        return bool(self.known) and all(each.kept for each in self.known)
+
+    def verdict(self, size: Size | None) -> str:
+        """What the page says, in a few words; size: of the untouched model's bias in that measure."""
+        if not self.helps:
+            return "not shown to help" if self.kept or not self.known else "loses too much ability"
+        if not self.kept:
+            return "helps, but loses too much ability" if self.known else "helps; its cost was not measured"
+        return (
+            "helps, but no bias was shown there" if size == "none shown" else "helps and keeps every ability"
+        )
+
+
+def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]:
+    """The ways out of an audit, the recommended first, and last to leave the model as it is.
+
+    sizes: of the untouched model's bias, by measure. At most one way is recommended for a model.
+    """
+    audit = contents.audit
+    if audit is None:
+        return []
+    tried = [_tried(contents, audit, each) for each in audit.mitigations]
+    best = {id(each) for each in _best(tried, sizes)}
+    ways = [_way(contents, audit, each, sizes, id(each) in best) for each in tried]
+    ways.sort(key=lambda way: not way.recommended)
+    verdict = "the bias stays" if best else "recommended"
+    leave = WayOut(_LEAVE, words("nothing"), words("nothing"), verdict, not best, None)
+    return [*ways, leave] if best else [leave, *ways]
+
+
+def _best(tried: Sequence[_Tried], sizes: Mapping[str, Size]) -> list[_Tried]:
+    """For the model, and for the classifier beside it, the way that helps most and keeps every ability."""
+    usable = [each for each in tried if each.helps and each.kept and sizes.get(each.measure) != "none shown"]
+    subjects = {each.mitigation.variant.startswith(NLI) for each in usable}
+    return [
+        max(
+            (each for each in usable if each.mitigation.variant.startswith(NLI) == beside),
+            key=lambda each: each.gain,
+        )
+        for beside in sorted(subjects)
+    ]
+
+
+def _tried(contents: Contents, audit: AuditRun, mitigation: Mitigation) -> _Tried:
+    holds = {name: ok for name, _, ok in headline_claims(audit)}
+    measured = audit.by_variant()
+    known = abilities(measured.get(SAME_ITEMS, {}), measured.get(mitigation.variant, {}))
+    if mitigation.heads:
+        claim, (measure, change, gain) = "removal", _removal(contents)
+    else:
+        prefix = NLI if mitigation.variant.startswith(NLI) else ""
+        claim, (measure, change, gain) = f"{prefix}projection", _projection(contents, mitigation.variant)
+    return _Tried(mitigation, holds.get(claim, False), measure, change, gain, known)
+
+
+def _removal(contents: Contents) -> tuple[str, Cell, float]:
+    """What closing heads does to |SEAT| on words that they were not chosen on."""
+    fitted = () if contents.heads is None else contents.heads.cross_fit
+    for each in fitted:
+        if each.name == CHANGE_ON_OTHER_WORDS and each.value is not None:
+            parts = (
+                Part("|SEAT| "),
+                Part(shown(each.value, 2), contents.address(each)),
+                Part(" on other words"),
+            )
+            return "seat", Cell(parts), -each.value
+    return "seat", words("not measured"), 0.0
+
+
+def _projection(contents: Contents, variant: str) -> tuple[str, Cell, float]:
+    """The paired change of the bias that a projection was chosen by, on items that it was not chosen on."""
+    for name, each in changes(contents, variant).items():
+        change = each.measurement
+        if name != "fluency" and change.value is not None:
+            title = info_of(contents, name).title
+            parts = (Part(f"{title} "), Part(shown(change.value, 2), each.address), Part(" on other items"))
+            return name, Cell(parts), abs(change.value)
+    return "", words("not measured"), 0.0
+
+
+def _way(contents: Contents, audit: AuditRun, tried: _Tried, sizes: Mapping[str, Size], best: bool) -> WayOut:
+    name = names_of(contents).short(tried.mitigation.variant)
+    verdict = tried.verdict(sizes.get(tried.measure))
+    return WayOut(
+        name=tried.mitigation.variant,
+        buys=tried.change,
+        costs=_costs(contents, tried.known),
+        verdict=f"recommended: {verdict}" if best else verdict,
+        recommended=best,
+        command=Code(f"Write the model: {name}", _command(audit, tried.mitigation), folded=not best),
+    )
+
+
+def _costs(contents: Contents, known: Sequence[Ability]) -> Cell:
+    """What became of every ability that was measured on the same items."""
+    return words("; ".join(_cost(contents, each) for each in known) or "not measured")
+
+
+def _cost(contents: Contents, each: Ability) -> str:
+    lost = "" if each.kept else " (too much)"
+    if each.name == _RATIO:
+        return f"perplexity {100 * (each.after - 1):+.1f} %{lost}".replace("-", "−")
+    title = info_of(contents, each.name).title.partition(" (")[0].lower()
+    return f"{title} {each.before:.2f} → {each.after:.2f}{lost}"
+
+
+def _command(audit: AuditRun, mitigation: Mitigation) -> str:
+    """The command that writes the changed model, for the shell."""
+    beside = mitigation.variant.startswith(NLI) and audit.settings.nli is not None
+    model = str(audit.settings.nli) if beside else audit.model
+    if mitigation.heads:
+        change = ["--heads", ",".join(map(str, mitigation.heads))]
+    else:
+        change = ["--recipe", _recipe_file(audit, mitigation)]
+    return shlex.join(["levelhead", "debias", model, *change, "-o", _FOLDER])
+
+
+def _recipe_file(audit: AuditRun, mitigation: Mitigation) -> str:
+    """The file of the run folder that holds this recipe."""
+    folder = audit.folder / layout.RECIPES
+    for path in sorted(folder.glob("*.toml")):
+        if TextFile(path.name).read(folder) == mitigation.recipe:
+            return str(path)
+    return "RECIPE.toml"  # an older run: its text is to be copied from the page

@@ -1,0 +1,192 @@
+"""The box at the top of an audit's page: is there a bias, how large, how sure, what to do, at what cost.
+
+It claims nothing of its own. A size is said of a measure only where the page claims a bias (headline.py), and
+a way out is recommended only where the page claims that it helps and every ability that was measured is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from levelhead.pages.blocks import Found, WayOut, WhatNow
+from levelhead.pages.claims import p_text, tested_p
+from levelhead.pages.contents import Contents, Reported, measurements
+from levelhead.pages.headline import headline_claims
+from levelhead.pages.infos import info_of, verdict_of
+from levelhead.pages.possible_ways import possible_ways
+from levelhead.pages.sizes import ORDER, RULE, SHOWN, Size, certain_share, size_of
+from levelhead.pages.tables import Cell, Part, reported
+from levelhead.results.runs import AuditRun
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question: its measures, and in which situation the model was watched."""
+
+    measures: tuple[str, ...]
+    where: str
+
+
+KINDS = (
+    Kind(("seat",), "in how close its words lie to each other"),
+    Kind(("lpbs",), "when it fills in a blank"),
+    Kind(("preference", "ss_paired", "strength"), "when it chooses the next sentence"),
+    Kind(("log_odds",), "when it guesses who does a job"),
+    Kind(("fairness",), "when it infers from a job who it is"),
+)
+
+_UNTESTED = "That cannot be said: nothing was held against a model without meaning."
+
+
+def what_now(contents: Contents) -> WhatNow | None:
+    """The box of a finished audit; other runs ask one study only and decide nothing."""
+    audit = contents.audit
+    if audit is None or audit.headline is None:
+        return None
+    kinds = sorted(_asked_kinds(contents), key=lambda each: each.place)
+    untouched = {each.name: kind.size for kind in kinds for each in kind.reported}
+    ways = possible_ways(contents, untouched)
+    return WhatNow(
+        answers=[
+            ("Is there a bias?", _whether(audit, kinds)),
+            ("How large is it?", _how_large(kinds)),
+            ("How sure is that?", _how_sure(audit, kinds)),
+            ("What should I do?", _what_to_do(kinds, ways)),
+            ("What will it cost?", _at_what_cost(ways)),
+        ],
+        found=[_found(contents, kind) for kind in kinds],
+        ways=ways,
+        rule=RULE,
+    )
+
+
+# ---- kinds of questions
+
+
+@dataclass(frozen=True)
+class _AskedKind:
+    """A kind of question that the audit asked, and what its clearest measure shows."""
+
+    where: str
+    reported: Sequence[Reported]
+    shown: Reported  # the one that speaks for the kind
+    size: Size
+    certain: float  # how much of it is certain, 0 to 1
+    says: str
+
+    @property
+    def place(self) -> tuple[int, float]:
+        """By size, then by how much of it is certain."""
+        return ORDER.index(self.size), -self.certain
+
+
+def _asked_kinds(contents: Contents) -> Iterator[_AskedKind]:
+    untouched = [each for each in measurements(contents) if each.measurement.value is not None]
+    own = () if contents.audit is None else contents.audit.measures
+    kinds = (*KINDS, *(Kind((info.name,), f"by “{info.title}”") for info in own if info.side == "bias"))
+    for kind in kinds:
+        members = [each for each in untouched if {each.name, each.name.split()[0]} & {*kind.measures}]
+        if members:
+            yield _asked_kind(contents, kind, members)
+
+
+def _asked_kind(contents: Contents, kind: Kind, members: Sequence[Reported]) -> _AskedKind:
+    sizes = {each.name: size_of(contents, each) for each in members}
+    certain = {each.name: certain_share(info_of(contents, each.name), each.measurement) for each in members}
+    shown = min(members, key=lambda each: (ORDER.index(sizes[each.name]), -certain[each.name]))
+    says = verdict_of(contents, shown)
+    return _AskedKind(kind.where, members, shown, sizes[shown.name], certain[shown.name], says)
+
+
+def _found(contents: Contents, kind: _AskedKind) -> Found:
+    where = kind.where[0].upper() + kind.where[1:]
+    if kind.size == "untested":
+        sentence = f"{where}: not held against a model without meaning, so nothing is claimed."
+    elif kind.size == "none shown":
+        sentence = f"{where}, it shows nothing that chance would not show on this much data."
+    else:
+        sentence = f"{where}, it {kind.says}."
+    return Found(kind.size, sentence, [_numbers(contents, each) for each in kind.reported])
+
+
+def _numbers(contents: Contents, each: Reported) -> Cell:
+    info = info_of(contents, each.name)
+    null, p = each.measurement.null, tested_p(each.measurement)
+    chance = "" if null is None else f"; without meaning {null.floor:.2f} ± {null.spread:.2f}"
+    tail = "" if p is None else f"{chance}; p {p_text(p)}"
+    return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))
+
+
+# ---- answers
+
+
+def _whether(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
+    shown, tested = _of_size(kinds, *SHOWN), _tested(kinds)
+    if shown:
+        many = f"{len(shown)} of {len(tested)} kinds of question"
+        return f"Yes: a {audit.bias} bias shows in {many}."
+    if not tested:
+        return _UNTESTED
+    return f"None that this audit can show, in {len(tested)} kinds of question. That is not proof of none."
+
+
+def _how_large(kinds: Sequence[_AskedKind]) -> str:
+    parts = [
+        f"{size} {_listed([kind.where for kind in own])}" for size in SHOWN if (own := _of_size(kinds, size))
+    ]
+    if not parts:
+        return "Too small to be told from chance on this much data." if _tested(kinds) else _UNTESTED
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
+    if not _tested(kinds):
+        return _UNTESTED
+    claims = len(headline_claims(audit))
+    rule = f"At most 5 in 100 models without a bias get a page that claims one, all {claims} claims counted"
+    if shown := _of_size(kinds, *SHOWN):
+        largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
+        return f"{rule}. The largest p of what was found: {p_text(largest)}."
+    return f"{rule}. A bias that is smaller than the intervals below may still be there."
+
+
+def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
+    chosen = [way for way in ways if way.recommended and way.command is not None]
+    test = "Then test the task that the model will serve."
+    if chosen:
+        return (
+            f"Use {_listed([way.name for way in chosen])}: shown to help, every measured ability kept. {test}"
+        )
+    if not _tested(kinds):
+        return f"{_UNTESTED} Audit it again with null twins."
+    if not _of_size(kinds, *SHOWN):
+        return f"Leave the model as it is: nothing here calls for a change. {test}"
+    tried = [way for way in ways if way.command is not None]
+    why = (
+        f"none of the {len(tried)} changes that were tried is shown to help and keeps every ability"
+        if tried
+        else "no change was tried"
+    )
+    return f"Leave the model as it is, and out of decisions about people: {why}. {test}"
+
+
+def _at_what_cost(ways: Sequence[WayOut]) -> str:
+    chosen = [way for way in ways if way.recommended and way.command is not None]
+    if chosen:
+        return "; ".join(f"{way.name}: {way.costs.text}" for way in chosen) + "."
+    tried = " What each change would cost stands below." if len(ways) > 1 else ""
+    return f"Nothing, and the model stays as it is.{tried}"
+
+
+def _tested(kinds: Sequence[_AskedKind]) -> list[_AskedKind]:
+    return [kind for kind in kinds if kind.size != "untested"]
+
+
+def _of_size(kinds: Sequence[_AskedKind], *sizes: Size) -> list[_AskedKind]:
+    return [kind for kind in kinds if kind.size in sizes]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

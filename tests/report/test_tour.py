@@ -1,0 +1,167 @@
+"""A tour for newcomers: a question, an example with the run's own numbers, and how to read what follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from levelhead.edits.head import Head
+from levelhead.pages.blocks import Frontier
+from levelhead.pages.charts.frontier import Axes, FrontierPoint, cross_of, frontier
+from levelhead.pages.contents import Contents, arcs, open_contents
+from levelhead.pages.examples import arcs_example, asked_example, changed_example, knowledge_example
+from levelhead.pages.first_arcs import attention, fall, first_arcs
+from levelhead.pages.page import report_html
+from levelhead.pages.sections.index import sections
+from levelhead.pages.sections.sweep import sweep_section
+from levelhead.results.records.heads import ArcPair, ArcVersion
+from tests.report.synthetic import (
+    measured,
+    write_audit,
+    write_glue_run,
+    write_heads,
+    write_prompts,
+    write_sweep,
+)
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    return open_contents(write_audit(tmp_path_factory.mktemp("runs") / "audit"))
+
+
+# ---- questions
+
+
+@pytest.mark.parametrize("write", [write_audit, write_heads, write_prompts, write_sweep, write_glue_run])
+def test_every_chapter_starts_with_the_question_that_it_answers(
+    tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    contents = open_contents(write(tmp_path / "run"))
+    html = report_html(contents)
+    for section in sections(contents):
+        assert section.question.endswith("?")
+        start = html.index(f'id="{section.id}-title"')
+        assert html.index('<p class="question">', start) < html.index("How to read this", start)
+
+
+# ---- examples
+
+
+def test_the_example_of_a_question_has_the_middle_occupations_odds(audit: Contents) -> None:
+    example = asked_example(audit)
+    assert example is not None
+    odds = 0.1 + 0.3 * 2  # the third of five
+    assert (
+        example.first.number
+        == f"female words {math.exp(odds):.1f} times as likely as male ones (log-odds +0.70)"
+    )
+    assert example.second.number.endswith("(log-odds −0.70)")
+    assert "female job 2" in example.first.sentence
+    assert "male job 2" in example.second.sentence
+
+
+def test_the_examples_of_knowledge_and_of_a_change_ask_the_same_question_twice(audit: Contents) -> None:
+    told, changed = knowledge_example(audit), changed_example(audit)
+    assert told is not None
+    assert changed is not None
+    assert told.first.number.endswith("(log-odds +0.70)")
+    assert told.second.number.endswith("(log-odds +0.20)")  # 0.5 less after the counterexample
+    assert "target counter semantic" in told.note
+    assert changed.first.sentence == changed.second.sentence
+    assert changed.second.number.endswith("(log-odds +0.72)")  # the second variant of the prompts
+
+
+def test_a_run_without_prompts_or_arcs_has_no_example(tmp_path: Path) -> None:
+    contents = open_contents(write_sweep(tmp_path / "run"))
+    examples = (asked_example, knowledge_example, changed_example, arcs_example)
+    assert [make(contents) for make in examples] == [None] * 4
+
+
+# ---- the first arcs
+
+
+def version(weight: float, head: Head) -> ArcVersion:
+    """A sentence of two words in which one head looks so much at the first; the others do not look."""
+    weights = tuple(
+        tuple((weight if Head(layer, number) == head else 0.0, 1.0) for number in range(5))
+        for layer in range(4)
+    )
+    return ArcVersion(("she", "sews"), (1,), (0,), weights)
+
+
+def pair(before: float, after: float, head: Head) -> ArcPair:
+    return ArcPair("she sews", "he sews", version(before, head), version(after, head))
+
+
+def test_the_first_example_moves_as_the_biased_heads_do_and_is_the_most_typical_one(tmp_path: Path) -> None:
+    run = open_contents(write_heads(tmp_path / "run")).heads
+    assert run is not None
+    best = run.ranked[0].head
+    pairs = [pair(0.2, 0.4, best), pair(0.9, 0.1, best), pair(0.5, 0.45, best)]  # biased heads fall by 0.04
+    first = first_arcs(run, pairs)
+    assert (first.head, first.pair) == (best, 2)
+    assert fall(pairs[0], best) == pytest.approx(-0.2)  # what was shown before: the contrary
+    assert first_arcs(run, pairs[:1]).pair == 0  # none agrees: the first, and the page says what it does
+
+
+def test_the_page_opens_with_that_head_and_pair_and_says_what_the_head_does_on_average(
+    audit: Contents,
+) -> None:
+    assert audit.heads is not None
+    first = first_arcs(audit.heads, arcs(audit))
+    html = report_html(audit)
+    assert html.count(" data-first ") == 1
+    head = html[html.rindex("<button", 0, html.index(" data-first ")) :].partition(">")[0]
+    assert f'data-name="{first.head}"' in head
+    assert 'data-change="0.04" data-sentences="140"' in head
+    assert f'<option value="{first.pair}" selected>' in html
+    example = arcs_example(audit)
+    assert example is not None
+    weight = attention(arcs(audit)[first.pair].original, first.head)
+    assert example.first.number == f"head {first.head} looks at the group word with {weight:.3f}"
+
+
+# ---- charts
+
+
+def test_axes_of_a_frontier_are_as_long_as_the_intervals_of_the_untouched_model() -> None:
+    points = [FrontierPoint("base", "base", 0.40, 0.944, True), FrontierPoint("a", "x", 0.39, 0.953, True)]
+    lms = measured("lms", 0.944, 0.04)
+    cross = cross_of(measured("strength", 0.4, 0.1), lms.value, lms.interval)
+    spec = frontier(points, Axes("f", "F", "Strength", "LMS", ""), cross).spec
+    values = [value for layer in spec["layer"] for value in layer.get("data", {}).get("values", [])]
+    assert {(value["use"], value["end"]) for value in values} >= {(0.904, 0.984)}
+    assert {(value["bias"], value["end"]) for value in values} >= {(pytest.approx(0.3), pytest.approx(0.5))}
+
+
+def test_a_size_whose_sign_is_not_sure_has_an_interval_from_0() -> None:
+    seat = replace(measured("seat", -0.2, neutral=0.0), interval=(-0.5, 0.1))
+    cross = cross_of(seat, 1.0, absolute=True)
+    assert cross is not None
+    assert (cross.bias, cross.bias_ends) == (0.2, (0.0, 0.5))
+
+
+def test_settings_are_in_groups_and_the_chosen_one_is_marked_and_shown_first(audit: Contents) -> None:
+    section = sweep_section(audit)
+    assert section is not None
+    (block,) = [block for block in section.blocks if isinstance(block, Frontier)]
+    assert list(block.groups) == [
+        "base",
+        "sent-debias",
+        "SENT",
+        "layer 3",
+        "classifier: base",
+        "classifier: SENT",
+    ]
+    assert block.recipes[block.first].short == "projection 3"
+    html = report_html(audit)
+    assert html.count("<optgroup") == 6
+    selected = html[html.index('<option value="3" selected>') :].partition("</option>")[0]
+    assert selected.endswith("(chosen)")
+    chosen = [p["setting"] for chart in block.charts for p in chart.spec["data"]["values"] if p["chosen"]]
+    assert len(chosen) == 1

@@ -1,0 +1,205 @@
+"""The box at the top of an audit's page: it answers a reader's questions and claims no more than the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from levelhead.measures.catalog import CATALOG
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.pages.blocks import Cards, WayOut, WhatNow
+from levelhead.pages.contents import Contents, measurements, open_contents
+from levelhead.pages.headline import spoken_measures
+from levelhead.pages.page import report_html
+from levelhead.pages.sections.measured import measured_section
+from levelhead.pages.sizes import RULE, SHOWN, certain_share, share, size_of
+from levelhead.pages.what_now import what_now
+from tests.report.synthetic import write_audit, write_heads
+from tests.report.synthetic.audit import PROJECTED, TWINS
+
+PROJECTION_P = '"p_value": 0.0002'  # of the projection's paired change
+ASSOCIATION_P = f'"p_value": {TWINS.p_value}'
+COST = "1.0234"  # perplexity, ratio to before
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    return open_contents(write_audit(tmp_path_factory.mktemp("runs") / "audit"))
+
+
+def edited(folder: Path, *changes: tuple[str, str]) -> Contents:
+    """An audit whose results say something else."""
+    path = write_audit(folder) / "results.jsonl"
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    return open_contents(folder)
+
+
+def box_of(contents: Contents) -> WhatNow:
+    box = what_now(contents)
+    assert box is not None
+    return box
+
+
+def recommended(box: WhatNow) -> list[str]:
+    return [way.name for way in box.ways if way.recommended]
+
+
+def way(box: WhatNow, name: str) -> WayOut:
+    return next(each for each in box.ways if each.name == name)
+
+
+# ---- sizes
+
+
+def test_the_share_of_seat_is_how_far_it_lies_beyond_the_floor_on_the_way_to_2() -> None:
+    seat = Measurement("seat", 1.1, (0.6, 1.6), neutral=0.0, null=replace(TWINS, floor=0.2))
+    assert share(CATALOG.info("seat"), seat) == pytest.approx((1.1 - 0.2) / (2 - 0.2))
+    assert certain_share(CATALOG.info("seat"), seat) == pytest.approx((0.6 - 0.2) / (2 - 0.2))
+
+
+def test_log_odds_are_taken_as_probabilities_and_fairness_from_1_down() -> None:
+    log_odds = Measurement("log_odds", 0.6931471805599453, neutral=0.0)  # twice the odds: 2/3
+    assert share(CATALOG.info("log_odds"), log_odds) == pytest.approx((2 / 3 - 1 / 2) / (1 / 2))
+    assert share(CATALOG.info("fairness"), Measurement("fairness", 0.25, neutral=1.0)) == pytest.approx(0.75)
+
+
+def test_a_reversed_bias_has_the_share_of_its_mirror_image() -> None:
+    for name, value in (("seat", 0.7), ("preference", 0.9), ("ss_paired", 0.2)):
+        info = CATALOG.info(name)
+        neutral = info.neutral or 0.0
+        both = [share(info, Measurement(name, neutral + side * value, neutral=neutral)) for side in (1, -1)]
+        assert both[0] == pytest.approx(both[1])
+
+
+def test_an_interval_that_holds_the_floor_makes_nothing_certain() -> None:
+    seat = Measurement("seat", 1.0, (0.1, 1.6), neutral=0.0, null=replace(TWINS, floor=0.2))
+    assert certain_share(CATALOG.info("seat"), seat) == 0.0
+
+
+def test_a_0_009_is_not_as_red_as_a_0_607(tmp_path: Path) -> None:
+    reds = []
+    for number, shift in enumerate((-1.23456789 + 0.609, 0.0)):  # SEAT 0.609 and 1.235, both claimed
+        contents = open_contents(write_audit(tmp_path / str(number), shift=shift))
+        section = measured_section(contents)
+        assert section is not None
+        (cards,) = [block.cards for block in section.blocks if isinstance(block, Cards)]
+        reds.append(cards[0].share)
+        assert f'style="--s:{cards[0].share}"' in report_html(contents)
+    assert 0 < reds[0] < 0.5 * reds[1]
+    tiny = Measurement("seat", 0.009, neutral=0.0)
+    assert (share(CATALOG.info("seat"), tiny) or 0.0) < 0.01
+
+
+# ---- what was found
+
+
+def test_no_size_is_said_of_what_the_page_does_not_claim(audit: Contents) -> None:
+    assert audit.audit is not None
+    claimed = spoken_measures(audit.audit)
+    sizes = {each.name: size_of(audit, each) for each in measurements(audit)}
+    assert {name for name, size in sizes.items() if size in SHOWN} == claimed == {"seat"}
+    assert sizes["seat"] == "strong"
+    assert sizes["lpbs career"] == "none shown"  # 0.2, from -0.4 to 0.8
+    assert sizes["fairness"] == "untested"
+
+
+def test_a_large_number_that_chance_explains_is_none_shown(tmp_path: Path) -> None:
+    contents = edited(tmp_path / "run", (ASSOCIATION_P, '"p_value": 0.4'))
+    box = box_of(contents)
+    assert not [found for found in box.found if found.size in SHOWN]
+    assert dict(box.answers)["Is there a bias?"].startswith("None that this audit can show")
+    assert "not proof of none" in dict(box.answers)["Is there a bias?"]
+    assert "nothing here calls for a change" in dict(box.answers)["What should I do?"]
+
+
+def test_findings_are_ranked_by_size_and_every_kind_that_was_asked_is_there(audit: Contents) -> None:
+    found = box_of(audit).found
+    assert [each.size for each in found] == ["strong", "none shown", "untested", "untested", "untested"]
+    assert found[0].sentence == "In how close its words lie to each other, it follows the stereotype."
+    assert (
+        found[0]
+        .numbers[0]
+        .text.startswith("Word association (SEAT): 1.23 [1.13, 1.33]; without meaning 0.20")
+    )
+    assert "so nothing is claimed" in found[-1].sentence
+
+
+def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
+    answers = box_of(audit).answers
+    assert [question for question, _ in answers] == [
+        "Is there a bias?",
+        "How large is it?",
+        "How sure is that?",
+        "What should I do?",
+        "What will it cost?",
+    ]
+    assert answers[0][1].startswith("Yes: ")
+    assert answers[1][1] == "Strong in how close its words lie to each other."
+    assert "At most 5 in 100 models without a bias" in answers[2][1]
+
+
+def test_the_thresholds_stand_on_the_page_and_in_the_docs(audit: Contents) -> None:
+    assert RULE in report_html(audit)
+    docs = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    assert all(word in docs for word in ("0.4", "0.1", *SHOWN, "none shown"))
+
+
+# ---- ways out
+
+
+def test_the_way_that_helps_and_keeps_abilities_is_recommended_with_its_price_and_command(
+    audit: Contents,
+) -> None:
+    box = box_of(audit)
+    assert recommended(box) == [PROJECTED]
+    best = box.ways[0]
+    assert best.buys.text == "Strength of stereotype −0.37 on other items"
+    assert best.costs.text == "language sense 0.80 → 0.80; perplexity +2.3 %"
+    assert best.verdict == "recommended: helps and keeps every ability"
+    assert best.command is not None
+    recipe = audit.folder / "recipes" / "02-tokens.toml"
+    assert best.command.text == f"levelhead debias lh:tiny --recipe {recipe} -o debiased-model"
+    closed = box.ways[1]
+    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| 0.35 on other words")
+    assert closed.command is not None
+    assert closed.command.text == "levelhead debias lh:tiny --heads 4-5,1-2 -o debiased-model"
+    assert box.ways[-1].name == "leave it as it is"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        (PROJECTION_P, '"p_value": 0.9', "not shown to help"),
+        (COST, "1.2345", "loses too much ability"),
+    ],
+)
+def test_a_way_that_is_not_shown_to_help_or_costs_too_much_is_not_recommended(
+    tmp_path: Path, old: str, new: str, verdict: str
+) -> None:
+    box = box_of(edited(tmp_path / "run", (old, new)))
+    assert recommended(box) == ["leave it as it is"]
+    assert way(box, PROJECTED).verdict == verdict
+    assert "out of decisions about people" in dict(box.answers)["What should I do?"]
+
+
+def test_runs_of_one_study_and_unfinished_audits_have_no_box(tmp_path: Path) -> None:
+    assert what_now(open_contents(write_heads(tmp_path / "heads"))) is None
+    folder = write_audit(tmp_path / "audit")
+    lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["key"] != "headline"]
+    (folder / "results.jsonl").write_text("".join(kept), encoding="utf-8")
+    assert what_now(open_contents(folder)) is None
+
+
+def test_a_measure_without_a_scale_has_no_share_and_one_without_a_null_is_untested(audit: Contents) -> None:
+    null = Null("sign flips", 19, 0.0, 0.1, 0.001)
+    assert share(CATALOG.info("own"), Measurement("own", 5.0, (4.0, 6.0), neutral=0.0, null=null)) is None
+    sizes = {each.name: size_of(audit, each) for each in measurements(audit)}
+    assert sizes["strength"] == "untested"
