@@ -193,6 +193,11 @@ def test_models_come_from_text_files_folders_and_names(tmp_path: Path) -> None:
         survey([], tmp_path / "out")
 
 
+def test_a_wrong_option_is_an_error_and_not_a_model_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="No dtype"):
+        survey(saved(tmp_path / "model"), tmp_path / "run", ASSOCIATION, dtype="float7")
+
+
 @pytest.mark.parametrize(
     ("name", "run", "step"),
     [

@@ -42,6 +42,7 @@ NO_PARQUET = (
 _REASON = 300  # characters
 _GIVE = "Give a text file with one model a line."
 Open = Run[SurveyRunSettings]
+Models = Model | str | Path | Sequence[Model | str | Path]
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class SurveySettings:
 
 
 def survey(
-    models: Sequence[Model | str], folder: str | Path, settings: SurveySettings | None = None, **loading: Any
+    models: Models, folder: str | Path, settings: SurveySettings | None = None, **loading: Any
 ) -> SurveyRun:
     """Ask many models about many biases: `survey(["lh:bert-mini", "lh:gpt-mini"], "runs/survey")`.
 
@@ -100,12 +101,14 @@ def survey(
 # ---- which models
 
 
-def _named(models: Sequence[Model | str]) -> dict[str, Model | str]:
+def _named(models: Models) -> dict[str, Model | str]:
     """Every model by its name, once; files and folders are read."""
     named: dict[str, Model | str] = {}
-    for model in models:
-        for each in [model] if isinstance(model, Model) else listed_models(model):
-            named[each.name if isinstance(each, Model) else each] = each
+    for model in [models] if isinstance(models, Model | str | Path) else models:
+        if isinstance(model, Model):
+            named[model.name] = model
+        else:
+            named |= {name: name for name in listed_models(str(model))}
     if not named:
         raise BadOption("No model came. Give names, a text file with one a line, or a folder of checkpoints.")
     return named
@@ -179,6 +182,8 @@ def _tasks(
         return
     try:
         subject = load(model, **loading) if isinstance(model, str) else model
+    except BadOption:
+        raise
     except Exception as error:  # a folder can be broken in any way, and the other models must not be lost
         yield from (SurveyTask(name, words_name(bias), reason=_reason(error)) for bias in left)
         return
@@ -200,6 +205,8 @@ def _task(model: Model, name: str, bias: Words, settings: SurveySettings) -> Sur
     try:
         battery = settings.extent(model, bias).battery()
         answers = [question.ask(model, [()], battery)[0] for question in settings.questions()]
+    except BadOption:
+        raise
     except Exception as error:  # memory can run out, and code that a model brings can fail in any way
         return SurveyTask(name, words_name(bias), reason=_reason(error))
     return SurveyTask(
@@ -230,13 +237,13 @@ def _write_tables(run: Open) -> None:
 
 
 def _write_parquet(path: Path, lines: Sequence[SurveyLine]) -> None:
-    """The table for programs that read Parquet; nothing where pandas or pyarrow is not there."""
-    try:
-        import pandas
-        import pyarrow  # type: ignore[import-untyped]  # noqa: F401  pandas writes through it
-    except ImportError:
-        return
-    frame = pandas.DataFrame.from_records([asdict(line) for line in lines])
+    """The table for programs that read Parquet; none, nor an older one, where pandas or pyarrow is missing."""
     whole = dict.fromkeys(("step", "n", "rank"), "Int64")
     numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
-    write_whole(path, lambda work: frame.astype({**whole, **numbers}).to_parquet(work, engine="pyarrow"))
+    try:
+        import pandas
+
+        frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
+        write_whole(path, lambda work: frame.to_parquet(work, engine="pyarrow"))
+    except ImportError:
+        path.unlink(missing_ok=True)

@@ -147,7 +147,7 @@ def compare_heads(
 
 
 def survey(
-    models: Sequence[Model | str],
+    models: surveying.Models,
     settings: surveying.SurveySettings | None = None,
     folder: Folder = None,
 ) -> SurveyResult:

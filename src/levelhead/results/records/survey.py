@@ -41,7 +41,7 @@ class SurveyLine(Record):
     n: int | None
     neutral: float | None
     size: float | None  # how far from neutral, in the direction of bias
-    rank: int | None  # 1 is nearest to neutral, of the models that answered on the same data
+    rank: int | None  # 1 is nearest to neutral; equal sizes share a rank
     reason: str
 
 
