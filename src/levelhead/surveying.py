@@ -237,7 +237,7 @@ def _write_tables(run: Open) -> None:
 
 
 def _write_parquet(path: Path, lines: Sequence[SurveyLine]) -> None:
-    """The table for programs that read Parquet; none, nor an older one, where pandas or pyarrow is missing."""
+    """The table for programs that read Parquet; none, and no older one, without pandas and pyarrow."""
     whole = dict.fromkeys(("step", "n", "rank"), "Int64")
     numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
     try:
