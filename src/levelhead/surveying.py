@@ -70,8 +70,12 @@ class SurveySettings:
 
     def extent(self, model: Model, bias: Words) -> Extent:
         """What one model is asked about one bias: the same items of every model."""
-        sizes = self.sizes or (QUICK if self.quick else WHOLE)
-        return Extent(AuditSettings(bias, seed=self.seed, sizes=sizes), model)
+        return Extent(AuditSettings(bias, seed=self.seed, sizes=self.extent_sizes), model)
+
+    @property
+    def extent_sizes(self) -> AuditSizes:
+        """How much every model is asked: given sizes, else a preset."""
+        return self.sizes or (QUICK if self.quick else WHOLE)
 
 
 def survey(
@@ -153,7 +157,6 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype: object) -> Open:
-    sizes = settings.sizes or (QUICK if settings.quick else WHOLE)
     stored = SurveyRunSettings(
         study=layout.SURVEY.study,
         seed=settings.seed,
@@ -161,7 +164,7 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype:
         biases=tuple(map(words_name, settings.biases)),
         questions=tuple(question.name for question in settings.questions()),
         quick=settings.quick,
-        sizes=sizes,
+        sizes=settings.extent_sizes,
         dtype=None if dtype is None else str(dtype),
     )
     hashes = {f"words {words_name(bias)}": load_words(bias).fingerprint() for bias in settings.biases}
