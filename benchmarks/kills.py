@@ -67,6 +67,17 @@ _JOBS: dict[str, Sequence[str]] = {
         "--heads",
         "1-1",
     ),
+    "survey": (
+        "survey",
+        "MASKED",
+        "JUDGE",
+        "lh:none",
+        "--quick",
+        "--measures",
+        "seat,lpbs",
+        "--bias",
+        "WORDS",
+    ),
     "debias": ("debias", "MASKED", "--heads", "1-1"),
     "debias, adapter": ("debias", "MASKED", "--recipe", "RECIPE"),
     "report": ("report", "AUDIT"),
@@ -139,9 +150,14 @@ def killed(arguments: Sequence[str], seconds: float) -> bool:
 
 
 def contents(place: Path) -> dict[str, bytes]:
-    """Every file by its path; locks and what a writer had begun are no results."""
+    """Every file by its path; locks and what a writer had begun are no results. A page names its folder."""
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    return {str(path.relative_to(place)): path.read_bytes() for path in files if path.name != LOCK}
+    own = str(place).encode()
+    return {
+        str(path.relative_to(place)): path.read_bytes().replace(own, b"RUN")
+        for path in files
+        if path.name != LOCK
+    }
 
 
 def with_output(arguments: Sequence[str], name: str, folder: Path) -> tuple[list[str], Path]:

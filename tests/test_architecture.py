@@ -44,6 +44,7 @@ ROOMS = Rooms(
         "studies.extent",
         "pages",
         "auditing",
+        "surveying",
         "reproducing",
         "api",
         "cli",

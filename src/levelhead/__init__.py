@@ -62,6 +62,7 @@ _PUBLIC = {
     "Sweep": "studies.projections.plan",
     "CounteractsSettings": "studies.counteracts",
     "GlueSettings": "studies.glue",
+    "SurveySettings": "surveying",
     "reproduce": "reproducing",
     "ReproduceSettings": "reproducing",
     "seat": "api.measured",
@@ -82,6 +83,7 @@ _PUBLIC = {
     "SweepSettings": "api.studies",
     "counteracts": "api.studies",
     "glue": "api.studies",
+    "survey": "api.studies",
     "debias": "api.mitigated",
     "learn_gates": "api.mitigated",
     "check": "api.reports",
@@ -96,6 +98,7 @@ _PUBLIC = {
     "open_sweep": "api.results",
     "open_prompts": "api.results",
     "open_glue": "api.results",
+    "open_survey": "api.results",
     "Run": "results.folder",
     "read_run": "results.folder",
     "LevelheadError": "errors",
@@ -125,6 +128,7 @@ if TYPE_CHECKING:
     from levelhead.api.results import open_planted as open_planted
     from levelhead.api.results import open_prompts as open_prompts
     from levelhead.api.results import open_run as open_run
+    from levelhead.api.results import open_survey as open_survey
     from levelhead.api.results import open_sweep as open_sweep
     from levelhead.api.studies import SweepSettings as SweepSettings
     from levelhead.api.studies import audit as audit
@@ -133,6 +137,7 @@ if TYPE_CHECKING:
     from levelhead.api.studies import glue as glue
     from levelhead.api.studies import heads as heads
     from levelhead.api.studies import planted as planted
+    from levelhead.api.studies import survey as survey
     from levelhead.api.studies import sweep as sweep
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
@@ -179,6 +184,7 @@ if TYPE_CHECKING:
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
     from levelhead.studies.planted.settings import PlantedSettings as PlantedSettings
     from levelhead.studies.projections.plan import Sweep as Sweep
+    from levelhead.surveying import SurveySettings as SurveySettings
 
 __all__ = [*_PUBLIC, "__version__"]
 

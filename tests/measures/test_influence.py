@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from levelhead.measures.crossed import crossed_change, crossed_seat
-from levelhead.measures.influence import influence, mean_influence, paired_interval
+from levelhead.measures.influence import influence, mean_influence, paired_test
 from levelhead.measures.lpbs import lpbs
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat_effect import WordSets
@@ -49,16 +50,17 @@ def measured(seed: int, n: int = 40) -> dict[str, Measurement]:
 
 @pytest.mark.parametrize("name", ["ss", "strength", "icat", "lpbs"])
 def test_an_equal_model_differs_by_nothing_and_surely_so(name: str) -> None:
-    assert paired_interval(measured(1)[name], measured(1)[name]) == (0.0, 0.0)
+    assert paired_test(measured(1)[name], measured(1)[name]) == ((0.0, 0.0), 1.0)
 
 
 @pytest.mark.parametrize("name", ["ss", "strength", "icat", "lpbs"])
 def test_swapping_the_runs_flips_the_interval(name: str) -> None:
-    there, back = (paired_interval(measured(a)[name], measured(b)[name]) for a, b in ((1, 2), (2, 1)))
+    there, back = (paired_test(measured(a)[name], measured(b)[name]) for a, b in ((1, 2), (2, 1)))
     assert there is not None
     assert back is not None
-    assert there == pytest.approx((-back[1], -back[0]))
-    assert there[0] < there[1]
+    assert there.interval == pytest.approx((-back.interval[1], -back.interval[0]))
+    assert there.interval[0] < there.interval[1]
+    assert there.p == back.p
 
 
 def test_the_interval_of_a_mean_is_close_to_the_plain_paired_bootstrap() -> None:
@@ -66,10 +68,12 @@ def test_the_interval_of_a_mean_is_close_to_the_plain_paired_bootstrap() -> None
     a = rng.normal(size=200)
     b = a + rng.normal(0.1, 0.3, 200)
     runs = [Measurement("m", float(x.mean()), influence=mean_influence(x, "items", KEPT)) for x in (a, b)]
-    assert paired_interval(*runs) == pytest.approx(plain_paired_interval(b, a), abs=0.01)
+    paired = paired_test(*runs)
+    assert paired is not None
+    assert paired.interval == pytest.approx(plain_paired_interval(b, a), abs=0.01)
     separate = bootstrap(lambda counts: counts @ b / counts.sum(axis=1), 200)
     assert separate is not None
-    low, high = paired_interval(*runs) or (0.0, 0.0)
+    low, high = paired.interval
     assert high - low < 0.5 * (separate[1] - separate[0])  # pairing is what makes it sharp
 
 
@@ -86,14 +90,43 @@ def test_seat_by_item_is_the_paired_change_of_seat() -> None:
     direct = crossed_change(first, second, words)
     sign = np.sign(runs[0].value or 1.0)
     assert np.sign(runs[1].value or 1.0) == sign
-    interval = paired_interval(*runs)
-    assert interval is not None
-    assert sorted(sign * np.array(interval)) == pytest.approx(direct.interval, abs=1e-4)
+    paired = paired_test(*runs)
+    assert paired is not None
+    assert sorted(sign * np.array(paired.interval)) == pytest.approx(direct.interval, abs=1e-4)
+    assert direct.null is not None
+    assert paired.p == pytest.approx(direct.null.p_value, abs=0.01)
+
+
+def means(difference: float, n: int = 30) -> list[Measurement]:
+    """Two runs on the same items whose means differ by so much."""
+    a = np.random.default_rng(5).normal(size=n)
+    b = a + difference + np.random.default_rng(6).normal(0, 0.3, n)
+    return [Measurement("m", float(x.mean()), influence=mean_influence(x, "items", KEPT)) for x in (a, b)]
+
+
+def test_p_of_a_paired_difference_is_close_to_students_and_goes_on_where_redraws_end() -> None:
+    for difference in (0.0, 0.1, 0.15, 0.2):
+        (a, b), tested = means(difference), paired_test(*means(difference))
+        gaps = np.subtract(b.influence["items"], a.influence["items"]) * 30
+        t = ((b.value or 0) - (a.value or 0)) / (gaps.std(ddof=1) / np.sqrt(30))
+        assert tested is not None
+        assert tested.p is not None
+        assert tested.p == pytest.approx(2 * stats.t.sf(abs(t), 29), abs=0.02)
+        assert (tested.p < 0.05) == (not tested.interval[0] <= 0 <= tested.interval[1])
+    far = paired_test(*means(1.0))
+    assert far is not None
+    assert far.p is not None
+    assert far.p < 1e-9  # 10,000 redraws alone could not say less than 1e-4
+
+
+def test_values_that_differ_while_no_item_does_are_not_tested() -> None:
+    flat = [Measurement("m", value, influence={"items": (0.0, 0.0, 0.0)}) for value in (0.0, 1.0)]
+    assert paired_test(*flat) == ((1.0, 1.0), None)
 
 
 def test_other_items_are_not_paired() -> None:
-    assert paired_interval(measured(1)["ss"], measured(1, n=30)["ss"]) is None
-    assert paired_interval(measured(1)["ss"], measured(1)["lpbs"]) is None
+    assert paired_test(measured(1)["ss"], measured(1, n=30)["ss"]) is None
+    assert paired_test(measured(1)["ss"], measured(1)["lpbs"]) is None
 
 
 def test_one_item_says_nothing() -> None:

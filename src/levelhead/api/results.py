@@ -20,6 +20,7 @@ from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
 from levelhead.pages.fill_in import corrected
 from levelhead.pages.headline import notebook_html
+from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, RunData, read_run
@@ -33,6 +34,7 @@ from levelhead.results.runs import (
     PlantedRun,
     PromptsRun,
     StudyRun,
+    SurveyRun,
     SweepRun,
 )
 from levelhead.results.settings import (
@@ -43,6 +45,7 @@ from levelhead.results.settings import (
     PlantedRunSettings,
     PromptsRunSettings,
     RunSettings,
+    SurveyRunSettings,
     SweepRunSettings,
 )
 
@@ -199,6 +202,28 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
         return notebook_html(self.headline.text, self.headline.findings, self.measurements)
 
 
+class SurveyResult(SurveyRun, StudyResult[SurveyRunSettings]):
+    """Many models on the same questions: `table`, `differences`, `failures`, `tasks`."""
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.folder / layout.REPORT.name
+
+    def lines(self) -> Sequence[Line]:
+        """Every measure of every model, and models that could not be asked."""
+        return [line_of(line) for line in self.table]
+
+    def chart(self) -> Chart:
+        """Every model on every measure that models are compared by, with intervals."""
+        ranked = [
+            Labeled(f"{bias}: {line.model}", line_measurement(line, info))
+            for bias, info, lines in rankings(self)
+            for line in lines
+        ]
+        return intervals(ranked, self.caption)
+
+
 def _of_variant(each: MeasuredVariant) -> Labeled:
     return Labeled(each.variant, each.measurement)
 
@@ -211,6 +236,7 @@ AnyResult = (
     | PromptsResult
     | GlueResult
     | AuditResult
+    | SurveyResult
 )
 _KINDS: dict[str, Callable[[RunData[Any]], AnyResult]] = {
     layout.HEADS.study: HeadsResult,
@@ -220,6 +246,7 @@ _KINDS: dict[str, Callable[[RunData[Any]], AnyResult]] = {
     layout.PROMPTS.study: PromptsResult,
     layout.GLUE.study: GlueResult,
     layout.AUDIT.study: AuditResult,
+    layout.SURVEY.study: SurveyResult,
 }
 
 
@@ -262,3 +289,8 @@ def open_glue(folder: str | Path) -> GlueResult:
 def open_audit(folder: str | Path) -> AuditResult:
     """The result of `audit` in a folder."""
     return AuditResult(read_run(folder, [layout.AUDIT]))
+
+
+def open_survey(folder: str | Path) -> SurveyResult:
+    """The result of `survey` in a folder."""
+    return SurveyResult(read_run(folder, [layout.SURVEY]))

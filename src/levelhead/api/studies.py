@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from levelhead import auditing
+from levelhead import auditing, surveying
 from levelhead.api.results import (
     AuditResult,
     GlueResult,
@@ -20,6 +20,7 @@ from levelhead.api.results import (
     HeadsResult,
     PlantedResult,
     PromptsResult,
+    SurveyResult,
     SweepResult,
 )
 from levelhead.api.shown import Scratch
@@ -143,3 +144,16 @@ def compare_heads(
     place = Place.of(folder)
     folders = [run.folder if isinstance(run, HeadsRun) else run for run in runs]
     return HeadComparisonResult(comparison.compare_heads(folders, place.run, top).data, place.scratch)
+
+
+def survey(
+    models: surveying.Models,
+    settings: surveying.SurveySettings | None = None,
+    folder: Folder = None,
+) -> SurveyResult:
+    """Ask many models about many biases, rank them, and say which of their differences are real.
+
+    models: loaded ones, names, text files with a name a line, folders of checkpoints.
+    """
+    place = Place.of(folder)
+    return SurveyResult(surveying.survey(models, place.run, settings).data, place.scratch)

@@ -23,6 +23,7 @@ from levelhead.cli import (
     projections,
     report,
     reproduce,
+    survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.cli.terminal import safe_output
@@ -38,6 +39,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     debias,
     glue,
     audit,
+    survey,
     reproduce,
     report,
 )  # in the order of the help page

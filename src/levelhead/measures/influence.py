@@ -4,6 +4,7 @@
                         = ( T(1 + h e_i) − T(1 − h e_i) ) / 2h       T: the value by how often units count
     difference of two runs: d = b − a,   influence of a unit on d = that on b − that on a
     interval = d ± quantile · error,     symmetric studentized bootstrap over the units of every kind
+    p = share of redraws with |t*| ≥ |d| / error
 
 A unit is what the measure's own interval redraws: a context of triples, a target word, an attribute pair, a
 template, an occupation, a text. Two equal models have the difference 0 [0, 0]. References: Efron and
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, Statistic, cluster_mean
@@ -56,8 +59,18 @@ def kept(by_kind: dict[str, FloatArray], resampling: Resampling) -> Influence:
     }
 
 
-def paired_interval(first: Measurement, second: Measurement) -> Interval | None:
-    """The interval of second − first; None where they did not keep the same units."""
+class PairedTest(NamedTuple):
+    """The difference of two runs on the same items: its 95 % interval, and p that there is none.
+
+    p is None where no unit differs and the values still do: nothing tells how other items would differ.
+    """
+
+    interval: Interval
+    p: float | None
+
+
+def paired_test(first: Measurement, second: Measurement) -> PairedTest | None:
+    """Second − first, tested by what each unit adds to either; None where they kept other units."""
     kinds = first.influence.keys()
     if not kinds or kinds != second.influence.keys() or first.value is None or second.value is None:
         return None
@@ -66,13 +79,26 @@ def paired_interval(first: Measurement, second: Measurement) -> Interval | None:
     gaps = [np.subtract(second.influence[kind], first.influence[kind]) for kind in kinds]
     difference = second.value - first.value
     if not any(gap.any() for gap in gaps):
-        return difference, difference
+        return PairedTest((difference, difference), None if difference else 1.0)
     drawn = studentized(gaps, DEFAULT)
     if drawn is None:
         return None
     t, error = drawn
     half = float(np.quantile(t, DEFAULT.level)) * error
-    return difference - half, difference + half
+    p = _two_sided(abs(difference) / error, t, min(gap.size for gap in gaps))
+    return PairedTest((difference - half, difference + half), p)
+
+
+def _two_sided(t: float, drawn: FloatArray, units: int) -> float:
+    """The share of redraws that are as extreme as t, t itself among them.
+
+    Where none is, redraws can only say p < 1 / (1 + draws), which no correction for hundreds of differences
+    survives; there the tail is Student's with units − 1 degrees of freedom, if that is smaller.
+    """
+    share = float((1 + (drawn >= t).sum()) / (1 + drawn.size))
+    if share > 1 / (1 + drawn.size):
+        return share
+    return min(share, float(2 * stats.t.sf(t, units - 1)))
 
 
 def studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tuple[FloatArray, float] | None:

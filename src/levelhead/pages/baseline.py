@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from levelhead.measures.bias_size import bias_size
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.compare import difference
 from levelhead.pages.compare_items import Column, Difference
@@ -23,21 +22,11 @@ def change_from(
         if value is None or value.value is None:
             return f"{whose} did not ask it" if value is None else f"{whose}: {value.reason}"
     before, after = (value for value in values if value is not None)
-    change = difference(
-        first, second, name, *(map(_absolute, (before, after)) if signed else (before, after))
-    )
+    compared = [bias_size(each, 0.0) for each in (before, after)] if signed else [before, after]
+    change = difference(first, second, name, *compared)
     return "it was asked on other data than the baseline's" if change is None else change
 
 
 def _measured(column: Column, name: str) -> Measurement | None:
     own = (each.measurement for each in measurements(column.contents, column.variant) if each.name == name)
     return next(own, None)
-
-
-def _absolute(measurement: Measurement) -> Measurement:
-    """The measurement of the size alone: a negative value, its interval and its items are mirrored."""
-    if measurement.value is None or measurement.value >= 0:
-        return measurement
-    mirrored = None if measurement.interval is None else (-measurement.interval[1], -measurement.interval[0])
-    items = {kind: tuple(-each for each in own) for kind, own in measurement.influence.items()}
-    return replace(measurement, value=-measurement.value, interval=mirrored, influence=items)

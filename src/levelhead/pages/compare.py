@@ -17,9 +17,8 @@ from levelhead.pages.compare_items import (
     Difference,
     HeadChanges,
     head_changes,
-    item_difference,
+    measured_difference,
     paired_differences,
-    same_data,
 )
 from levelhead.pages.contents import before, changes, measurements, open_contents, variants
 from levelhead.pages.infos import info_of
@@ -29,8 +28,6 @@ from levelhead.pages.sections.closing import not_shown
 from levelhead.pages.tables import NOTHING, Cell, Part, Table, measured, shown, words
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE, SAME_ITEMS
-
-UNPAIRED = "unpaired: from the two intervals"
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ def _compared(
 ) -> ComparedMeasure:
     """Paired differences where there are any, else those that the two intervals allow."""
     differences = [
-        pair or _from_values(values[0], other) for pair, other in zip(paired, values[1:], strict=True)
+        pair or measured_difference(values[0], other) for pair, other in zip(paired, values[1:], strict=True)
     ]
     shown_values = tuple(each and replace(each, influence={}) for each in values)
     return ComparedMeasure(info.title, info.reading, info.digits, shown_values, tuple(differences))
@@ -128,14 +125,7 @@ def difference(
     as_stored = paired is not None and math.isclose(
         paired.value, (after.value or 0.0) - (before.value or 0.0), abs_tol=1e-9
     )
-    return paired if as_stored else _from_values(before, after)
-
-
-def _from_values(first: Measurement | None, second: Measurement | None) -> Difference | None:
-    """By what each item adds, where both runs kept it, else from the two intervals."""
-    if first is None or second is None:
-        return None
-    return item_difference(first, second) or _unpaired(first, second)
+    return paired if as_stored else measured_difference(before, after)
 
 
 def _paired(first: Column, second: Column) -> dict[str, Difference]:
@@ -148,25 +138,6 @@ def _paired(first: Column, second: Column) -> dict[str, Difference]:
         if change.value is not None and change.neutral == 0.0:  # ratios are no differences
             differences[name] = Difference(change.value, change.interval, change.n, "paired by the run", True)
     return differences
-
-
-def _unpaired(first: Measurement, second: Measurement) -> Difference | None:
-    """Second minus first with an interval made of their two; none where they were asked on other data.
-
-        low = d − sqrt( (b − low_b)² + (high_a − a)² ),   high = d + sqrt( (high_b − b)² + (a − low_a)² )
-
-    Right for independent runs; for the same probes it is as a rule too wide. Reference: Zou and Donner 2008
-    (MOVER).
-    """
-    if first.value is None or second.value is None or not same_data(first, second):
-        return None
-    a, b = first.value, second.value
-    value, n = b - a, min(first.n, second.n)
-    if first.interval is None or second.interval is None:
-        return Difference(value, None, n, "unpaired, no interval", False)
-    (low_a, high_a), (low_b, high_b) = first.interval, second.interval
-    low, high = value - math.hypot(b - low_b, high_a - a), value + math.hypot(high_b - b, a - low_a)
-    return Difference(value, (low, high), n, UNPAIRED, False)
 
 
 # ---- as a page

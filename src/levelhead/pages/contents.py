@@ -12,7 +12,16 @@ from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.glue import GlueCell, GlueCost
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
-from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SweepRun, open_run
+from levelhead.results.runs import (
+    AnyRun,
+    AuditRun,
+    GlueRun,
+    HeadsRun,
+    PromptsRun,
+    SurveyRun,
+    SweepRun,
+    open_run,
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,11 @@ class Contents:
     def glue(self) -> GlueRun | None:
         """The GLUE study: the run itself, or the one inside an audit."""
         return self.run if isinstance(self.run, GlueRun) else self.audit.glue if self.audit else None
+
+    @property
+    def survey(self) -> SurveyRun | None:
+        """The run, where it is a survey."""
+        return self.run if isinstance(self.run, SurveyRun) else None
 
     @cached_property
     def parts(self) -> dict[str, AnyRun]:

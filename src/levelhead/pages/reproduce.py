@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 
 from levelhead.pages.contents import Contents
-from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SweepRun
+from levelhead.results.runs import AnyRun, AuditRun, GlueRun, HeadsRun, PromptsRun, SurveyRun, SweepRun
 from levelhead.results.settings import (
     AuditRunSettings,
     GlueRunSettings,
     HeadsRunSettings,
     PromptsRunSettings,
+    SurveyRunSettings,
     SweepRunSettings,
 )
 
@@ -41,19 +42,21 @@ def _recipes(contents: Contents) -> str:
 
 def _arguments(run: AnyRun) -> Arguments:
     """The command of a study and its options; nothing for a study whose settings do not hold them all."""
+    arguments: Arguments = []
     match run:
         case AuditRun():
-            return [*_audit(run.settings), *_audit_glue(run)]
+            arguments = [*_audit(run.settings), *_audit_glue(run)]
         case HeadsRun():
-            return _heads(run.settings)
+            arguments = _heads(run.settings)
         case PromptsRun():
-            return _prompts(run.settings)
+            arguments = _prompts(run.settings)
         case SweepRun():
-            return _sweep(run.settings)
+            arguments = _sweep(run.settings)
         case GlueRun():
-            return _glue(run.settings)
-        case _:
-            return []
+            arguments = _glue(run.settings)
+        case SurveyRun():
+            arguments = _survey(run.settings)
+    return arguments
 
 
 def _option(name: str, value: object) -> Arguments:
@@ -131,4 +134,13 @@ def _glue(settings: GlueRunSettings) -> Arguments:
         *("--warmup", str(settings.warmup), "--weight-decay", str(settings.weight_decay)),
         *("--max-length", str(settings.max_length)),
         *_switch("--lora", settings.lora),
+    ]
+
+
+def _survey(settings: SurveyRunSettings) -> Arguments:
+    return [
+        *("survey", *settings.models, "--bias", ",".join(settings.biases)),
+        *("--measures", ",".join(settings.questions)),
+        *_switch("--quick", settings.quick),
+        *_option("--dtype", settings.dtype),
     ]

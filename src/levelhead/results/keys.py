@@ -87,10 +87,14 @@ class TextFile:
 
 @dataclass(frozen=True)
 class JsonFile(Generic[R]):
-    """A file that holds one record as JSON."""
+    """A file that holds one record as JSON; `{}` in its name is a label."""
 
     name: str
     record: type[R]
+
+    def of(self, label: str) -> JsonFile[R]:
+        """The file with this label."""
+        return JsonFile(self.name.format(file_label(label)), self.record)
 
     def text(self, content: R) -> str:
         """The record as indented JSON."""

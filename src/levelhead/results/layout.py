@@ -59,6 +59,7 @@ from levelhead.results.records.projections import (
     TripleLine,
 )
 from levelhead.results.records.reproduction import ReproducedCell, Reproduction
+from levelhead.results.records.survey import SurveyDifference, SurveyLine, SurveyTask
 from levelhead.results.settings import (
     AuditRunSettings,
     GlueRunSettings,
@@ -66,6 +67,7 @@ from levelhead.results.settings import (
     HeadsRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
+    SurveyRunSettings,
     SweepRunSettings,
 )
 
@@ -236,6 +238,17 @@ CHANGE_PART = "change"  # the end of a verified label: the bias that a projectio
 
 FIGURES = "figures"  # a folder of SVG files
 
+# ---- survey
+
+SURVEY_MEASURES = Key("measures", MeasureInfo)  # of the user's own
+SURVEY = Layout("survey", "levelhead survey", SurveyRunSettings, (SURVEY_MEASURES,), grows="models")
+SURVEY_TASKS = JsonFile(
+    "tasks/{}.json", SurveyTask
+)  # labels: bias | model; in no order, so workers can write
+SURVEY_TABLE = CsvFile("survey.csv", SurveyLine)
+SURVEY_DIFFERENCES = CsvFile("differences.csv", SurveyDifference)
+SURVEY_PARQUET = "survey.parquet"  # the table once more, where pandas and pyarrow are there
+
 # ---- beside a paper, in the run folders of the studies that follow one
 
 REPRODUCED_CELLS = CsvFile("reproduce.csv", ReproducedCell)
@@ -248,4 +261,4 @@ WORDS_HASH = "words"  # of the word list, in audits and runs of heads
 PROMPTS_HASH = "prompts and words"  # of CounterActs
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
-LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT)
+LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT, SURVEY)

@@ -45,6 +45,7 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.records.projections import Observation, PredictedLabels, SettingMeasured, SubspaceFit
+from levelhead.results.records.survey import SurveyDifference, SurveyLine, SurveyTask
 from levelhead.results.settings import (
     AuditRunSettings,
     GlueRunSettings,
@@ -53,6 +54,7 @@ from levelhead.results.settings import (
     PlantedRunSettings,
     PromptsRunSettings,
     RunSettings,
+    SurveyRunSettings,
     SweepRunSettings,
 )
 
@@ -512,7 +514,49 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return table
 
 
-AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | GlueRun | AuditRun
+class SurveyRun(StudyRun[SurveyRunSettings]):
+    """Many models on the same questions."""
+
+    @property
+    def model(self) -> str:
+        """The models that were asked; of many, how many they are."""
+        models = self.settings.models
+        return ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+
+    @property
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """How the user's own measures are shown and judged; the built-in ones stand in the catalog."""
+        return self.data.records(layout.SURVEY_MEASURES)
+
+    @cached_property
+    def tasks(self) -> tuple[SurveyTask, ...]:
+        """Every model on every bias that was asked so far, in the order of the settings."""
+        pairs = [(model, bias) for model in self.settings.models for bias in self.settings.biases]
+        files = (layout.SURVEY_TASKS.of(survey_label(*pair)) for pair in pairs)
+        return tuple(task for file in files if (task := file.read(self.folder)) is not None)
+
+    @cached_property
+    def table(self) -> list[SurveyLine]:
+        """Every measure of every model, and models that could not be asked."""
+        return layout.SURVEY_TABLE.read(self.folder)
+
+    @cached_property
+    def differences(self) -> list[SurveyDifference]:
+        """Models two by two, with p corrected for all of them."""
+        return layout.SURVEY_DIFFERENCES.read(self.folder)
+
+    @property
+    def failures(self) -> tuple[SurveyTask, ...]:
+        """Models that could not be asked, with the reason."""
+        return tuple(task for task in self.tasks if task.failed)
+
+
+def survey_label(model: str, bias: str) -> str:
+    """The label of a model's task for one bias."""
+    return f"{bias} | {model}"
+
+
+AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | GlueRun | AuditRun | SurveyRun
 
 _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.HEADS.study: HeadsRun,
@@ -522,6 +566,7 @@ _OBJECTS: dict[str, Callable[[RunData[Any]], AnyRun]] = {
     layout.PROMPTS.study: PromptsRun,
     layout.GLUE.study: GlueRun,
     layout.AUDIT.study: AuditRun,
+    layout.SURVEY.study: SurveyRun,
 }
 
 
@@ -566,3 +611,8 @@ def open_glue(folder: str | Path) -> GlueRun:
 def open_audit(folder: str | Path) -> AuditRun:
     """A run of `levelhead audit`."""
     return AuditRun(read_run(folder, [layout.AUDIT]))
+
+
+def open_survey(folder: str | Path) -> SurveyRun:
+    """A run of `levelhead survey`."""
+    return SurveyRun(read_run(folder, [layout.SURVEY]))

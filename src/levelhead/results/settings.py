@@ -167,3 +167,15 @@ class AuditRunSettings(RunSettings):
     measures: tuple[str, ...] = ()  # names of the user's own
     text: str | None = None  # of the user's, for fluency; None: ours
     glue: str | None = None  # the folder of GLUE's files, or hub:glue; None: nothing was fine-tuned
+
+
+@dataclass(frozen=True)
+class SurveyRunSettings(RunSettings):
+    """A run of `levelhead survey`; it can be asked for more models later."""
+
+    models: tuple[str, ...]
+    biases: tuple[str, ...]
+    questions: tuple[str, ...]
+    quick: bool
+    sizes: AuditSizes
+    dtype: str | None

@@ -10,6 +10,8 @@ from levelhead.pages.contents import Contents
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.tables import Table, words
+from levelhead.results.folder import RESULTS
+from levelhead.results.layout import SURVEY_DIFFERENCES, SURVEY_TABLE
 
 
 def limits_section(contents: Contents) -> Section:
@@ -36,9 +38,15 @@ def reproduce_section(contents: Contents) -> Section:
     question = "How do I get the same numbers?"
     how = (
         "The same command with the same versions on the same machine gives the same numbers, to the bit. All "
-        "numbers of this page, with all their digits, are in results.jsonl of the run folder."
+        f"numbers of this page, with all their digits, are in {_files(contents)} of the run folder."
     )
     return Section("reproduce", "How to get this again", question, how, blocks)
+
+
+def _files(contents: Contents) -> str:
+    if contents.survey is None:
+        return RESULTS
+    return f"{SURVEY_TABLE.name} and {SURVEY_DIFFERENCES.name}"
 
 
 def _versions_table(contents: Contents) -> Table:

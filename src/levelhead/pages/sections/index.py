@@ -12,6 +12,12 @@ from levelhead.pages.sections.glue import glue_section
 from levelhead.pages.sections.heads import heads_section
 from levelhead.pages.sections.knowledge import knowledge_section
 from levelhead.pages.sections.measured import measured_section
+from levelhead.pages.sections.survey import (
+    differences_section,
+    failures_section,
+    ranking_section,
+    steps_section,
+)
 from levelhead.pages.sections.sweep import sweep_section
 
 _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
@@ -21,6 +27,10 @@ _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     sweep_section,
     changes_section,
     glue_section,
+    ranking_section,
+    differences_section,
+    steps_section,
+    failures_section,
     limits_section,
     reproduce_section,
 )

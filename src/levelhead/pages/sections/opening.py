@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.sections.measured import in_reading_order
+from levelhead.pages.sections.survey import survey_findings, survey_headline
 from levelhead.pages.tables import Cell, Part, reported, words
 from levelhead.results.runs import GlueRun
 
@@ -24,6 +25,8 @@ def opening(contents: Contents) -> Opening:
     """The audit's own headline, or a sentence for each measure of bias of a single study."""
     if contents.audit is not None and (headline := contents.audit.headline) is not None:
         return Opening(headline.text, [words(finding) for finding in headline.findings])
+    if contents.survey is not None:
+        return Opening(survey_headline(contents.survey), survey_findings(contents.survey))
     known = [each for each in measurements(contents) if each.measurement.value is not None]
     biases = [
         each for each in in_reading_order(contents, known) if info_of(contents, each.name).side == "bias"

@@ -1,0 +1,87 @@
+"""`levelhead survey`: many models on the same questions, in one table and on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.preflight import listed
+from levelhead.errors import CannotDo
+
+if TYPE_CHECKING:
+    from levelhead.results.runs import SurveyRun
+
+
+@app.command()
+@loads
+def survey(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODELS...", help="Names, a .txt file with one a line, a folder of checkpoints."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for tables and the page.")
+    ] = Path("runs/survey"),
+    bias: Annotated[
+        str, typer.Option(help="gender, race, or your word lists (docs/own-words.md), with commas.")
+    ] = "gender",
+    measures: Annotated[
+        str | None, typer.Option(help="Of seat, lpbs, triples, inference, fluency, your own. Default: all.")
+    ] = None,
+    measure: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer items: wider intervals, sooner.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    json: Json = False,
+    *,
+    loading: Loading,
+) -> None:
+    """Measure many models, rank them, and say which of their differences are real."""
+    from levelhead.scoring.registry import load_measures
+    from levelhead.surveying import SurveySettings
+    from levelhead.surveying import survey as ask_all
+
+    for file in measure or ():
+        load_measures(file)
+    settings = SurveySettings(tuple(listed(bias)), tuple(listed(measures or "")), quick, seed)
+    run = ask_all(sources, out, settings, **loading)
+    if json:
+        print_json(
+            {
+                "run": str(out),
+                "models": [line.to_json() for line in run.table],
+                "differences": [each.to_json() for each in run.differences],
+            }
+        )
+    else:
+        _print(run)
+    if all(task.failed for task in run.tasks):
+        raise CannotDo(f"No model could be measured: {'; '.join(sorted({t.reason for t in run.tasks}))}")
+
+
+def _print(run: SurveyRun) -> None:
+    from levelhead.pages.sections.survey import rankings, survey_findings, survey_headline
+    from levelhead.results import layout
+    from levelhead.surveying import NO_PARQUET
+
+    for bias, info, lines in rankings(run):
+        if len(lines) == 1:  # there is nothing to rank; the findings have its value
+            continue
+        body = [(line.rank, line.model, line.value, line.low, line.high, line.n) for line in lines]
+        columns = ("rank", "model", info.name, "low", "high", "n")
+        print_table(f"{bias}: {info.title}", columns, body, info.reading)
+    print(f"\n{survey_headline(run)}\n")
+    for finding in survey_findings(run):
+        print(f"- {finding.text}")
+    if not (run.folder / layout.SURVEY_PARQUET).exists():
+        print(f"\n{NO_PARQUET}")
+    print(f"\nPage:  {run.folder / layout.REPORT.name}\nTable: {run.folder / layout.SURVEY_TABLE.name}")

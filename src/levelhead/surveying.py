@@ -1,0 +1,252 @@
+"""Many models on the same questions: every model on every bias is a task, and one table ranks them.
+
+    ask        the battery of an audit, in sizes that do not depend on the model, so that items are shared
+    compare    models two by two, item by item, corrected for the number of differences (pages/ranking.py)
+    report     survey.csv, survey.parquet, differences.csv, report.html
+
+A task is a file that appears whole: a killed survey goes on behind the last one, and a survey of more models
+asks only the new ones. A model that fails is a line with its reason, and is tried again by the next survey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from levelhead.errors import BadOption, BadRun, LevelheadError
+from levelhead.files import write_whole
+from levelhead.models.model import Model, load
+from levelhead.pages.page import write_report
+from levelhead.pages.ranking import survey_differences, survey_lines
+from levelhead.probes.files import read_text
+from levelhead.probes.words import Words, load_words, words_name
+from levelhead.progress import steps
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.survey import SurveyLine, SurveyTask
+from levelhead.results.runs import SurveyRun, survey_label
+from levelhead.results.settings import AuditSizes, SurveyRunSettings
+from levelhead.results.steps import training_step
+from levelhead.scoring.registry import Question, own_hashes, own_questions, questions
+from levelhead.studies.extent import AuditSettings, Extent
+
+WHOLE = AuditSizes(null=0)  # what a quick audit asks of a small model
+QUICK = AuditSizes(
+    contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
+)
+NO_PARQUET = (
+    "no survey.parquet: it needs pandas and pyarrow (pip install pandas pyarrow); survey.csv has it all"
+)
+_REASON = 300  # characters
+_GIVE = "Give a text file with one model a line."
+Open = Run[SurveyRunSettings]
+Models = Model | str | Path | Sequence[Model | str | Path]
+
+
+@dataclass(frozen=True)
+class SurveySettings:
+    """What every model is asked, and how much of it."""
+
+    biases: tuple[Words, ...] = ("gender",)  # word lists by their names or paths, or in memory
+    measures: tuple[str, ...] = ()  # seat, lpbs, triples, inference, fluency, your own; none: all
+    quick: bool = False
+    seed: int = 0
+    sizes: AuditSizes | None = None  # None: those of a quick survey, or of a whole one
+
+    def __post_init__(self) -> None:
+        names = [words_name(bias) for bias in self.biases]
+        if not names or len(set(names)) < len(names):
+            raise BadOption(f"Biases {', '.join(names) or 'none'} came; give one or more, each once.")
+        self.questions()  # a measure that is not there is said before a model is loaded
+
+    def questions(self) -> tuple[Question, ...]:
+        """The questions that are asked."""
+        known = {question.name: question for question in questions()}
+        if unknown := [name for name in self.measures if name not in known]:
+            raise BadOption(f"There is no measure {unknown[0]!r} in a survey. Known: {', '.join(known)}.")
+        return tuple(known[name] for name in self.measures or known)
+
+    def extent(self, model: Model, bias: Words) -> Extent:
+        """What one model is asked about one bias: the same items of every model."""
+        return Extent(AuditSettings(bias, seed=self.seed, sizes=self.extent_sizes), model)
+
+    @property
+    def extent_sizes(self) -> AuditSizes:
+        """How much every model is asked: given sizes, else a preset."""
+        return self.sizes or (QUICK if self.quick else WHOLE)
+
+
+def survey(
+    models: Models, folder: str | Path, settings: SurveySettings | None = None, **loading: Any
+) -> SurveyRun:
+    """Ask many models about many biases: `survey(["lh:bert-mini", "lh:gpt-mini"], "runs/survey")`.
+
+    models: names, loaded models, text files with a name a line, folders of checkpoints. loading: device,
+    dtype ... as for `load`.
+    """
+    settings = settings or SurveySettings()
+    named = _named(models)
+    with (
+        _opened(Path(folder), named, settings, loading.get("dtype")) as run,
+        steps("Survey", len(named) * len(settings.biases)) as advance,
+    ):
+        for name, model in named.items():
+            for task in _tasks(run, name, model, settings, loading):
+                run.file(layout.SURVEY_TASKS.of(survey_label(task.model, task.bias)), task)
+            advance(len(settings.biases))
+        _write_tables(run)
+        result = SurveyRun(run.data())
+    write_report(result.folder)
+    return result
+
+
+# ---- which models
+
+
+def _named(models: Models) -> dict[str, Model | str]:
+    """Every model by its name, once; files and folders are read."""
+    named: dict[str, Model | str] = {}
+    for model in [models] if isinstance(models, Model | str | Path) else models:
+        if isinstance(model, Model):
+            named[model.name] = model
+        else:
+            named |= {name: name for name in listed_models(str(model))}
+    if not named:
+        raise BadOption("No model came. Give names, a text file with one a line, or a folder of checkpoints.")
+    return named
+
+
+def listed_models(source: str) -> Iterator[str]:
+    """The models that a source names: those of a text file or of a folder of checkpoints, else itself."""
+    path = Path(source).expanduser()
+    if not (source and path.is_file() and path.suffix == ".txt"):
+        yield from _in_folder(source)
+        return
+    for line in read_text(path, _GIVE, BadOption).splitlines():
+        if name := line.partition("#")[0].strip():
+            yield from _in_folder(name)
+
+
+def _in_folder(name: str) -> Iterable[str]:
+    path = Path(name).expanduser()
+    if not name or not path.is_dir() or (path / "config.json").exists():
+        return [name]
+    return [str(each) for each in _checkpoints(path)] or [name]
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The models in a folder, in the order of their steps: folders with a configuration or a step in their
+    name, and .gguf files."""
+
+    def place(path: Path) -> tuple[str, int, str]:
+        at = training_step(str(path))
+        return ("", 0, path.name) if at is None else (at.run, at.step, path.name)
+
+    models = [
+        path
+        for path in folder.iterdir()
+        if path.suffix == ".gguf"
+        or (path.is_dir() and ((path / "config.json").exists() or training_step(path.name) is not None))
+    ]
+    return sorted(models, key=place)
+
+
+# ---- asking
+
+
+def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype: object) -> Open:
+    stored = SurveyRunSettings(
+        study=layout.SURVEY.study,
+        seed=settings.seed,
+        models=tuple(named),
+        biases=tuple(map(words_name, settings.biases)),
+        questions=tuple(question.name for question in settings.questions()),
+        quick=settings.quick,
+        sizes=settings.extent_sizes,
+        dtype=None if dtype is None else str(dtype),
+    )
+    hashes = {f"words {words_name(bias)}": load_words(bias).fingerprint() for bias in settings.biases}
+    run = Run.open(folder, layout.SURVEY, stored, hashes={**hashes, **own_hashes()})
+    own = [info for question in own_questions() for info in question.measures]
+    run.results(layout.SURVEY_MEASURES, lambda: own)
+    return run
+
+
+def _tasks(
+    run: Open, name: str, model: Model | str, settings: SurveySettings, loading: dict[str, Any]
+) -> Iterator[SurveyTask]:
+    """The tasks of one model that are not done yet; it is loaded once for all of them."""
+    stored = [(bias, _stored(run, name, words_name(bias))) for bias in settings.biases]
+    done = [task for _, task in stored if task is not None]
+    left = [bias for bias, task in stored if task is None]
+    if not left:
+        return
+    try:
+        subject = load(model, **loading) if isinstance(model, str) else model
+    except BadOption:
+        raise
+    except Exception as error:  # a folder can be broken in any way, and the other models must not be lost
+        yield from (SurveyTask(name, words_name(bias), reason=_reason(error)) for bias in left)
+        return
+    if any(task.weights != subject.fingerprint for task in done):
+        raise BadRun(
+            f"{name} is another model than the one that {run.folder} has results of. Give a new folder."
+        )
+    for bias in left:
+        yield _task(subject, name, bias, settings)
+
+
+def _stored(run: Open, model: str, bias: str) -> SurveyTask | None:
+    """A task that is done; one that failed is not."""
+    task = layout.SURVEY_TASKS.of(survey_label(model, bias)).read(run.folder)
+    return None if task is None or task.failed else task
+
+
+def _task(model: Model, name: str, bias: Words, settings: SurveySettings) -> SurveyTask:
+    try:
+        battery = settings.extent(model, bias).battery()
+        answers = [question.ask(model, [()], battery)[0] for question in settings.questions()]
+    except BadOption:
+        raise
+    except Exception as error:  # memory can run out, and code that a model brings can fail in any way
+        return SurveyTask(name, words_name(bias), reason=_reason(error))
+    return SurveyTask(
+        model=name,
+        bias=words_name(bias),
+        weights=model.fingerprint,
+        parameters=int(sum(weight.numel() for weight in model.hf.parameters())),
+        abilities=tuple(sorted(model.abilities)),
+        measured=tuple(measurement for own in answers for measurement in own),
+    )
+
+
+def _reason(error: Exception) -> str:
+    """An error as one line; one of ours says all that there is to say."""
+    text = " ".join(str(error).split())[:_REASON]
+    return text if isinstance(error, LevelheadError) else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+# ---- tables
+
+
+def _write_tables(run: Open) -> None:
+    result = SurveyRun(run.data())
+    lines = survey_lines(result)
+    run.file(layout.SURVEY_TABLE, lines)
+    run.file(layout.SURVEY_DIFFERENCES, survey_differences(result))
+    _write_parquet(run.folder / layout.SURVEY_PARQUET, lines)
+
+
+def _write_parquet(path: Path, lines: Sequence[SurveyLine]) -> None:
+    """The table for programs that read Parquet; none, and no older one, without pandas and pyarrow."""
+    whole = dict.fromkeys(("step", "n", "rank"), "Int64")
+    numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
+    try:
+        import pandas
+
+        frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
+        write_whole(path, lambda work: frame.to_parquet(work, engine="pyarrow"))
+    except ImportError:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,339 @@
+"""Surveys: many models, one table; they end, rank, name what is broken, and go on after a kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+import levelhead as lh
+from levelhead import surveying
+from levelhead.errors import BadOption, BadRun
+from levelhead.measures.influence import mean_influence
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model
+from levelhead.pages.contents import open_contents
+from levelhead.pages.page import report_html
+from levelhead.pages.ranking import survey_differences, survey_lines
+from levelhead.results import layout
+from levelhead.results.folder import LOCK, Run
+from levelhead.results.records.survey import SurveyTask
+from levelhead.results.runs import SurveyRun, survey_label
+from levelhead.results.settings import SurveyRunSettings
+from levelhead.results.steps import training_step, training_steps
+from levelhead.surveying import NO_PARQUET, QUICK, SurveySettings, listed_models, survey
+from tests.tiny import tiny
+from tests.typed import Typed
+from tests.word_lists import GENDER
+
+SIZES = lh.AuditSizes(
+    contexts=2, triples=40, occupations=(3, 2), abilities=9, sentences=60, null=0, resamples=100
+)
+SMALL = SurveySettings((GENDER,), ("seat", "triples", "inference"), sizes=SIZES)
+ASSOCIATION = SurveySettings((GENDER,), ("seat",), sizes=SIZES)
+
+
+def saved(folder: Path, seed: int = 0) -> str:
+    """A tiny model as a folder."""
+    model = tiny("bert", layers=1, seed=seed)
+    model.hf.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def broken(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    return str(folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a run; a page names the folder that it lies in."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes().replace(str(folder).encode(), b"RUN")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != LOCK
+    }
+
+
+# ---- the shipped models, and one that is broken
+
+
+@pytest.fixture(scope="module")
+def shipped(bert: Model, gpt: Model, tmp_path_factory: pytest.TempPathFactory) -> SurveyRun:
+    place = tmp_path_factory.mktemp("survey")
+    return survey([bert, broken(place / "broken"), gpt, "lh:nli-mini"], place / "run", SMALL)
+
+
+@pytest.mark.slow
+def test_a_survey_with_a_broken_model_ends_and_names_it(shipped: SurveyRun) -> None:
+    (failure,) = shipped.failures
+    assert Path(failure.model).name == "broken"
+    assert "model_type" in failure.reason
+    (line,) = (line for line in shipped.table if line.model == failure.model)
+    assert (line.measure, line.value, line.rank, line.reason) == ("", None, None, failure.reason)
+    page = (shipped.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    assert "4 models, 1 of which could not be measured" in page
+    assert "broken could not be measured" in page
+
+
+@pytest.mark.slow
+def test_models_are_ranked_by_how_far_they_lie_from_neutral(shipped: SurveyRun) -> None:
+    seats = [line for line in shipped.table if line.measure == "seat"]
+    assert [line.rank for line in seats] == [1, 2, 3]
+    assert [line.size for line in seats] == sorted(abs(line.value or 0.0) for line in seats)
+    assert {line.model for line in seats} == {"lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"}
+    unanswered = [line for line in shipped.table if line.measure == "fairness" and line.value is None]
+    assert {line.model for line in unanswered} == {"lh:bert-mini", "lh:gpt-mini"}
+    assert all(line.reason for line in unanswered)
+
+
+@pytest.mark.slow
+def test_differences_of_the_shipped_models_are_paired_and_corrected_for_all_of_them(
+    shipped: SurveyRun,
+) -> None:
+    differences = shipped.differences
+    assert {(each.measure, each.paired) for each in differences} >= {("seat", True), ("ss_paired", True)}
+    tested = [each for each in differences if each.p is not None]
+    adjusted = multipletests([each.p for each in tested], method="holm")[1]
+    assert [each.corrected for each in tested] == pytest.approx(adjusted.tolist())
+    assert [each.real for each in tested] == [bool(p < 0.05) for p in adjusted]
+    by_hand = {line.model: line.size or 0.0 for line in shipped.table if line.measure == "seat"}
+    for each in differences:
+        if each.measure == "seat":
+            assert each.value == pytest.approx(by_hand[each.second] - by_hand[each.first])
+
+
+@pytest.mark.slow
+def test_the_page_is_made_from_the_folder_alone_and_parquet_holds_the_table(shipped: SurveyRun) -> None:
+    pandas = pytest.importorskip("pandas")
+    written = (shipped.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    assert report_html(open_contents(shipped.folder)) == written
+    assert "levelhead survey" in written
+    frame = pandas.read_parquet(shipped.folder / layout.SURVEY_PARQUET)
+    assert list(frame["model"]) == [line.model for line in shipped.table]
+    assert [None if np.isnan(value) else value for value in frame["value"]] == [
+        line.value for line in shipped.table
+    ]
+
+
+# ---- going on
+
+
+def test_a_stopped_survey_goes_on_behind_its_last_task_and_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [saved(tmp_path / f"m{seed}", seed) for seed in range(3)]
+    survey(models, tmp_path / "whole", ASSOCIATION)
+    loaded: list[str] = []
+
+    def stop_at_the_third(name: str) -> Model:
+        loaded.append(name)
+        if len(loaded) == 3:
+            raise KeyboardInterrupt
+        return lh.load(name)
+
+    monkeypatch.setattr(surveying, "load", stop_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        survey(models, tmp_path / "stopped", ASSOCIATION)
+    survey(models, tmp_path / "stopped", ASSOCIATION)
+    assert loaded == [*models, models[2]]
+    assert files(tmp_path / "stopped") == files(tmp_path / "whole")
+
+
+def test_a_model_that_failed_is_tried_again_and_new_models_join(tmp_path: Path) -> None:
+    models = [saved(tmp_path / "good"), broken(tmp_path / "bad")]
+    assert len(survey(models, tmp_path / "run", ASSOCIATION).failures) == 1
+    shutil.rmtree(tmp_path / "bad")
+    saved(tmp_path / "bad", seed=1)
+    joined = survey([*models, saved(tmp_path / "new", seed=2)], tmp_path / "run", ASSOCIATION)
+    assert joined.failures == ()
+    assert [line.rank for line in joined.table if line.measure == "seat"] == [1, 2, 3]
+    survey(joined.settings.models, tmp_path / "fresh", ASSOCIATION)
+    assert files(tmp_path / "run").keys() == files(tmp_path / "fresh").keys()
+    for name in (layout.SURVEY_TABLE.name, layout.SURVEY_DIFFERENCES.name):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes()
+
+
+def test_a_survey_never_goes_on_with_another_model_or_other_words(tmp_path: Path) -> None:
+    name = saved(tmp_path / "model")
+    survey([name], tmp_path / "run", ASSOCIATION)
+    with pytest.raises(BadRun, match="other settings"):
+        survey([name], tmp_path / "run", SurveySettings(("gender",), ("seat",), sizes=SIZES))
+    two = SurveySettings((GENDER, "career"), ("seat",), sizes=SIZES)
+    survey([name], tmp_path / "two", two)
+    (tmp_path / "two" / layout.SURVEY_TASKS.of(survey_label(name, "career")).name).unlink()
+    saved(tmp_path / "model", seed=1)
+    with pytest.raises(BadRun, match="another model"):
+        survey([name], tmp_path / "two", two)
+
+
+# ---- which models
+
+
+def test_models_come_from_text_files_folders_and_names(tmp_path: Path) -> None:
+    for name in ("checkpoint-1000", "checkpoint-200", "checkpoint-30"):
+        (tmp_path / "run" / name).mkdir(parents=True)
+    (tmp_path / "run" / "logs").mkdir()
+    broken(tmp_path / "plain")
+    listed = tmp_path / "models.txt"
+    listed.write_text(f"lh:bert-mini  # ours\n\n# nothing\n{tmp_path / 'run'}\n", encoding="utf-8")
+    steps = [str(tmp_path / "run" / f"checkpoint-{step}") for step in (30, 200, 1000)]
+    assert list(listed_models(str(listed))) == ["lh:bert-mini", *steps]
+    assert list(listed_models(str(tmp_path / "plain"))) == [str(tmp_path / "plain")]
+    assert list(listed_models("org/name")) == ["org/name"]
+    with pytest.raises(BadOption, match="No model came"):
+        survey([], tmp_path / "out")
+
+
+def test_a_wrong_option_is_an_error_and_not_a_model_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="No dtype"):
+        survey(saved(tmp_path / "model"), tmp_path / "run", ASSOCIATION, dtype="float7")
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "step"),
+    [
+        ("runs/a/checkpoint-100", "runs/a", 100),
+        ("runs/a/checkpoint-100/", "runs/a", 100),
+        ("step_200", ".", 200),
+        ("org/pythia-70m-step1000", "org/pythia-70m", 1000),
+        ("a/global_step12", "a", 12),
+        ("a/epoch=3-last", "a/last", 3),
+    ],
+)
+def test_a_checkpoints_name_tells_its_training_and_its_step(name: str, run: str, step: int) -> None:
+    at = training_step(name)
+    assert at is not None
+    assert (at.run, at.step) == (run, step)
+
+
+@pytest.mark.parametrize(
+    "name", ["lh:bert-mini", "gpt2", "Qwen/Qwen2-7B", "a/checkpoint", "runs/step-1/model"]
+)
+def test_other_names_are_of_no_step(name: str) -> None:
+    assert training_step(name) is None
+
+
+def test_one_checkpoint_alone_is_no_curve() -> None:
+    assert training_steps(["a/step-1", "b/step-1", "b/step-2"]).keys() == {"b/step-1", "b/step-2"}
+
+
+@pytest.mark.parametrize("wrong", [{"measures": ("seats",)}, {"biases": ()}, {"biases": ("race", "race")}])
+def test_a_mistake_in_the_settings_is_said_before_a_model_is_loaded(
+    wrong: dict[str, tuple[str, ...]],
+) -> None:
+    with pytest.raises(BadOption, match=r"no measure 'seats'|give one or more"):
+        SurveySettings(**wrong)  # type: ignore[arg-type]
+
+
+# ---- ranks and differences, by hand
+
+
+def written(folder: Path, measured: dict[str, Measurement]) -> SurveyRun:
+    """A survey whose models have these measurements."""
+    settings = SurveyRunSettings("survey", 0, tuple(measured), ("gender",), ("seat",), True, QUICK, None)
+    with Run.open(folder, layout.SURVEY, settings) as run:
+        run.results(layout.SURVEY_MEASURES, list)
+        for model, measurement in measured.items():
+            task = SurveyTask(model, "gender", measured=(measurement,))
+            run.file(layout.SURVEY_TASKS.of(survey_label(model, "gender")), task)
+        result = SurveyRun(run.data())
+        run.file(layout.SURVEY_TABLE, survey_lines(result))
+        run.file(layout.SURVEY_DIFFERENCES, survey_differences(result))
+    return SurveyRun(result.data)
+
+
+def association(mean: float, noise: int, n: int = 60) -> Measurement:
+    """A mean of items that all models share, up to a little noise of its own."""
+    values = np.random.default_rng(0).normal(0, 0.3, n) + np.random.default_rng(noise).normal(0, 0.05, n)
+    values += mean - values.mean()
+    items = mean_influence(values, "items", Resampling(items=True))
+    return Measurement("seat", mean, (mean - 0.08, mean + 0.08), n, neutral=0.0, influence=items)
+
+
+def test_a_small_difference_is_real_where_items_are_shared_and_not_where_they_are_not(tmp_path: Path) -> None:
+    near = {"a": association(0.50, 1), "b": association(0.54, 2), "c": association(-0.50, 3)}
+    paired = written(tmp_path / "paired", near).differences
+    assert {(each.first, each.second): each.real for each in paired}[("a", "b")]
+    separate = {name: Measurement("seat", m.value, m.interval, m.n, neutral=0.0) for name, m in near.items()}
+    unpaired = written(tmp_path / "unpaired", separate).differences
+    assert [each.real for each in unpaired] == [False] * 3
+    assert [each.paired for each in (*paired, *unpaired)] == [True] * 3 + [False] * 3
+
+
+def test_a_model_that_runs_against_the_stereotype_is_as_far_from_neutral(tmp_path: Path) -> None:
+    run = written(tmp_path, {"with": association(0.5, 1), "against": association(-0.5, 2)})
+    assert [line.rank for line in run.table] == [1, 1]
+    (difference,) = run.differences
+    assert difference.value == pytest.approx(0.0, abs=1e-9)
+    assert not difference.real
+
+
+def test_a_copy_of_a_model_does_not_differ_and_other_data_are_not_compared(tmp_path: Path) -> None:
+    (same,) = written(tmp_path / "same", {"a": association(0.5, 1), "copy": association(0.5, 1)}).differences
+    assert (same.value, same.low, same.high, same.p, same.real) == (0.0, 0.0, 0.0, 1.0, False)
+    others = [Measurement("seat", 0.1, (0.0, 0.2), 9, settings={"data_hash": each}) for each in "xy"]
+    assert written(tmp_path / "other", dict(zip("ab", others, strict=True))).differences == []
+
+
+def test_more_than_twelve_models_are_compared_with_the_first_alone(tmp_path: Path) -> None:
+    few = written(tmp_path / "few", {f"m{i}": association(i / 10, i) for i in range(12)})
+    many = written(tmp_path / "many", {f"m{i}": association(i / 10, i) for i in range(13)})
+    assert len(few.differences) == 12 * 11 // 2
+    assert [each.first for each in many.differences] == ["m0"] * 12
+    assert "each with the first of the list" in report_html(open_contents(many.folder))
+
+
+def test_checkpoints_of_one_training_are_drawn_over_their_steps(tmp_path: Path) -> None:
+    run = written(tmp_path, {f"t/step-{step}": association(step / 100, step) for step in (10, 20, 30)})
+    assert [(line.run, line.step) for line in run.table] == [("t", 10), ("t", 20), ("t", 30)]
+    page = report_html(open_contents(run.folder))
+    assert "Along the training" in page
+    curve = page[page.index('"curve"') :]
+    assert all(f'"step": {step}' in curve for step in (10, 20, 30))
+
+
+# ---- the command, and Python
+
+
+def test_the_command_prints_ranks_names_what_failed_and_says_where_parquet_is_not(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    models = tmp_path / "models.txt"
+    models.write_text("\n".join([saved(tmp_path / "a"), saved(tmp_path / "b", 1), broken(tmp_path / "bad")]))
+    options = ("--quick", "--measures", "seat", "--bias", "career", "-o", str(tmp_path / "run"))
+    code, output, _ = typed("survey", str(models), *options)
+    assert code == 0
+    assert "could not be measured" in output
+    assert NO_PARQUET in output
+    assert not (tmp_path / "run" / layout.SURVEY_PARQUET).exists()
+    printed = json.loads(typed("survey", str(models), *options, "--json")[1])
+    with (tmp_path / "run" / layout.SURVEY_TABLE.name).open(encoding="utf-8", newline="") as table:
+        assert [line["model"] for line in csv.DictReader(table)] == [
+            line["model"] for line in printed["models"]
+        ]
+
+
+def test_a_survey_of_broken_models_alone_is_not_measured(tmp_path: Path, typed: Typed) -> None:
+    options = ("--measures", "seat", "-o", str(tmp_path / "run"))
+    code, _, complaint = typed("survey", broken(tmp_path / "bad"), *options)
+    assert code == 3
+    assert "No model could be measured" in complaint
+
+
+def test_a_survey_from_python_has_a_frame_and_a_chart(tmp_path: Path) -> None:
+    result = lh.survey([saved(tmp_path / "a"), saved(tmp_path / "b", 1)], ASSOCIATION, tmp_path / "run")
+    assert list(result.to_frame()["measure"]) == ["seat", "seat"]
+    assert len(result.differences) == 1
+    assert result.report.is_file()
+    assert result.chart().spec
+    assert lh.open_survey(tmp_path / "run").table == result.table
