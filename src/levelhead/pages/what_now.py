@@ -165,7 +165,7 @@ def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
         return f"Leave the model as it is: nothing here calls for a change. {test}"
     tried = [way for way in ways if way.command is not None]
     why = (
-        f"none of the {len(tried)} changes that were tried is shown to help and keeps every ability"
+        f"none of the {len(tried)} changes that were tried is shown both to help and to keep every ability"
         if tried
         else "no change was tried"
     )

@@ -44,12 +44,12 @@ def ranking_section(contents: Contents) -> Section | None:
             chart = intervals(drawn, f"Models by their bias: {bias}")
             blocks.append(Drawn([replace(chart, name=f"ranking-{bias}")]))
         blocks += [Shown(_ranking_table(run, *ranking)) for ranking in own]
-    lead = (
+    how = (
         "The model nearest to neutral stands first. A rank alone shows little: what can be told apart stands "
         "in the last column. No rank says that a model has any bias at all: `levelhead audit` holds a model "
         "against models without meaning."
     )
-    return Section("ranking", "Models by their bias", lead, blocks)
+    return Section("ranking", "Models by their bias", "Which model is nearest to neutral?", how, blocks)
 
 
 def _ranking_table(run: SurveyRun, bias: str, info: MeasureInfo, lines: Sequence[SurveyLine]) -> Table:
@@ -104,9 +104,12 @@ def differences_section(contents: Contents) -> Section | None:
     table = Table(
         "differences", "Models two by two", columns, body, note, folded=len(body) > 40, strong=strong
     )
-    how = "two by two" if len(run.settings.models) <= MOST_IN_PAIRS else "each with the first of the list"
-    lead = f"{sum(each.real for each in listed)} of {tested} differences are real. Models are compared {how}."
-    return Section("differences", "Which differences are real", lead, [Shown(table)])
+    pairs = "two by two" if len(run.settings.models) <= MOST_IN_PAIRS else "each with the first of the list"
+    how = (
+        f"{sum(each.real for each in listed)} of {tested} differences are real. Models are compared {pairs}."
+    )
+    question = "Which of two models can be told to be less biased?"
+    return Section("differences", "Which differences are real", question, how, [Shown(table)])
 
 
 def _difference_cells(each: SurveyDifference, info: MeasureInfo) -> list[Cell]:
@@ -144,10 +147,10 @@ def steps_section(contents: Contents) -> Section | None:
     if not lines:
         return None
     controls = curve_controls(lines)
-    lead = (
-        "Models whose names tell the step of one training, with 95 % intervals. The dashed line is neutral."
-    )
-    return Section("steps", "Along the training", lead, [Drawn([step_curves(lines, controls)], controls)])
+    question = "Does the bias grow while the model is trained?"
+    how = "Models whose names tell the step of one training, with 95 % intervals. The dashed line is neutral."
+    curves = Drawn([step_curves(lines, controls)], controls)
+    return Section("steps", "Along the training", question, how, [curves])
 
 
 def failures_section(contents: Contents) -> Section | None:
@@ -161,8 +164,9 @@ def failures_section(contents: Contents) -> Section | None:
     ]
     columns = ("Model", "Bias", "Not measured", "Because")
     table = Table("failures", "What was not measured", columns, body, folded=len(body) > 40)
-    lead = "A model that could not be asked is tried again when the survey is run again."
-    return Section("failures", "What was not measured", lead, [Shown(table)])
+    question = "Which models could not be asked, and what could a model not answer?"
+    how = "A model that could not be asked is tried again when the survey is run again."
+    return Section("failures", "What was not measured", question, how, [Shown(table)])
 
 
 # ---- what is said first
