@@ -11,7 +11,7 @@ from levelhead.pages.contents import Contents, changes
 from levelhead.pages.headline import headline_claims
 from levelhead.pages.infos import info_of
 from levelhead.pages.names import NLI, names_of
-from levelhead.pages.sizes import Size
+from levelhead.pages.sizes import SHOWN, Size
 from levelhead.pages.tables import Cell, Part, shown, words
 from levelhead.pages.ways_out import Ability, abilities
 from levelhead.results import layout
@@ -42,15 +42,13 @@ class _Tried:
         """Whether abilities were measured and all are kept."""
         return bool(self.known) and all(each.kept for each in self.known)
 
-    def verdict(self, size: Size | None) -> str:
-        """What the page says, in a few words; size: of the untouched model's bias in that measure."""
+    def verdict(self, called_for: bool) -> str:
+        """What the page says, in a few words; called_for: whether there is a bias to be lowered."""
         if not self.helps:
             return "not shown to help" if self.kept or not self.known else "loses too much ability"
         if not self.kept:
             return "helps, but loses too much ability" if self.known else "helps; its cost was not measured"
-        return (
-            "helps, but no bias was shown there" if size == "none shown" else "helps and keeps every ability"
-        )
+        return "helps and keeps every ability" if called_for else "helps, but no bias was shown"
 
 
 def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]:
@@ -72,7 +70,7 @@ def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]
 
 def _best(tried: Sequence[_Tried], sizes: Mapping[str, Size]) -> list[_Tried]:
     """For the model, and for the classifier beside it, the way that helps most and keeps every ability."""
-    usable = [each for each in tried if each.helps and each.kept and sizes.get(each.measure) != "none shown"]
+    usable = [each for each in tried if each.helps and each.kept and _called_for(each, sizes)]
     subjects = {each.mitigation.variant.startswith(NLI) for each in usable}
     return [
         max(
@@ -81,6 +79,11 @@ def _best(tried: Sequence[_Tried], sizes: Mapping[str, Size]) -> list[_Tried]:
         )
         for beside in sorted(subjects)
     ]
+
+
+def _called_for(tried: _Tried, sizes: Mapping[str, Size]) -> bool:
+    """Whether the page shows a bias at all, and not none in the measure that the way changes."""
+    return any(size in SHOWN for size in sizes.values()) and sizes.get(tried.measure) != "none shown"
 
 
 def _tried(contents: Contents, audit: AuditRun, mitigation: Mitigation) -> _Tried:
@@ -122,7 +125,7 @@ def _projection(contents: Contents, variant: str) -> tuple[str, Cell, float]:
 
 def _way(contents: Contents, audit: AuditRun, tried: _Tried, sizes: Mapping[str, Size], best: bool) -> WayOut:
     name = names_of(contents).short(tried.mitigation.variant)
-    verdict = tried.verdict(sizes.get(tried.measure))
+    verdict = tried.verdict(_called_for(tried, sizes))
     return WayOut(
         name=tried.mitigation.variant,
         buys=tried.change,
