@@ -71,9 +71,10 @@ def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = 
     alt_text = f"{axes.title}: {len(points)} settings, {axes.bias} against {axes.use}. {axes.less_bias}"
     free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart
     x, y = alt.X("bias:Q", title=axes.bias, scale=free), alt.Y("use:Q", title=axes.use, scale=free)
-    layers = [*_cross_marks(cross, x, y), _dots(points, axes).encode(x=x, y=y)]
-    if any(point.chosen for point in points):
-        layers += [mark.encode(x=x, y=y) for mark in _chosen_marks()]
+    base: Any = alt.Chart()
+    layers = [*_cross_marks(cross, x, y), _dots(base, points, axes).encode(x=x, y=y)]
+    if any(point.chosen for point in points):  # Vega warns of a layer without a point
+        layers += _chosen_marks(base, x, y)
     whole = alt.layer(*layers, data=data_of([_datum(point) for point in points]))
     return Chart(axes.name, axes.title, alt_text, page_spec(whole, alt_text, 340))
 
@@ -82,18 +83,7 @@ def _datum(point: FrontierPoint) -> Point:
     return {**asdict(point), "ability": "kept" if point.kept else "lost", LONG: point.setting}
 
 
-def _chosen_marks() -> list[Any]:
-    """A ring around the chosen setting, and its name."""
-    chosen: Any = alt.Chart().transform_filter("datum.chosen")
-    name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
-    return [
-        chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink"),
-        name.encode(text="setting:N"),
-    ]
-
-
-def _dots(points: Sequence[FrontierPoint], axes: Axes) -> Any:
-    base: Any = alt.Chart()
+def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
     levels = list(dict.fromkeys(point.level for point in points))
     colors = alt.Scale(domain=levels, range=[f"$level{i % 8}" for i in range(len(levels))])
     shapes = alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"])
@@ -109,6 +99,14 @@ def _dots(points: Sequence[FrontierPoint], axes: Axes) -> Any:
             alt.Tooltip("ability:N", title="ability"),
         ],
     )
+
+
+def _chosen_marks(base: Any, x: alt.X, y: alt.Y) -> list[Any]:
+    """A ring around the chosen setting, and its name."""
+    chosen = base.transform_filter("datum.chosen")
+    ring = chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink")
+    name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
+    return [ring.encode(x=x, y=y), name.encode(x=x, y=y, text="setting:N")]
 
 
 def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y) -> list[Any]:
