@@ -13,7 +13,8 @@ from transformers import BertForMaskedLM
 
 from benchmarks.claims import Claim, bert_base, in_turn
 from levelhead.edits.gates import removed
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.batches import RowPool, batches, inputs
+from levelhead.engine.budget import token_budget
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read_one
@@ -67,7 +68,7 @@ def _batches(model: Model, reading: StaticVectors) -> Iterator[dict[str, Tensor]
     """What the engine would run, as plain inputs."""
     pool = RowPool(merge=False)
     reading.prepare(model, pool, 1)
-    for numbers in batches(pool.rows, token_budget(model)):
+    for numbers in batches(pool.rows, token_budget(model, "gradients")):
         yield inputs(model, [pool.rows[n] for n in numbers])
 
 

@@ -26,7 +26,7 @@ from levelhead.engine.finetuning import (
     labeled,
 )
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.checkpoint import fingerprint
+from levelhead.models.weights import fingerprint
 from levelhead.models.model import Model
 from levelhead.probes.glue import TASKS, GlueItem, load_task
 from tests.glue_files import write_glue
