@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 import transformers
@@ -44,6 +44,14 @@ NEXT_SENTENCE_TYPES = ("bert", "mobilebert", "ernie", "megatron-bert", "fnet")
 NEXT_SENTENCE_HEAD = "cls.seq_relationship.weight"
 LARGE = 10**9  # parameters; a model with more is read in its own numbers unless others are asked for
 _SMALL_GGUF = 400 * 10**6  # bytes; no quantization in use gets more than LARGE parameters into so few
+
+
+class _Places(TypedDict, total=False):
+    """Arguments of from_pretrained that say where weights go as they are read."""
+
+    device_map: str | Mapping[str, int | str]
+    max_memory: Mapping[int | str, int]
+    offload_folder: str
 
 
 @dataclass(frozen=True)
@@ -122,8 +130,11 @@ def panics_as_errors() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what transformers prints while loading, and leave its settings as they were."""
+    """Silence what transformers and accelerate print while loading, and leave their settings as they were."""
     talk: Any = transformers_logging  # its functions are not all typed
+    maps = logging.getLogger("accelerate.big_modeling")
+    level = maps.level
+    maps.setLevel(logging.CRITICAL)
     verbosity, bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
     talk.set_verbosity(logging.CRITICAL)
     talk.disable_progress_bar()
@@ -132,55 +143,56 @@ def quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        maps.setLevel(level)
         talk.set_verbosity(verbosity)
         if bars:
             talk.enable_progress_bar()
 
 
 def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
-    written = check_config(folder, trust)
+    is_quantized = check_config(folder, trust)
     files = weight_files(folder, trust)
     check_tokenizer(folder)
-    options = {"local_files_only": True, "trust_remote_code": trust.remote_code}
+    own = {"local_files_only": True, "trust_remote_code": trust.remote_code}
     beside = _config_beside_adapter(folder)
-    config = beside or AutoConfig.from_pretrained(folder, **options)
+    config = beside or AutoConfig.from_pretrained(folder, **own)
     parameters = count_parameters(files) or sum(f.stat().st_size for f in folder.glob("*.bin")) // 4
-    is_large = parameters > LARGE or "quantization_config" in written
-    weights = {
-        "dtype": placement.dtype or (AUTO if is_large else torch.float32),
-        "use_safetensors": bool(files),
-        **_places(placement),
-    }
-    for kind in _candidate_classes(config, files):
-        hf = None  # of two classes that are tried, one is in memory at a time
-        hf, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **weights, **options)
-        if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
-            break
-    _forget_offloaded(hf, weights)
-    tokenizer = AutoTokenizer.from_pretrained(folder, **options, **({"config": beside} if beside else {}))
+    dtype = placement.dtype or (AUTO if is_quantized or parameters > LARGE else torch.float32)
+    options = {"dtype": dtype, "use_safetensors": bool(files), "output_loading_info": True, **own}
+    with _placing(placement) as places:
+        for kind in _candidate_classes(config, files):
+            hf = None  # of two classes that are tried, one is in memory at a time
+            hf, info = kind.from_pretrained(folder, config=config, **places, **options)
+            if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
+                break
+    _forget_offloaded(hf, places)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **own, **({"config": beside} if beside else {}))
     return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder), files)
 
 
-def _places(placement: Placement) -> dict[str, Any]:
+@contextmanager
+def _placing(placement: Placement) -> Iterator[_Places]:
     """Where transformers puts weights as it reads them, so that they are in memory once.
 
     Without accelerate, which is needed for that, they are read first and moved then, one after the other.
     """
-    if placement.device_map is not None:
-        return {
-            "device_map": placement.device_map,
-            "max_memory": placement.max_memory,
-            "offload_folder": tempfile.mkdtemp(prefix="levelhead-offload-"),
-        }
-    if placement.device.type == "cpu" or find_spec("accelerate") is None:
-        return {}
-    return {"device_map": {"": placement.device}}
+    if placement.device_map is None:
+        direct = placement.device.type != "cpu" and find_spec("accelerate") is not None
+        yield {"device_map": {"": str(placement.device)}} if direct else {}
+        return
+    folder = tempfile.mkdtemp(prefix="levelhead-offload-")
+    places: _Places = {"device_map": placement.device_map, "offload_folder": folder}
+    try:
+        yield {**places, "max_memory": dict(placement.max_memory)} if placement.max_memory else places
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
-def _forget_offloaded(hf: Any, weights: Mapping[str, Any]) -> None:
+def _forget_offloaded(hf: Any, places: _Places) -> None:
     """Take the folder of weights that wait on disk away when the network goes."""
-    if "offload_folder" in weights:
-        weakref.finalize(hf, shutil.rmtree, weights["offload_folder"], ignore_errors=True)
+    if "offload_folder" in places:
+        weakref.finalize(hf, shutil.rmtree, places["offload_folder"], ignore_errors=True)
 
 
 def _config_beside_adapter(folder: Path) -> Any:
@@ -206,9 +218,10 @@ def _load_gguf(path: Path, placement: Placement, trust: Trust) -> Loaded:
             )
     source = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     kind: Any = AutoModelForCausalLM
-    weights = {"dtype": _gguf_dtype(path, placement), **_places(placement)}
-    hf, info = kind.from_pretrained(path.parent, output_loading_info=True, **weights, **source)
-    _forget_offloaded(hf, weights)
+    options = {"dtype": _gguf_dtype(path, placement), "output_loading_info": True, **source}
+    with _placing(placement) as places:
+        hf, info = kind.from_pretrained(path.parent, **places, **options)
+    _forget_offloaded(hf, places)
     hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
     return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
 

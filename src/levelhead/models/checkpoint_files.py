@@ -51,8 +51,8 @@ def one_line(error: BaseException) -> str:
     return first if len(first) <= 240 else first[:237] + "..."
 
 
-def check_config(folder: Path, trust: Trust) -> dict[str, Any]:
-    """What config.json says, once it is known to run no code and to need nothing that is not there."""
+def check_config(folder: Path, trust: Trust) -> bool:
+    """Whether the weights are quantized; refused is a config that runs code or needs what is not there."""
     path = folder / "config.json"
     if not path.is_file():
         raise UnknownModel(f"{folder} has no config.json. Give a folder written by save_pretrained.")
@@ -75,7 +75,7 @@ def check_config(folder: Path, trust: Trust) -> dict[str, Any]:
             "out, or pass trust_remote_code=True if you trust it."
         )
     _check_quantization(folder, config.get("quantization_config"))
-    return config
+    return config.get("quantization_config") is not None
 
 
 def _check_quantization(folder: Path, settings: Any) -> None:

@@ -73,7 +73,9 @@ def weight_names(files: Iterable[Path]) -> dict[str, Path]:
 def _named(hf: Any) -> dict[str, Tensor]:
     """Weights by name; those of a quantized network are partly buffers."""
     if getattr(hf.config, "quantization_config", None) is None:
-        return dict(hf.named_parameters())
+        named = dict(hf.named_parameters())
+        tied = getattr(hf, "all_tied_weights_keys", {})  # a device map takes tied weights apart
+        return {name: weight for name, weight in named.items() if tied.get(name) not in named}
     return {name: value for name, value in hf.state_dict().items() if isinstance(value, Tensor)}
 
 
