@@ -48,14 +48,14 @@ def _scores() -> list[Claim]:
     reading, objective = table.static(), absolute_seat(table.sets)
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),
-        lambda: _two_forwards_one_backward(model, reading),
+        lambda: two_forwards_one_backward(model, reading),
         rounds=1,
     )
     note = f"{len(table.contexts)} contexts, BERT-base shape, the same batches"
     return [Claim("head scores against two forwards + one backward", ours / floor, 1.3, False, note)]
 
 
-def _two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
+def two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
     """The floor: what any gradient over these contexts costs, with weights frozen."""
     for batch in _batches(model, reading):
         with torch.inference_mode():
