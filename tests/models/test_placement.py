@@ -14,7 +14,7 @@ import levelhead as lh
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Site, Variant
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, States, StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read
@@ -48,15 +48,16 @@ MAPS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(MAPS))
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A tiny BERT and a tiny Llama as folders, each with a map of its modules."""
-    model = tiny(request.param)
-    place = tmp_path_factory.mktemp(request.param)
-    model.hf.save_pretrained(place)
-    model.tokenizer.save_pretrained(place)
-    (place / "map.json").write_text(json.dumps(MAPS[request.param]))
-    return place
+    places = {family: tmp_path_factory.mktemp(family) for family in MAPS}
+    for family, place in places.items():
+        model = tiny(family)
+        model.hf.save_pretrained(place)
+        model.tokenizer.save_pretrained(place)
+        (place / "map.json").write_text(json.dumps(MAPS[family]))
+    return places
 
 
 def answers(model: Model) -> list[Any]:
@@ -64,7 +65,7 @@ def answers(model: Model) -> list[Any]:
     gradients of the gates."""
     texts = [Text(sentence) for sentence in SENTENCES]
     basis = torch.eye(32)[:1]
-    edits = (*removed(model, [Head(1, 2)]), Projection(Site(2, "block"), basis, torch.ones(1)))
+    edits: Variant = (*removed(model, [Head(1, 2)]), Projection(Site(2, "block"), basis, torch.ones(1)))
     readings: list[Any] = [
         StaticVectors(texts, [find_word(s, "nurse") if "nurse " in s else (0, 9) for s in SENTENCES], [0, 1]),
         TokenLikelihoods(texts),
@@ -86,7 +87,11 @@ def answers(model: Model) -> list[Any]:
     ]
 
 
-def test_a_map_over_host_and_disk_gives_the_answers_of_one_device(folder: Path) -> None:
+@pytest.mark.parametrize("family", list(MAPS))
+def test_a_map_over_host_and_disk_gives_the_answers_of_one_device(
+    folders: dict[str, Path], family: str
+) -> None:
+    folder = folders[family]
     whole, spread = load(folder, device="cpu"), load(folder, device_map=folder / "map.json")
     assert spread.waits_on_host
     assert not whole.waits_on_host
@@ -97,7 +102,8 @@ def test_a_map_over_host_and_disk_gives_the_answers_of_one_device(folder: Path) 
     assert spread.device == torch.device("cpu")
 
 
-def test_auto_maps_leave_on_disk_what_max_memory_does_not_hold(folder: Path) -> None:
+def test_auto_maps_leave_on_disk_what_max_memory_does_not_hold(folders: dict[str, Path]) -> None:
+    folder = folders["llama"]
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     model = load(folder, device_map="auto", max_memory=f"cpu={size // 1000}KB")
     assert not model.waits_on_host
@@ -107,9 +113,9 @@ def test_auto_maps_leave_on_disk_what_max_memory_does_not_hold(folder: Path) -> 
 
 
 def test_spread_weights_are_exported_as_an_adapter_and_are_not_fine_tuned(
-    folder: Path, tmp_path: Path
+    folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    model = load(folder, device_map=folder / "map.json")
+    model = load(folders["bert"], device_map=folders["bert"] / "map.json")
     report = export(model, removed(model, [Head(1, 2)]), tmp_path / "out")
     assert not report.folded
     assert "a device map spreads its weights" in report.obstacles[0]
@@ -163,9 +169,9 @@ def test_a_file_that_is_no_device_map_is_one_line(tmp_path: Path, text: str) -> 
         load("lh:bert-mini", device_map=path)
 
 
-def test_a_map_that_forgets_a_part_is_one_line(folder: Path) -> None:
+def test_a_map_that_forgets_a_part_is_one_line(folders: dict[str, Path]) -> None:
     with pytest.raises(UnknownModel, match=r"cannot be loaded: The device_map provided does not give any"):
-        load(folder, device_map={"lm_head": "cpu", "cls": "disk"})
+        load(folders["llama"], device_map={"lm_head": "cpu", "model.norm": "disk"})
 
 
 def test_without_accelerate_a_device_map_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

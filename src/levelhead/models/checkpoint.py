@@ -84,7 +84,9 @@ def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
                 "auto (parts of it wait on the host or on disk) or another device would help."
             ) from error
         except Exception as error:  # what transformers raises on damaged files is of every kind
-            raise UnknownModel(f"{path} cannot be loaded: {one_line(error)}") from error
+            found = isinstance(placement.device_map, str)  # by transformers, which fails on some networks
+            hint = ". Give --device-map a file where no map can be found" if found else ""
+            raise UnknownModel(f"{path} cannot be loaded: {one_line(error)}{hint}") from error
     _check_network(loaded, path)
     give_padding(loaded.tokenizer, path)
     return loaded
