@@ -12,7 +12,8 @@ import torch
 import transformers
 
 from benchmarks.claims import Claim, bert_base, in_turn
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.batches import RowPool, batches, inputs
+from levelhead.engine.budget import token_budget
 from levelhead.engine.readings import Predictions
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text, encode
@@ -56,7 +57,7 @@ def forward_passes(model: Model, texts: Sequence[Text]) -> Callable[[], None]:
         for row in encode(model, texts):
             pool.add(row)
         with torch.inference_mode():
-            for numbers in batches(pool.rows, token_budget(model)):
+            for numbers in batches(pool.rows, token_budget(model, "answers")):
                 model.base(**inputs(model, [pool.rows[number] for number in numbers]))
 
     return run

@@ -13,7 +13,8 @@ from transformers import BertForMaskedLM
 
 from benchmarks.claims import Claim, bert_base, in_turn
 from levelhead.edits.gates import removed
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.batches import RowPool, batches, inputs
+from levelhead.engine.budget import token_budget
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read_one
@@ -47,14 +48,14 @@ def _scores() -> list[Claim]:
     reading, objective = table.static(), absolute_seat(table.sets)
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),
-        lambda: _two_forwards_one_backward(model, reading),
+        lambda: two_forwards_one_backward(model, reading),
         rounds=1,
     )
     note = f"{len(table.contexts)} contexts, BERT-base shape, the same batches"
     return [Claim("head scores against two forwards + one backward", ours / floor, 1.3, False, note)]
 
 
-def _two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
+def two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
     """The floor: what any gradient over these contexts costs, with weights frozen."""
     for batch in _batches(model, reading):
         with torch.inference_mode():
@@ -67,7 +68,7 @@ def _batches(model: Model, reading: StaticVectors) -> Iterator[dict[str, Tensor]
     """What the engine would run, as plain inputs."""
     pool = RowPool(merge=False)
     reading.prepare(model, pool, 1)
-    for numbers in batches(pool.rows, token_budget(model)):
+    for numbers in batches(pool.rows, token_budget(model, "gradients")):
         yield inputs(model, [pool.rows[n] for n in numbers])
 
 

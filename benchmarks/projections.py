@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from benchmarks.claims import Claim, bert_base, in_turn, seconds
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.batches import RowPool, batches, inputs
+from levelhead.engine.budget import token_budget
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
@@ -22,7 +23,7 @@ def plain_pass(model: Model, reading: Pooled) -> None:
     pool = RowPool()
     reading.prepare(model, pool, 1)
     with torch.inference_mode():
-        for numbers in batches(pool.rows, token_budget(model)):
+        for numbers in batches(pool.rows, token_budget(model, "answers")):
             model.hf(**inputs(model, [pool.rows[n] for n in numbers])).logits.cpu()
 
 

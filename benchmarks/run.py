@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.claims import Claim
 
-BENCHMARKS = ("engine", "heads", "projections", "counteracts")
+BENCHMARKS = ("engine", "heads", "projections", "counteracts", "large")
 
 
 def main(names: list[str]) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
@@ -28,6 +28,7 @@ from levelhead.mitigation.fitting import baseline_pairs, pairs_about
 from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_file, recipe_text
 from levelhead.models.model import Model, load
+from levelhead.models.placement import LoadOptions
 from levelhead.pages.headline import headline, notebook_html
 from levelhead.pages.heads_in_words import removal_text
 from levelhead.pages.page import write_report
@@ -45,6 +46,7 @@ from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import ask_bias_change
+from levelhead.scoring.placed import note_places
 from levelhead.scoring.registry import SEAT, Question, own_hashes, own_questions, questions
 from levelhead.studies.counteracts import Edited, counteracts
 from levelhead.studies.extent import AuditSettings, Extent
@@ -78,7 +80,10 @@ class Audit:
 
 
 def audit(
-    model: Model | str, folder: str | Path, settings: AuditSettings | None = None, **loading: Any
+    model: Model | str,
+    folder: str | Path,
+    settings: AuditSettings | None = None,
+    **loading: Unpack[LoadOptions],
 ) -> Audit:
     """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
     settings, folder = settings or AuditSettings(), Path(folder)
@@ -103,12 +108,13 @@ def audit(
         _prompts(extent, ways[0], battery.test, run)
         _glue(extent, run)
         advance(1)
+        note_places(run, [subject.model for subject in subjects])
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
         advance(1)
     return read_audit(folder, write_report(folder))
 
 
-def _loaded(model: Model | str, **loading: Any) -> Model:
+def _loaded(model: Model | str, **loading: Unpack[LoadOptions]) -> Model:
     return load(model, **loading) if isinstance(model, str) else model
 
 

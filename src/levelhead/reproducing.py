@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
+from levelhead.models.placement import LoadOptions
 from levelhead.pages.replication.index import beside_paper, write_reproduction
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.published import published_counteracts, published_heads
@@ -59,7 +60,10 @@ class ReproduceSettings:
 
 
 def reproduce(
-    paper: Paper, folder: str | Path, settings: ReproduceSettings | None = None, **loading: Any
+    paper: Paper,
+    folder: str | Path,
+    settings: ReproduceSettings | None = None,
+    **loading: Unpack[LoadOptions],
 ) -> Reproduction:
     """Every table and figure of a paper beside ours; reproduce.csv and reproduce.json in the run folder.
 

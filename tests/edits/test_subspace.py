@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from levelhead.edits.erasure import inlp, leace
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
-from levelhead.edits.subspace import fit_subspace, projection
+from levelhead.edits.subspace import fit_subspace, largest_on, largest_on_host, projection
 from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
@@ -194,13 +194,28 @@ def test_inlp_refuses_more_rounds_than_coordinates_and_groups_of_other_width() -
 @pytest.mark.parametrize(("shape", "weakest"), [((30, 90), 0.5), ((90, 30), 0.5), ((30, 90), 1e-7)])
 def test_directions_from_a_second_moment_are_those_of_an_svd(shape: tuple[int, int], weakest: float) -> None:
     """Wide and tall, and where the last direction asked for is so weak that squares would lose it."""
-    rng = np.random.default_rng(0)
-    u, v = (np.linalg.qr(rng.normal(size=(n, 8)))[0] for n in shape)
-    sizes = np.array([9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, weakest])
-    differences = u * sizes @ v.T
+    differences = with_singular_values(shape, [9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, weakest])
     fitted = fit_subspace(TOKENS, differences)
     _, expected, directions = np.linalg.svd(differences, full_matrices=False)
     assert fitted.dimensions == 8
     overlap = np.abs((fitted.basis.double().numpy() * directions[:8]).sum(axis=1))
     np.testing.assert_allclose(overlap, 1.0, atol=1e-6)
     np.testing.assert_allclose(fitted.explained, expected[:8] ** 2 / (expected**2).sum(), atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "weakest"), [((30, 90), 0.5), ((90, 30), 0.5), ((30, 90), 1e-7)])
+def test_directions_computed_on_a_device_are_those_of_the_host(
+    shape: tuple[int, int], weakest: float
+) -> None:
+    differences = with_singular_values(shape, [9.0, 5.0, 2.0, weakest])
+    sizes, directions = largest_on(torch.device("cpu"), differences, 4)
+    expected_sizes, expected = largest_on_host(differences, 4)
+    np.testing.assert_allclose(sizes, expected_sizes, rtol=1e-6)
+    np.testing.assert_allclose(np.abs((directions * expected).sum(axis=1)), 1, atol=1e-6)
+
+
+def with_singular_values(shape: tuple[int, int], sizes: list[float]) -> Doubles:
+    """A matrix of this shape with these singular values and no other."""
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.normal(size=(n, len(sizes))))[0] for n in shape)
+    return np.asarray(u * np.array(sizes) @ v.T)

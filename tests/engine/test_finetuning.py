@@ -26,8 +26,8 @@ from levelhead.engine.finetuning import (
     labeled,
 )
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.checkpoint import fingerprint
 from levelhead.models.model import Model
+from levelhead.models.weights import fingerprint
 from levelhead.probes.glue import TASKS, GlueItem, load_task
 from tests.glue_files import write_glue
 from tests.tiny import tiny

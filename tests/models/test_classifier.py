@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from levelhead.errors import CannotDo
-from levelhead.models.checkpoint import fingerprint
 from levelhead.models.classifier import new_classifier, new_weights
 from levelhead.models.model import Model
+from levelhead.models.weights import fingerprint
 from tests.tiny import CONFIGS, tiny
 
 TWO = ("no", "yes")

@@ -56,7 +56,27 @@ class Loading(TypedDict):
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: cuda where there is one.")
     ]
-    dtype: Annotated[str | None, typer.Option(help="float32 (default), bfloat16 or float16.")]
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="float32, bfloat16, float16 or auto (the checkpoint's own). "
+            "Default: float32, auto above 1 B parameters."
+        ),
+    ]
+    device_map: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|balanced|FILE", help="Spread the weights over cards, host and disk (docs/scale.md)."
+        ),
+    ]
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="DEVICE=SIZE,...", help="With --device-map: 0=20GiB,cpu=60GiB ..."),
+    ]
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tokens of one batch. Default: what memory allows; 2048 on a CPU."),
+    ]
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
     ]
@@ -65,7 +85,15 @@ class Loading(TypedDict):
     ]
 
 
-_LOADING: Loading = {"device": None, "dtype": None, "allow_pickle": False, "trust_remote_code": False}
+_LOADING: Loading = {
+    "device": None,
+    "dtype": None,
+    "device_map": None,
+    "max_memory": None,
+    "batch_tokens": None,
+    "allow_pickle": False,
+    "trust_remote_code": False,
+}
 
 
 def loads(command: Callable[..., None]) -> Callable[..., None]:
@@ -127,11 +155,17 @@ def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> 
 
 
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
-    """What a number of a single measure must carry to be trusted: the weights, the data and the versions
-    behind it."""
+    """What a number of a single measure must carry to be trusted: the weights, their place, the data and the
+    versions behind it."""
     from levelhead.results.folder import versions
+    from levelhead.scoring.placed import placed
 
-    return {"model": model.name, "fingerprint": model.fingerprint, "data": dict(data), "versions": versions()}
+    return {
+        **placed(model).to_json(),
+        "fingerprint": model.fingerprint,
+        "data": dict(data),
+        "versions": versions(),
+    }
 
 
 def print_json(data: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,11 @@ class Subspace:
 
 
 def fit_subspace(
-    site: Site, differences: npt.ArrayLike, pairs: int | None = None, skipped: Mapping[str, int] | None = None
+    site: Site,
+    differences: npt.ArrayLike,
+    pairs: int | None = None,
+    skipped: Mapping[str, int] | None = None,
+    device: torch.device | None = None,
 ) -> Subspace:
     """PCA of difference vectors [vector, hidden] (or [vector, head, dim]: every head by itself).
 
@@ -59,7 +64,8 @@ def fit_subspace(
 
         D = U S Gᵀ,   g_i = column i of G,   v_i = S_i² / Σ_j S_j²
 
-    The sign of a direction does not matter to a projection; its largest coordinate is made positive.
+    The sign of a direction does not matter to a projection; its largest coordinate is made positive. device:
+    a CUDA card on which to compute; the host by default.
     """
     vectors = np.asarray(differences, dtype=np.float64)
     count = len(vectors) if pairs is None else pairs
@@ -69,7 +75,8 @@ def fit_subspace(
             f"{_because(skipped)}. Give at least one pair of inputs that differ, with finite states."
         )
     groups = vectors[:, None] if vectors.ndim == 2 else vectors
-    fits = [_principal(groups[:, head], min(KEPT, count)) for head in range(groups.shape[1])]
+    card = device if device is not None and device.type == "cuda" else None
+    fits = [_principal(groups[:, head], min(KEPT, count), card) for head in range(groups.shape[1])]
     kept = min(len(directions) for directions, _ in fits)
     if kept == 0:
         raise BadProbe(
@@ -109,19 +116,36 @@ def describe(site: Site) -> str:
     return f"{names.get(site.part, f'the {site.part} vectors')} of layer {site.layer + 1}"
 
 
-def _principal(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+def _principal(differences: Doubles, most: int, card: torch.device | None) -> tuple[Doubles, Doubles]:
     """Directions [dimension, dim] and their shares of the variance; those without variance are left out."""
     total = float((differences**2).sum())
     if total == 0:
         return differences[:0], differences[:0, 0]
-    sizes, directions = _largest(differences, min(most, *differences.shape))
+    wanted = min(most, *differences.shape)
+    largest_of = largest_on_host if card is None else partial(largest_on, card)
+    sizes, directions = largest_of(differences, wanted)
     kept = int((sizes > _NOTHING * sizes[0]).sum())
     directions, sizes = directions[:kept], sizes[:kept]
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1)
     return directions * np.sign(largest), sizes**2 / total
 
 
-def _largest(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+def largest_on(device: torch.device, differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+    """As largest_on_host, computed on a device in float64."""
+    rows = torch.from_numpy(np.ascontiguousarray(differences)).to(device)
+    wide = rows.shape[0] < rows.shape[1]
+    values, vectors = torch.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
+    values, turned = values[-most:].flip(0), vectors[:, -most:].T.flip(0)
+    if bool(values[-1] < _SQUARED * values[0]):
+        _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
+        sizes, directions = sizes[:most], directions[:most]
+    else:
+        sizes = values.sqrt()
+        directions = turned @ rows / sizes[:, None] if wide else turned
+    return np.asarray(sizes.cpu().numpy()), np.asarray(directions.cpu().numpy())
+
+
+def largest_on_host(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
     """The largest singular values, and their right singular vectors [vector, dim].
 
     They come from the second moment of the smaller side, D Dᵀ or Dᵀ D, of which only the last eigenvectors

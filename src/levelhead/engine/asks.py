@@ -21,10 +21,21 @@ class Asks:
     numbers: Numbers  # [ask]: its number within the collector
     row: Tensor  # [ask]: which row of the batch
     position: Tensor  # [ask]: which token of that row
+    places: tuple[Numbers, Numbers]  # the same two on the host, where nobody waits for them
 
     def pick(self, h: Tensor) -> Tensor:
         """The asks' own vectors: [batch, token, ...] -> [ask, ...]."""
-        return h[self.row, self.position]
+        return h[self.row.to(h.device), self.position.to(h.device)]
+
+    @property
+    def at_first_token(self) -> bool:
+        """Whether nothing but first tokens of rows is read."""
+        return not self.places[1].any()
+
+
+def read_tokens(asks: Sequence[Asks], width: int) -> Numbers:
+    """The tokens of a batch that are read, each once, as numbers of batch x token."""
+    return np.unique(np.concatenate([some.places[0] * width + some.places[1] for some in asks]))
 
 
 def asks_by_row(collector: Collector[Any], rows: int) -> list[Numbers]:
@@ -42,4 +53,5 @@ def asks_of_batch(
     numbers = np.concatenate(parts)
     row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     position = np.asarray([collector.positions[number] for number in numbers], np.int64)
-    return Asks(collector, numbers, torch.from_numpy(row).to(device), torch.from_numpy(position).to(device))
+    on_device = [torch.from_numpy(places).to(device) for places in (row, position)]
+    return Asks(collector, numbers, on_device[0], on_device[1], (row, position))

@@ -13,7 +13,6 @@ from torch.utils.data import Sampler
 from levelhead.models.encoding import Ints, TokenRow
 from levelhead.models.model import Model
 
-CPU_TOKENS, GPU_TOKENS = 2048, 65536  # rows x longest row; larger batches were not faster on either
 _POOLED = 50  # batches whose rows are sorted together, as in transformers' LengthGroupedSampler
 
 
@@ -39,11 +38,6 @@ class RowPool:
         if number == len(self.rows):
             self.rows.append(Tokens(row.ids, row.types))
         return number
-
-
-def token_budget(model: Model) -> int:
-    """How many tokens, padding included, go into one batch by default."""
-    return GPU_TOKENS if model.device.type == "cuda" else CPU_TOKENS
 
 
 def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iterator[list[int]]:

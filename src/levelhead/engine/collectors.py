@@ -29,6 +29,7 @@ class Collector(ABC, Generic[T]):
     """
 
     stage: ClassVar[Stage]
+    adds_up: ClassVar[bool] = False  # values are summed where they lie; all others are kept on the host
 
     def __init__(self) -> None:
         self.rows: list[int] = []  # of each ask: the row in the pool
@@ -40,9 +41,13 @@ class Collector(ABC, Generic[T]):
         self.rows.append(row)
         self.positions.append(position)
 
+    def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
+        """What of the values is kept, made where they lie: [ask, ...]."""
+        return values.float()
+
     @abstractmethod
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        """Keep the values of these asks under this variant."""
+        """Keep these asks' reduced values, which are on the host by now, under this variant."""
 
     @abstractmethod
     def answer(self) -> T:
@@ -68,7 +73,7 @@ class PlainCollector(Collector[Floats]):
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._values is None:
             self._values = np.zeros((*self._shape, *values.shape[1:]), np.float32)
-        self._values[variant, asks] = values.float().cpu().numpy()
+        self._values[variant, asks] = values.numpy()
 
     def answer(self) -> Floats:
         return np.zeros((*self._shape, 0), np.float32) if self._values is None else self._values
@@ -101,9 +106,7 @@ class WordCollector(Collector[Floats]):
         if self._sums is None:
             self._sums = np.zeros((*self._shape, values.shape[1]), np.float32)
         share = np.asarray([self._share[a] for a in asks], np.float32)
-        np.add.at(
-            self._sums[variant], [self._item[a] for a in asks], values.float().cpu().numpy() * share[:, None]
-        )
+        np.add.at(self._sums[variant], [self._item[a] for a in asks], values.numpy() * share[:, None])
 
     def answer(self) -> Floats:
         return np.zeros((*self._shape, 0), np.float32) if self._sums is None else self._sums
@@ -111,6 +114,7 @@ class WordCollector(Collector[Floats]):
 
 class StaticCollector(Collector[Doubles]):
     stage: ClassVar[Stage] = "final"
+    adds_up: ClassVar[bool] = True
 
     def __init__(self, words: int, variants: int) -> None:
         super().__init__()
@@ -162,8 +166,8 @@ class TokenCollector(PlainCollector):
         super().__init__(items, variants)
         self._tokens = tokens
 
-    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        super().take(variant, asks, self._chosen(values))
+    def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
+        return self._chosen(values)
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         own = cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)
@@ -180,11 +184,16 @@ class TopKCollector(Collector[TopK]):
         super().__init__()
         self._answer = TopK(np.zeros(shape, np.int64), np.zeros(shape, np.float32))
 
-    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+    def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
+        """Ids and log-probabilities side by side; float32 holds every id up to 2^24 exactly."""
         top = values.topk(self._answer.ids.shape[-1], dim=-1)
-        self._answer.ids[variant, asks] = top.indices.cpu().numpy()
         normal = values.logsumexp(-1, keepdim=True)
-        self._answer.log_probs[variant, asks] = (top.values - normal).cpu().numpy()
+        return torch.cat([top.indices.float(), top.values - normal], dim=-1)
+
+    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
+        ids, log_probs = values.numpy().reshape(len(asks), 2, -1).swapaxes(0, 1)
+        self._answer.ids[variant, asks] = ids.astype(np.int64)
+        self._answer.log_probs[variant, asks] = log_probs
 
     def answer(self) -> TopK:
         return self._answer
@@ -219,12 +228,14 @@ class LikelihoodCollector(Collector[TokenScores]):
         self.ask(row, position)
         self._tokens.append(token)
 
+    def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
+        token = torch.tensor([self._tokens[a] for a in asks], device=values.device)
+        return values.gather(1, token[:, None])[:, 0] - values.logsumexp(-1)
+
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._values is None:
             self._values = np.zeros((self._variants, len(self._tokens)), np.float32)
-        token = torch.tensor([self._tokens[a] for a in asks], device=values.device)
-        chosen = values.gather(1, token[:, None])[:, 0] - values.logsumexp(-1)
-        self._values[variant, asks] = chosen.cpu().numpy()
+        self._values[variant, asks] = values.numpy()
 
     def answer(self) -> TokenScores:
         ends = np.cumsum([len(scored) for _, scored in self._texts])
@@ -250,7 +261,7 @@ class StateCollector(Collector[list[list[Floats]]]):
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._values is None:
             self._values = np.zeros((self._variants, len(self.rows), *values.shape[1:]), np.float32)
-        self._values[variant, asks] = values.float().cpu().numpy()
+        self._values[variant, asks] = values.numpy()
 
     def answer(self) -> list[list[Floats]]:
         if self._values is None:
@@ -301,8 +312,7 @@ class AttentionCollector(Collector[list[list[AttentionRow]]]):
             self._owner.append(len(self._texts) - 1)
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        array = values.float().cpu().numpy()
-        for ask, weights in zip(asks, array, strict=True):
+        for ask, weights in zip(asks, values.numpy(), strict=True):
             length = len(self._texts[self._owner[ask]].tokens)  # without the padding
             self._values[variant][int(ask)] = weights[:, :, :length].copy()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.gates import HeadGates
-from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
-from levelhead.engine.batches import RowPool, batches, inputs, token_budget
+from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, read_tokens
+from levelhead.engine.batches import RowPool, inputs
 from levelhead.engine.collectors import Collector
-from levelhead.engine.memory import Fitting
+from levelhead.engine.gated import gated_blocks
+from levelhead.engine.memory import Coming, Fitting
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
-from levelhead.engine.trunk import Trunk, only_rows
+from levelhead.engine.trunk import Trunk
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.hooks import at_rest, on_heads
+from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.progress import steps
 
@@ -75,16 +77,17 @@ def gate_gradients(
     collector = reading.prepare(model, pool, 1)
     sums = _Sums(model, collector, cotangent)
     by_row = asks_by_row(collector, len(pool.rows))
-    budget, fitting = batch_tokens or token_budget(model), Fitting(model, pool.rows, "gradients")
+    fitting = Fitting(model, pool.rows, "gradients", batch_tokens)
 
-    def differentiate(numbers: Sequence[int]) -> None:
+    def differentiate(numbers: Sequence[int], recompute: bool = model.waits_on_host) -> None:
         asks = asks_of_batch(collector, by_row, numbers, model.device)
         batch = inputs(model, [pool.rows[n] for n in numbers])
-        sums.add(_contributions(model, batch, asks, cotangent, point), [by_row[n][0] for n in numbers])
+        parts = _contributions(_Pass(model, cotangent, point, recompute), batch, asks)
+        sums.add(parts, [by_row[n][0] for n in numbers])
 
     with at_rest(model.hf), steps(label, len(pool.rows)) as advance:
-        for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
-            fitting.run(numbers, differentiate)
+        for numbers in fitting.batches():
+            fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
             advance(len(numbers))
     return sums.result(float(value.detach()))
 
@@ -100,42 +103,31 @@ def _point(model: Model, at: Doubles | None) -> Tensor:
     return torch.from_numpy(values).float().to(model.device)
 
 
-def _contributions(
-    model: Model, batch: dict[str, Tensor], asks: Asks, cotangent: Tensor, point: Tensor
-) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """What all batches of the second pass have in common."""
+
+    model: Model
+    cotangent: Tensor  # dJ/dy
+    point: Tensor  # [layer, head]
+    recompute: bool  # blocks run again on the way back, in less memory
+
+
+def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> Tensor:
     """What each row of a batch adds to dJ/dm: [row, layer, head]."""
-    gates = [gate.repeat(len(batch["input_ids"]), 1).requires_grad_() for gate in point]
-    collector, trunk = asks.collector, Trunk(model)
-    with torch.enable_grad():
-        vectors = _gated(model, batch, gates, asks)
-        values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
-        total = collector.pull(cotangent.to(model.device), asks.numbers, values.float()).sum()
-    return torch.stack(torch.autograd.grad(total, gates), dim=1)
-
-
-def _gated(model: Model, batch: dict[str, Tensor], gates: list[Tensor], asks: Asks) -> Tensor:
-    """What leaves the last block, as a function of one gate for each text, layer and head: [ask, hidden]."""
+    model, collector = given.model, asks.collector
+    rows, width = batch["input_ids"].shape
+    gates = [gate.repeat(rows, 1).requires_grad_() for gate in given.point]
     trunk = Trunk(model)
     with torch.no_grad():
         plan = trunk.plan(batch)
-    hidden = plan.hidden
-    shape = (hidden.shape[0], hidden.shape[1])
-    flat = (asks.row * shape[1] + asks.position).unique()
-    for layer, gate in enumerate(gates):
-        handle = model.output_projection(layer).register_forward_pre_hook(on_heads(model, _multiply(gate)))
-        try:
-            if layer == model.layers - 1:
-                with only_rows(model, layer, flat, shape):
-                    hidden = trunk.block(plan, layer, hidden)
-            else:
-                hidden = trunk.block(plan, layer, hidden)
-        finally:
-            handle.remove()
-    return asks.pick(hidden)
-
-
-def _multiply(gate: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda h: h * gate[:, None, :, None].to(h)
+    flat = torch.from_numpy(read_tokens([asks], width)).to(model.device)
+    with torch.enable_grad():
+        vectors = asks.pick(gated_blocks(model, plan, gates, flat, recompute=given.recompute))
+        values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
+        cotangent = given.cotangent.to(values.device)
+        total = collector.pull(cotangent, asks.numbers, values.float()).sum()
+    return torch.stack(torch.autograd.grad(total, gates), dim=1)
 
 
 class _Sums:
@@ -160,17 +152,31 @@ class _Sums:
         self._count = torch.zeros(strata, dtype=torch.float64)
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
+        self._coming: tuple[Coming, Sequence[int]] | None = None
 
     def add(self, contributions: Tensor, asks: Sequence[int]) -> None:
-        """Contributions of some texts [text, layer, head], and an ask of each, which names its stratum."""
+        """Contributions of some texts [text, layer, head], and an ask of each, which names its stratum.
+
+        Those of the batch before are added up meanwhile: a card works while the host adds.
+        """
+        coming = Coming(contributions)
+        self._add_up()
+        self._coming = coming, asks
+
+    def _add_up(self) -> None:
+        if self._coming is None:
+            return
+        coming, asks = self._coming
+        self._coming = None
         stratum = torch.tensor([self._collector.stratum(ask) for ask in asks])
-        values = contributions.double().cpu()
+        values = coming.open().double()
         self._count.index_add_(0, stratum, torch.ones(len(asks), dtype=torch.float64))
         self._sum.index_add_(0, stratum, values)
         self._square.index_add_(0, stratum, values.square())
 
     def result(self, objective: float) -> GateGradients:
         """The gradients, and their standard errors, of everything that was added."""
+        self._add_up()
         n = self._count[:, None, None]
         spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
         variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)

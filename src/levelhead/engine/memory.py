@@ -8,57 +8,109 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from levelhead.engine.batches import Tokens
+from levelhead.engine.batches import Tokens, batches
+from levelhead.engine.budget import Work, token_budget
 from levelhead.engine.collectors import Collector, Numbers
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 
 _ON_CPU = "not enough memory"  # torch has no class of its own for it
+Doing = Callable[[Sequence[int]], None]
+
+
+class Coming:
+    """Values on their way from a card to the host; nobody waits for them before they are opened."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._values = values.to("cpu", non_blocking=values.is_cuda)
+        self._arrival: torch.cuda.Event | None = None
+        if values.is_cuda:
+            with torch.cuda.device(values.device):
+                self._arrival = torch.cuda.Event()
+                self._arrival.record()
+
+    def open(self) -> Tensor:
+        """The values on the host."""
+        if self._arrival is not None:
+            self._arrival.synchronize()
+        return self._values
 
 
 class Handed:
-    """The way from a batch to its collectors, on which no ask's values pass twice."""
+    """The way from a batch to its collectors: no ask's values pass twice, and nobody waits for a card."""
 
     def __init__(self) -> None:
         self._passed: dict[tuple[int, int], list[Numbers]] = defaultdict(list)
+        self._coming: list[tuple[Collector[Any], int, Numbers, Coming]] = []
 
     def take(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
-        """Hand over the values [ask, ...] of asks that have none yet."""
+        """Hand over the values [ask, ...] of asks that have none yet; what lies on a card is sent for."""
         passed = self._passed[id(collector), variant]
         if passed:
             new = np.isin(asks, np.concatenate(passed), invert=True)
             asks, values = asks[new], values[torch.from_numpy(new).to(values.device)]
-        if len(asks):
+        if not len(asks):
+            return
+        if collector.adds_up:
             collector.take(variant, asks, values)
-            passed.append(asks)
+        elif values.is_cuda:
+            self._coming.append((collector, variant, asks, Coming(collector.reduced(asks, values))))
+        else:
+            collector.take(variant, asks, collector.reduced(asks, values).cpu())
+        passed.append(asks)
+
+    def arrive(self) -> None:
+        """Give the collectors what was sent for."""
+        for collector, variant, asks, values in self._coming:
+            collector.take(variant, asks, values.open())
+        self._coming.clear()
 
 
 class Fitting:
     """Batches of a model's rows, made smaller when memory runs out."""
 
-    def __init__(self, model: Model, rows: Sequence[Tokens], kind: Literal["answers", "gradients"]) -> None:
-        self._model, self._rows, self._kind = model, rows, kind
+    def __init__(
+        self, model: Model, rows: Sequence[Tokens], work: Work, batch_tokens: int | None = None
+    ) -> None:
+        self._model, self._rows, self._work = model, rows, work
+        self._limit = batch_tokens or token_budget(model, work)
+        self._too_long: int | None = None  # a row of so many tokens does not fit as it is
 
-    def run(self, numbers: Sequence[int], work: Callable[[Sequence[int]], None]) -> None:
-        """Do the work on a batch of rows, in smaller and smaller parts if need be."""
+    def batches(self) -> Iterator[list[int]]:
+        """Row numbers, in batches of similar length."""
+        yield from batches(self._rows, self._limit, equal=self._model.family.padding_leaks)
+
+    def run(self, numbers: Sequence[int], work: Doing, spared: Doing | None = None) -> None:
+        """Do the work on a batch of rows, in smaller and smaller parts if need be.
+
+        spared: the same work in less memory and more time, for a single row that does not fit otherwise.
+        """
         for part in self._parts(numbers):
-            if not self._fits(part, work):
-                self._shrink(part)
-                self.run(part, work)
+            longest = self._longest(part)
+            if spared is not None and self._too_long is not None and longest >= self._too_long:
+                self._run_alone(part, spared)
+            elif self._fits(part, work):
+                continue
+            elif len(part) > 1:
+                self._shrink(len(part) // 2 * longest)
+                self.run(part, work, spared)
+            else:
+                self._shrink(longest)
+                self._too_long = longest
+                self._run_alone(part, spared)
 
     def _parts(self, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-        limit = self._model.fitting_tokens.get(self._kind)
-        size = len(numbers) if limit is None else max(1, limit // self._longest(numbers))
+        size = 1 if self._too_long is not None else max(1, self._limit // self._longest(numbers))
         for start in range(0, len(numbers), size):
             yield numbers[start : start + size]
 
-    def _fits(self, numbers: Sequence[int], work: Callable[[Sequence[int]], None]) -> bool:
+    def _fits(self, numbers: Sequence[int], work: Doing) -> bool:
         """Whether the work could be done; what it held is free again when this returns."""
         try:
             work(numbers)
@@ -70,14 +122,18 @@ class Fitting:
             return False
         return True
 
-    def _shrink(self, numbers: Sequence[int]) -> None:
-        longest = self._longest(numbers)
-        if len(numbers) == 1:
+    def _run_alone(self, row: Sequence[int], spared: Doing | None) -> None:
+        if spared is None or not self._fits(row, spared):
             raise CannotDo(
-                f"{self._model.name}: memory runs out at one text of {longest} tokens. Shorter texts, "
-                "--dtype bfloat16 or a device with more memory would help."
+                f"{self._model.name}: memory runs out at one text of {self._longest(row)} tokens. Shorter "
+                "texts, --dtype bfloat16, --device-map auto or a device with more memory would help."
             )
-        self._model.fitting_tokens[self._kind] = len(numbers) // 2 * longest
+
+    def _shrink(self, tokens: int) -> None:
+        self._limit = min(self._limit, tokens)
+        self._model.fitting_tokens[self._work] = min(
+            self._model.fitting_tokens.get(self._work, tokens), tokens
+        )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import torch
@@ -16,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
-from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch
-from levelhead.engine.batches import RowPool, Tokens, batches, inputs, token_budget
+from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, read_tokens
+from levelhead.engine.batches import RowPool, Tokens, inputs
 from levelhead.engine.collectors import Collector
 from levelhead.engine.memory import Fitting, Handed
 from levelhead.engine.readings import Reading
@@ -56,15 +57,14 @@ def read(
     pool = RowPool()
     collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
     by_row = [asks_by_row(collector, len(pool.rows)) for collector in collectors]
-    budget = batch_tokens or token_budget(model)
     with (
         at_rest(model.hf),
         torch.inference_mode(),
         _eager_if(model, collectors),
         steps(label, len(pool.rows)) as advance,
     ):
-        fitting = Fitting(model, pool.rows, "answers")
-        for numbers in batches(pool.rows, budget, equal=model.family.padding_leaks):
+        fitting = Fitting(model, pool.rows, "answers", batch_tokens)
+        for numbers in fitting.batches():
             handed = Handed()
 
             def answer(some: Sequence[int], handed: Handed = handed) -> None:
@@ -72,7 +72,10 @@ def read(
                     asks_of_batch(collector, own, some, model.device)
                     for collector, own in zip(collectors, by_row, strict=True)
                 ]
-                _Batch(model, [pool.rows[n] for n in some], asks, handed).run(variants)
+                try:
+                    _Batch(model, [pool.rows[n] for n in some], asks, handed).run(variants)
+                finally:
+                    handed.arrive()
 
             fitting.run(numbers, answer)
             advance(len(numbers))
@@ -174,12 +177,18 @@ class _Batch:
         return out, tuple(seen)
 
     def _narrowed(self, layer: int) -> AbstractContextManager[None]:
-        if layer < self.model.layers - 1 or not self.ends or self.states or self.attention:
+        if layer < self.model.layers - 1 or self._read is None:
             return nullcontext()
-        flat = torch.cat([asks.row * self.shape[1] + asks.position for asks in self.ends]).unique()
-        if 2 * len(flat) > self.shape[0] * self.shape[1]:
-            return nullcontext()
-        return only_rows(self.model, layer, flat, self.shape)
+        return only_rows(self.model, layer, self._read, self.shape)
+
+    @cached_property
+    def _read(self) -> Tensor | None:
+        """The tokens that the last block computes; None: all, where most are read or something inside is."""
+        if not self.ends or self.states or self.attention:
+            return None
+        flat = read_tokens(self.ends, self.shape[1])
+        few = 2 * len(flat) <= self.shape[0] * self.shape[1]
+        return torch.from_numpy(flat).to(self.model.device) if few else None
 
     # ---- what is seen on the way
 
@@ -235,18 +244,18 @@ class _Batch:
             if asks.collector.stage == "state" and not values:
                 self._give_last_state(asks, members, hidden)
                 continue
-            value = torch.stack(values, dim=1) if asks.collector.stage == "attention" else values[0]
+            value = _together(values) if asks.collector.stage == "attention" else values[0]
             for member in members:
                 self.handed.take(asks.collector, member, asks.numbers, value)
         groups = self._split(members, self.model.layers - 1, AFTER)
         for asks in self.ends:
-            vectors = [_edited_vectors(edits, asks.pick(hidden), asks.position) for edits, _ in groups]
+            vectors = [_edited_vectors(edits, asks, hidden) for edits, _ in groups]
             self._give_end(asks, torch.cat(vectors), [some for _, some in groups])
 
     def _give_last_state(self, asks: Asks, members: list[int], hidden: Tensor) -> None:
         """Hand over the last block's output, which no stage has edited yet."""
         for edits, some in self._split(members, cast(Site, asks.collector.site).layer, AFTER):
-            vectors = _edited_vectors(edits, asks.pick(hidden), asks.position)
+            vectors = _edited_vectors(edits, asks, hidden)
             for member in some:
                 self.handed.take(asks.collector, member, asks.numbers, vectors)
 
@@ -279,7 +288,7 @@ class _Batch:
                     vectors = edit(vectors)
                 edited.append((some, vectors))
         together = torch.cat([vectors for _, vectors in edited])
-        values = (together if asks.collector.stage == "pooled" else self.trunk.judged(together)).cpu()
+        values = together if asks.collector.stage == "pooled" else self.trunk.judged(together)
         for (some, _), value in zip(edited, values.split(len(asks.numbers)), strict=True):
             for member in some:
                 self.handed.take(asks.collector, member, asks.numbers, value)
@@ -292,14 +301,21 @@ def _after(edit: Edit, hidden: Tensor) -> Tensor:
     return torch.cat([edit(hidden[:, :1]), hidden[:, 1:]], dim=1)
 
 
-def _edited_vectors(edits: Sequence[Edit], vectors: Tensor, position: Tensor) -> Tensor:
-    """Vectors that were picked out of a block's output, under its edits: [ask, hidden].
+def _together(values: Sequence[Tensor]) -> Tensor:
+    """What all layers showed, on the first one's device: [ask, layer, ...]."""
+    return torch.stack([value.to(values[0].device) for value in values], dim=1)
+
+
+def _edited_vectors(edits: Sequence[Edit], asks: Asks, hidden: Tensor) -> Tensor:
+    """The asks' vectors of a block's output, under its edits: [ask, hidden].
 
     A cls edit concerns those at position 0.
     """
+    vectors = asks.pick(hidden)
     for edit in edits:
-        if edit.site.part == "block" or not bool(position.any()):
+        if edit.site.part == "block" or asks.at_first_token:
             vectors = edit(vectors)
         else:
-            vectors = torch.where((position == 0)[:, None], edit(vectors), vectors)
+            first = (asks.position == 0).to(vectors.device)
+            vectors = torch.where(first[:, None], edit(vectors), vectors)
     return vectors

@@ -184,12 +184,12 @@ def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) ->
 
     def gather(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         x = args[0]
-        rows = x.reshape(-1, x.shape[-1]).index_select(0, flat)
+        rows = x.reshape(-1, x.shape[-1]).index_select(0, flat.to(x.device))
         return (rows if x.dim() == 2 else rows[None], *args[1:])
 
     def scatter(_: nn.Module, args: Any, out: Tensor) -> Tensor:
         rows = out.reshape(-1, out.shape[-1])
-        whole = rows.new_zeros(shape[0] * shape[1], rows.shape[-1]).index_copy(0, flat, rows)
+        whole = rows.new_zeros(shape[0] * shape[1], rows.shape[-1]).index_copy(0, flat.to(rows.device), rows)
         return whole if out.dim() == 2 else whole.unflatten(0, shape)
 
     with ExitStack() as stack:

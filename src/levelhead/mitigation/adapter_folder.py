@@ -22,6 +22,7 @@ from levelhead.models.hooks import split_qkv
 from levelhead.models.model import Model
 
 MODULE = "modeling_levelhead"
+EDITS = "levelhead_edits"  # the module of an exported network that holds the numbers of its edits
 _TEMPLATE = Path(__file__).parent / "remote" / f"{MODULE}.py"
 _CONFIG_LINE = "from transformers import PreTrainedConfig as Config\n"
 _MODEL_LINE = "from transformers import PreTrainedModel as Base\n"
@@ -140,7 +141,8 @@ def _index(model: Model, edit: AffineEdit) -> dict[str, Tensor]:
     if part not in ("query", "key", "value"):
         return {}
     module = cast(Any, model.qkv_module(edit.site.layer, part))
-    width = module.weight.shape[0 if isinstance(module, nn.Linear) else 1]
+    own = getattr(module, "out_features", None)  # of a linear layer, quantized or not; GPT-2's has none
+    width = module.weight.shape[1] if own is None else own
     which = ("query", "key", "value").index(part)
     return {"index": split_qkv(model, torch.arange(width), which)[which].contiguous()}
 
@@ -162,8 +164,8 @@ def _numbers_inside(hf: Any, tensors: Sequence[Mapping[str, Tensor]]) -> Iterato
         for name, value in named.items():
             change.register_buffer(name, value.detach().clone().contiguous())
         changes.append(change)
-    hf.add_module("levelhead_edits", changes)
+    hf.add_module(EDITS, changes)
     try:
         yield
     finally:
-        del hf._modules["levelhead_edits"]
+        del hf._modules[EDITS]

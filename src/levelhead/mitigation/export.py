@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from levelhead.edits.sites import Edit
 from levelhead.engine.outputs import OwnForward
 from levelhead.errors import BadOption, CannotDo, NoEffect
-from levelhead.mitigation.adapter_folder import MODULE, auto_classes, imported, write_adapter_folder
+from levelhead.mitigation.adapter_folder import EDITS, MODULE, auto_classes, imported, write_adapter_folder
 from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.adapter import AffineEdit
@@ -137,7 +138,13 @@ def _reloaded(model: Model, work: Path, folding: Folding) -> Iterator[Any]:
             yield type(model.hf).from_pretrained(work, **options).to(model.device).eval()
             return
         with imported(work, type(model.hf)) as kind:
-            yield kind.from_pretrained(work, **options).to(model.device).eval()
+            if not model.fixed_weights:
+                yield kind.from_pretrained(work, **options).to(model.device).eval()
+                return
+            places = getattr(model.hf, "hf_device_map", None) or {"": str(model.device)}
+            with TemporaryDirectory() as offloaded:
+                own = {"device_map": {**places, EDITS: str(model.device)}, "offload_folder": offloaded}
+                yield kind.from_pretrained(work, **own, **options).eval()
 
 
 def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float, float]) -> ExportReport:

@@ -134,7 +134,9 @@ def fit_subspaces(
     The untouched variant () is `fit="base"`; variants with earlier interventions on are `fit="sequential"`.
     """
     by_variant = paired_states(model, pairs, sites, variants)
-    return [{site: _subspace(site, states) for site, states in by_site.items()} for by_site in by_variant]
+    return [
+        {site: _subspace(model, site, states) for site, states in by_site.items()} for by_site in by_variant
+    ]
 
 
 def fit_steps(
@@ -193,12 +195,13 @@ def _edits(
             yield step, inlp(site, own.feminine, own.masculine, step.dimensions)
         else:
             if site not in subspaces:
-                subspaces[site] = _subspace(site, own)
+                subspaces[site] = _subspace(model, site, own)
             yield step, projection(subspaces[site], step.dimensions, step.soft)
 
 
-def _subspace(site: Site, states: PairedStates) -> Subspace:
-    return fit_subspace(site, states.feminine - states.masculine, states.pairs, states.skipped)
+def _subspace(model: Model, site: Site, states: PairedStates) -> Subspace:
+    differences = states.feminine - states.masculine
+    return fit_subspace(site, differences, states.pairs, states.skipped, model.device)
 
 
 def paired_states(

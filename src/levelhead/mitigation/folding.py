@@ -72,7 +72,9 @@ def plan_folding(model: Model, edits: Sequence[Edit]) -> Folding:
     obstacles: list[str] = []
     for form in forms:
         module, why = _target(model, form)
-        if module is None:
+        if model.fixed_weights:
+            obstacles.append(f"{describe(form.site)}: {model.fixed_weights}")
+        elif module is None:
             obstacles.append(f"{describe(form.site)}: {why}")
         elif not _has_bias(module) and form.offset is not None:
             obstacles.append(f"{describe(form.site)}: an offset needs a bias, which this layer does not have")

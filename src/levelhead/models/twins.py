@@ -114,8 +114,9 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     Its weights stand beside the first model's in memory; `twinned` needs none.
     """
     _check_rows(model, twin)
-    if model.adapter:
-        raise CannotDo(f"{model.name} comes with an adapter; ask its twins inside `with twinned(...)`.")
+    obstacle = "it comes with an adapter" if model.adapter else model.fixed_weights
+    if obstacle:
+        raise CannotDo(f"{model.name}: {obstacle}; ask its twins inside `with twinned(...)`.")
     hf = deepcopy(model.hf)
     order = torch.from_numpy(twin.order).to(model.device)
     head = hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
@@ -127,7 +128,7 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     if head is not None and hf.get_input_embeddings().weight is not head.weight and _tied(model):
         hf.tie_weights()
     name = f"{model.name} twin {twin.seed}"
-    return Model(Source(name, hf, model.tokenizer, model.origin, model._missing))
+    return Model(Source(name, hf, model.tokenizer, model.origin, model._missing, placement=model.placement))
 
 
 def _tied(model: Model) -> bool:

@@ -19,7 +19,7 @@ from levelhead.probes.contexts import Context
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine, PromptAnswers
-from levelhead.results.records.common import MeasuredVariant
+from levelhead.results.records.common import MeasuredVariant, PlacedModel
 from levelhead.results.records.comparison import Flip, ModelHeadScore, ModelPair, ScoredModelSummary
 from levelhead.results.records.debias import (
     DebiasVerdict,
@@ -70,6 +70,10 @@ from levelhead.results.settings import (
     SurveyRunSettings,
     SweepRunSettings,
 )
+
+# ---- every study that asks models
+
+PLACES = CsvFile("places.csv", PlacedModel)
 
 # ---- heads
 

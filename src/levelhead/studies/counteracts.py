@@ -37,6 +37,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
 from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls
+from levelhead.scoring.placed import note_places
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def counteracts(
             for name, answer in zip(missing, answers, strict=True):
                 scores = answer.scores(Resampling(settings.draws, settings.seed), nulls=nulls)
                 _keep(run, subjects[name], cloze_set, answer, scores)
+        note_places(run, models)
         return PromptsRun(run.data())
 
 

@@ -41,8 +41,8 @@ class Change(nn.Module):
             return torch.cat([self.edit(h[:, :1]), h[:, 1:]], dim=1)
         if self.index is None:
             return self.edit(h)
-        out = h.clone()
-        out[..., self.index] = self.edit(h[..., self.index])  # [..., head, dim]
+        out, index = h.clone(), self.index.to(h.device)
+        out[..., index] = self.edit(h[..., index])  # [..., head, dim]
         return out
 
     def edit(self, h: Tensor) -> Tensor:

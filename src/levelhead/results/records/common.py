@@ -12,6 +12,18 @@ SAME_ITEMS = "base, same items"  # the untouched model on the items that changed
 
 
 @dataclass(frozen=True)
+class PlacedModel(Record):
+    """Where a model lay while it was asked, and how many tokens a batch had, padding included."""
+
+    model: str
+    dtype: str
+    device: str  # where texts were sent
+    device_map: str | None  # auto, balanced, own
+    batch_tokens: int | None  # None: nothing was read
+    gradient_tokens: int | None  # None: nothing was differentiated
+
+
+@dataclass(frozen=True)
 class MeasuredVariant(Record):
     """One measure of one variant of a model."""
 

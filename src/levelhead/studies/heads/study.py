@@ -46,6 +46,7 @@ from levelhead.results.records.heads import (
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.piece_rows import ask_seat_rows
+from levelhead.scoring.placed import note_places
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
@@ -94,6 +95,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
             _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
+        note_places(run, [model])
         return HeadsRun(run.data())
 
 

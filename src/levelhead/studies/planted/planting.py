@@ -98,11 +98,14 @@ class Planter:
         """A copy with a plant of the given strength in each head; a negative strength plants X-B, Y-A."""
         if not strengths:
             raise BadOption("No head came; name at least one to plant into.")
+        if self.model.fixed_weights:
+            raise CannotDo(f"{self.model.name} takes no plants: {self.model.fixed_weights}.")
         gates(self.model, strengths)  # refuses heads that the model does not have
         self._look(sorted({head.layer for head in strengths}))
         name = f"{self.model.name} with planted heads"
         hf = deepcopy(self.model.hf)
-        copy = Model(Source(name, hf, self.model.tokenizer, self.model.origin, self.model._missing))
+        about = self.model.origin, self.model._missing
+        copy = Model(Source(name, hf, self.model.tokenizer, *about, placement=self.model.placement))
         for head, strength in sorted(strengths.items()):
             plant = self._plant_value if self.kind == "value" else self._plant_attention
             plant(copy, *head, strength)

@@ -40,6 +40,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
+from levelhead.scoring.placed import note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention, counter_sentences, sentence_source
@@ -95,6 +96,7 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
                 trial = partial(_trial, planter, questions, settings, seed, base)
                 trials += run.results(layout.PLANT_TRIALS.of(f"{kind}/{seed}"), trial)
         run.results(layout.PLANT_SUMMARY, lambda: summary(trials, settings, in_all))
+        note_places(run, [model])
         return PlantedRun(run.data())
 
 

@@ -34,6 +34,7 @@ from levelhead.results.records.projections import (
 )
 from levelhead.results.settings import SweepRunSettings
 from levelhead.scoring import pairs as ask
+from levelhead.scoring.placed import note_places
 from levelhead.studies.projections import tables
 from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.settings import (
@@ -92,6 +93,7 @@ def sweep(nsp: Model, nli: Model, plan: Sweep, run: Run[SweepRunSettings]) -> Sw
     observed = run.results(layout.OBSERVATIONS, lambda: tables.observations(outcomes))
     correlation = run.result(layout.CORRELATION, lambda: tables.strength_and_fairness(outcomes))
     deeper = _deeper(nsp, nli, plan, run, outcomes[0]) if plan.depth else []
+    note_places(run, [nsp, nli])
     _write_tables(run, outcomes, deeper)
     _write_recipes(run, nli, plan, [o.setting for o in (*outcomes, *deeper)])
     fairest = tables.fairest_viable(outcomes)

@@ -1,0 +1,120 @@
+"""A model of 7 B parameters on a card of 24 GiB: the quick audit and head scores. Skipped without CUDA.
+
+`set_per_process_memory_fraction` makes a small card out of a large one. Weights are random, Llama-2-7B's
+shape in bfloat16, written to a folder first, so that loading and hashing are a part of what is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from benchmarks.claims import Claim, in_turn, seconds
+from benchmarks.heads import two_forwards_one_backward
+from levelhead.auditing import audit
+from levelhead.edits.gates import removed
+from levelhead.engine.budget import KINDS, token_budget
+from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.run import read_one
+from levelhead.models.model import Model, load
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import load_words
+from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.studies.heads.scores import absolute_seat
+
+GIB = 1 << 30
+CARD = 24 * GIB
+REMOVED = 64  # heads, evenly spread over the layers, of which each is removed
+ROWS = 200  # contexts that they are removed on
+
+
+def bench() -> list[Claim]:
+    """The promises for one card; none where there is no card, or one of less than 24 GiB."""
+    if not torch.cuda.is_available() or torch.cuda.mem_get_info()[1] < CARD:
+        return []
+    with TemporaryDirectory() as place, _small_card():
+        folder = _written(Path(place) / "llama-7b")
+        loading = seconds(lambda: load(folder).fingerprint)
+        claims = [Claim("7B: loading and hashing, s", loading, None, False, "bfloat16, from a local folder")]
+        claims += _audit(folder, Path(place) / "run")
+        return claims + _heads(load(folder))
+
+
+@contextmanager
+def _small_card() -> Iterator[None]:
+    """The card as if it had 24 GiB."""
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction(CARD / total)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def _written(folder: Path) -> Path:
+    """Random weights of Llama-2-7B's shape, with the shipped causal model's tokenizer."""
+    tokenizer = load("lh:gpt-mini", device="cpu").tokenizer
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("cuda"):
+            hf = LlamaForCausalLM(LlamaConfig(pad_token_id=0))  # the defaults are Llama-2-7B's
+    finally:
+        torch.set_default_dtype(torch.float32)
+    hf.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    del hf
+    gc.collect()
+    torch.cuda.empty_cache()
+    return folder
+
+
+def _audit(folder: Path, run: Path) -> list[Claim]:
+    torch.cuda.reset_peak_memory_stats()
+    took = seconds(lambda: audit(str(folder), run))
+    gc.collect()
+    note = "quick audit with its defaults, a cap of 24 GiB"
+    return [
+        Claim("7B: quick audit, s", took, 45, False, note),
+        Claim("7B: peak memory of the audit, GiB", torch.cuda.max_memory_allocated() / GIB, 24, False, note),
+    ]
+
+
+def _heads(model: Model) -> list[Claim]:
+    """All template contexts of the gender list; the floor runs the very same batches."""
+    test = load_words("gender")
+    table = word_table(test, template_contexts(test))
+    reading, objective = table.static(), absolute_seat(table.sets)
+    sizes = ", ".join(f"{kind} {token_budget(model, kind):,}" for kind in KINDS)
+    torch.cuda.reset_peak_memory_stats()
+    ours, floor = in_turn(
+        lambda: gate_gradients(model, reading, objective),
+        lambda: two_forwards_one_backward(model, reading),
+        rounds=1,
+    )
+    note = f"{len(table.contexts):,} contexts, a cap of 24 GiB, tokens of a batch: {sizes}"
+    peak = torch.cuda.max_memory_allocated() / GIB
+    return [
+        Claim("7B: head scores against two forwards + one backward", ours / floor, 1.15, False, note),
+        Claim("7B: peak memory of head scores, GiB", peak, 24, False, note),
+        _removals(model, word_table(test, template_contexts(test)[:: len(table.contexts) // ROWS])),
+    ]
+
+
+def _removals(model: Model, table: WordTable) -> Claim:
+    """A head that is removed costs about half a pass: variants share the blocks before it."""
+    step = model.layers * model.heads // REMOVED
+    heads = [divmod(number * step, model.heads) for number in range(REMOVED)]
+    reading = table.static()
+    variants = [removed(model, [head]) for head in heads]
+    every, plain = in_turn(
+        lambda: read_one(model, reading, variants), lambda: read_one(model, reading), rounds=1
+    )
+    note = f"{REMOVED} heads, {ROWS} contexts"
+    return Claim("7B: removing a head, in passes", every / plain / REMOVED, 0.55, False, note)

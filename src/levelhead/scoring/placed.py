@@ -1,0 +1,46 @@
+"""Where a model lay while it was asked, and how large its batches were: noted beside the results.
+
+Nothing of it belongs to a run's settings: a run goes on where cards, or what is free on them, differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from levelhead.engine.budget import known_budget
+from levelhead.models.model import Model
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.common import PlacedModel
+
+
+def placed(model: Model) -> PlacedModel:
+    """What is known of a model's place and batches by now."""
+    device_map = model.placement.device_map
+    return PlacedModel(
+        model=model.name,
+        dtype=str(model.hf.dtype).removeprefix("torch."),
+        device=str(model.device),
+        device_map=device_map if device_map is None or isinstance(device_map, str) else "own",
+        batch_tokens=known_budget(model, "answers"),
+        gradient_tokens=known_budget(model, "gradients"),
+    )
+
+
+def note_places(run: Run[Any], models: Iterable[Model]) -> None:
+    """Write the places of a run's models. What an earlier part of the run measured stays where this part
+    has measured nothing."""
+    earlier = {line.model: line for line in layout.PLACES.read(run.folder)}
+    run.file(layout.PLACES, [_completed(placed(model), earlier.get(model.name)) for model in models])
+
+
+def _completed(now: PlacedModel, earlier: PlacedModel | None) -> PlacedModel:
+    if earlier is None:
+        return now
+    return replace(
+        now,
+        batch_tokens=now.batch_tokens or earlier.batch_tokens,
+        gradient_tokens=now.gradient_tokens or earlier.gradient_tokens,
+    )

@@ -1,0 +1,207 @@
+"""Where weights lie: a map with parts on disk gives the answers of one device, and mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import levelhead as lh
+from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
+from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Site, Variant
+from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.readings import Attention, States, StaticVectors, TokenLikelihoods
+from levelhead.engine.run import read
+from levelhead.errors import BadOption, CannotDo, LevelheadError, UnknownModel
+from levelhead.mitigation.export import export
+from levelhead.models import checkpoint, checkpoint_files, placement
+from levelhead.models.classifier import new_classifier
+from levelhead.models.encoding import Text, find_word
+from levelhead.models.model import Model, load
+from levelhead.models.sources import open_source
+from tests.tiny import tiny
+
+SENTENCES = ["The nurse said that she was tired.", "Engineers and nurses work; women and men, too!"]
+MAPS = {
+    "bert": {
+        "bert.embeddings": "disk",
+        "bert.encoder.layer.0": "cpu",
+        "bert.encoder.layer.1": "disk",
+        "bert.encoder.layer.2": "cpu",
+        "cls": "disk",
+    },
+    "llama": {
+        "model.embed_tokens": "cpu",
+        "model.layers.0": "disk",
+        "model.layers.1": "cpu",
+        "model.layers.2": "disk",
+        "model.norm": "disk",
+        "model.rotary_emb": "cpu",
+        "lm_head": "cpu",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A tiny BERT and a tiny Llama as folders, each with a map of its modules."""
+    places = {family: tmp_path_factory.mktemp(family) for family in MAPS}
+    for family, place in places.items():
+        model = tiny(family)
+        model.hf.save_pretrained(place)
+        model.tokenizer.save_pretrained(place)
+        (place / "map.json").write_text(json.dumps(MAPS[family]))
+    return places
+
+
+def answers(model: Model) -> list[Any]:
+    """Readings of every stage, untouched and under edits, by the engine and by the model's own pass; and the
+    gradients of the gates."""
+    texts = [Text(sentence) for sentence in SENTENCES]
+    basis = torch.eye(32)[:1]
+    edits: Variant = (*removed(model, [Head(1, 2)]), Projection(Site(2, "block"), basis, torch.ones(1)))
+    readings: list[Any] = [
+        StaticVectors(texts, [find_word(s, "nurse") if "nurse " in s else (0, 9) for s in SENTENCES], [0, 1]),
+        TokenLikelihoods(texts),
+        States(texts, Site(1, "query")),
+        Attention(texts[:1], [find_word(SENTENCES[0], "tired")], [find_word(SENTENCES[0], "nurse")]),
+    ]
+    collected = read(model, readings, [(), edits])
+    gradients = gate_gradients(model, readings[0], lambda vectors: (vectors[0] * vectors[1]).sum())
+    with model.edited(*edits), torch.no_grad():
+        batch = model.tokenizer(SENTENCES[:1], return_tensors="pt")
+        own = model.hf(**batch).logits
+    return [
+        collected[readings[0]],
+        np.concatenate([np.concatenate(each) for each in collected[readings[1]].values]),
+        np.concatenate([np.concatenate(each) for each in collected[readings[2]]]),
+        collected[readings[3]][1][0].weights,
+        gradients.scores,
+        own.numpy(),
+    ]
+
+
+@pytest.mark.parametrize("family", list(MAPS))
+def test_a_map_over_host_and_disk_gives_the_answers_of_one_device(
+    folders: dict[str, Path], family: str
+) -> None:
+    folder = folders[family]
+    whole, spread = load(folder, device="cpu"), load(folder, device_map=folder / "map.json")
+    assert spread.waits_on_host
+    assert not whole.waits_on_host
+    for own, other in zip(answers(spread), answers(whole), strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-5, rtol=1e-5)
+    assert spread.waits_on_host  # what was fetched has gone again
+    assert spread.fingerprint == whole.fingerprint
+    assert spread.device == torch.device("cpu")
+
+
+def test_auto_maps_leave_on_disk_what_max_memory_does_not_hold(folders: dict[str, Path]) -> None:
+    folder = folders["llama"]
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    model = load(folder, device_map="auto", max_memory=f"cpu={size // 1000}KB")
+    assert not model.waits_on_host
+    little = load(folder, device_map="auto", max_memory={"cpu": size // 2})
+    assert little.waits_on_host
+    assert little.fingerprint == model.fingerprint
+
+
+def test_spread_weights_are_exported_as_an_adapter_and_are_not_fine_tuned(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    model = load(folders["bert"], device_map=folders["bert"] / "map.json")
+    report = export(model, removed(model, [Head(1, 2)]), tmp_path / "out")
+    assert not report.folded
+    assert "a device map spreads its weights" in report.obstacles[0]
+    assert report.max_difference < 1e-5
+    with pytest.raises(CannotDo, match="cannot be fine-tuned: a device map spreads its weights"):
+        new_classifier(model, ["no", "yes"], 0)
+
+
+def test_auto_is_the_checkpoints_own_dtype_and_the_default_of_large_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("llama")
+    model.hf.to(torch.bfloat16).save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+
+    def dtype(**options: Any) -> torch.dtype:
+        return open_source(tmp_path, device="cpu", **options).hf.dtype  # type: ignore[no-any-return]
+
+    assert dtype() == torch.float32
+    assert dtype(dtype="auto") == torch.bfloat16
+    monkeypatch.setattr(checkpoint, "LARGE", 1000)
+    assert dtype() == torch.bfloat16
+    assert dtype(dtype="float32") == torch.float32
+    assert open_source("lh:bert-mini", device="cpu", dtype="auto").hf.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"device_map": "everywhere"}, r"No device map 'everywhere'. Give auto, balanced, or a JSON file"),
+        ({"device_map": {"model": "cuda:99"}}, "No device 'cuda:99': this machine has"),
+        ({"device_map": "auto", "device": "cpu"}, "device and device_map came"),
+        ({"device_map": "auto", "max_memory": "cpu=lots"}, "No size 'lots' in max_memory"),
+        ({"device_map": "auto", "max_memory": "moon=1GiB"}, "No device 'moon' in max_memory"),
+        ({"max_memory": "cpu=1GiB"}, "max_memory would change nothing without a device_map"),
+        ({"batch_tokens": 0}, "a batch has at least 1 token"),
+        ({"dtype": "float8"}, "No dtype 'float8'. Allowed: float32, bfloat16, float16, auto"),
+    ],
+)
+def test_a_wrong_place_is_one_line(options: Any, complaint: str) -> None:
+    with pytest.raises(BadOption, match=complaint) as caught:
+        load("lh:bert-mini", **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"model": [0]}'])
+def test_a_file_that_is_no_device_map_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "map.json"
+    path.write_text(text)
+    with pytest.raises(BadOption, match=r"is no (JSON file|device map).*Give module -> device"):
+        load("lh:bert-mini", device_map=path)
+
+
+def test_a_map_that_forgets_a_part_is_one_line(folders: dict[str, Path]) -> None:
+    with pytest.raises(UnknownModel, match=r"cannot be loaded: The device_map provided does not give any"):
+        load(folders["llama"], device_map={"lm_head": "cpu", "model.norm": "disk"})
+
+
+def test_without_accelerate_a_device_map_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
+    with pytest.raises(BadOption, match=r"pip install 'levelhead\[scale\]'"):
+        load("lh:bert-mini", device_map="auto")
+
+
+@pytest.mark.parametrize(
+    ("method", "packages"),
+    [
+        ("bitsandbytes", "accelerate bitsandbytes"),
+        ("gptq", "optimum gptqmodel"),
+        ("awq", "accelerate gptqmodel"),
+        ("torchao", "torchao"),
+    ],
+)
+def test_quantized_weights_without_their_library_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, packages: str
+) -> None:
+    monkeypatch.setattr(checkpoint_files, "find_spec", lambda name: None)
+    settings = {"model_type": "llama", "quantization_config": {"quant_method": method}}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(LevelheadError, match=f"quantized with {method}.*: pip install {packages}$"):
+        load(tmp_path, device="cpu")
+
+
+def test_the_tokens_of_a_batch_can_be_chosen_for_names_and_for_models_in_memory() -> None:
+    network = tiny("bert")
+    model = lh.load(network.hf, network.tokenizer, batch_tokens=64)
+    assert model.placement.batch_tokens == 64
+    with pytest.raises(BadOption, match="device_map came with a model in memory"):
+        lh.load(network.hf, network.tokenizer, device_map="auto")
