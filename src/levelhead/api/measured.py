@@ -106,6 +106,7 @@ def _result(
     measurements: Mapping[str, Measurement],
     folder: Folder,
 ) -> M:
+    data = {**data, **model.family_hashes()}
     result = kind(model.name, model.fingerprint, data, versions(), measurements)
     if folder is not None:
         result.save(folder)

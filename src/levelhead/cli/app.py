@@ -131,7 +131,8 @@ def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     behind it."""
     from levelhead.results.folder import versions
 
-    return {"model": model.name, "fingerprint": model.fingerprint, "data": dict(data), "versions": versions()}
+    data = {**data, **model.family_hashes()}
+    return {"model": model.name, "fingerprint": model.fingerprint, "data": data, "versions": versions()}
 
 
 def print_json(data: Any) -> None:
