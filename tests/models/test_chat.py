@@ -71,6 +71,7 @@ def test_a_chat_brings_its_special_tokens_and_the_tokenizer_adds_none() -> None:
     assert rows[1].ids[:2].tolist().count(own) == 1  # not twice
     assert rows[1].ids.tolist() == model.tokenizer(chat.first, add_special_tokens=False)["input_ids"]
     assert rows[2].key == rows[0].key
+    assert set(rows[1].ids[rows[1].part == -1]) == {own}  # written in the text, and special all the same
 
 
 def test_likelihoods_are_those_of_the_models_own_turn(model: Model, triples: TripleSet) -> None:

@@ -98,8 +98,10 @@ def _tokenize(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[
     form |= {"add_special_tokens": not texts[0].whole, "return_offsets_mapping": True, "padding": False}
     encoded = model.tokenizer(firsts, seconds, **form)
     has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in encoded
+    written = set(model.tokenizer.all_special_ids) if texts[0].whole else set()
     for i, ids in enumerate(encoded["input_ids"]):
-        part = [-1 if p is None else p for p in encoded.sequence_ids(i)]
+        sentences = zip(ids, encoded.sequence_ids(i), strict=True)
+        part = [-1 if p is None or number in written else p for number, p in sentences]
         types = np.asarray(encoded["token_type_ids"][i], np.int32) if has_types else None
         offsets = np.asarray(encoded["offset_mapping"][i], np.int32).reshape(-1, 2)
         yield TokenRow(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))
