@@ -94,7 +94,8 @@ def outcome(hf: Any) -> tuple[str, str]:
         difference = gap(model)
     except LevelheadError as error:
         return "refused", str(error).split(" Known:")[0]
-    return ("derived" if difference < _CLOSE else "WRONG"), f"{difference:.0e} {model.family}"
+    word = "derived" if model.derived else "listed"  # some types are another's configuration
+    return (word if difference < _CLOSE else "WRONG"), f"{difference:.0e} {model.family}"
 
 
 def main(names: list[str]) -> int:

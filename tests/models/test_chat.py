@@ -52,7 +52,7 @@ def model() -> Model:
 @pytest.fixture
 def triples() -> TripleSet:
     pairs = load_triples().pairs[:4]
-    return TripleSet("four", tuple(pairs), {}, "hash", "triples", ())
+    return TripleSet("four", tuple(pairs), {}, "hash", "pairs", ())
 
 
 def test_the_model_says_what_stands_behind_the_generation_prompt(model: Model) -> None:
