@@ -100,3 +100,4 @@ def test_mistakes_are_one_line(prompts: Prompts, tmp_path: Path) -> None:
     assert "whole numbers" in prompts("lh:bert-mini", "-o", run, "--k", "0", ok=False)
     assert "vocabulary of 16384" in prompts("lh:bert-mini", "-o", run, "--k", "99999", ok=False)
     assert "fill-in-the-blank" in prompts("lh:nli-mini", "-o", str(tmp_path / "nli"), ok=False)
+    assert "lh:gpt-mini has no chat template" in prompts("lh:gpt-mini", "-o", run, "--chat", ok=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from levelhead.results.runs import open_sweep
 from levelhead.scoring.pairs import ask_nsp
 from levelhead.studies.projections.plan import Sweep
 from tests.studies.projection_cases import ABLE, own_pairs, small_triples
-from tests.tiny import tiny
+from tests.tiny import bpe, tiny
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -181,6 +182,20 @@ def test_nsp_of_a_model_without_the_head_is_one_line_that_says_what_it_can_do(
     assert line.startswith("levelhead: ")
     assert "no nsp head" in line
     assert "It can do: embeddings, nli" in line
+
+
+def test_nsp_reads_a_chat_by_likelihood_only_and_says_that_it_did(levelhead: Call, folder: Path) -> None:
+    tokenizer = copy.deepcopy(bpe())
+    tokenizer.chat_template = "{% for turn in messages %}{{ turn.content }}\n{% endfor %}"
+    model = saved(tiny("gpt2", tokenizer=tokenizer, n_positions=256), folder / "chat")
+    command = ("nsp", model, "--triples", str(folder / "mine.jsonl"), "--chat")
+    code, _, err = levelhead(*command)
+    assert code == 2
+    assert "--chat would change nothing without --likelihood" in err
+    code, out, _ = levelhead(*command, "--likelihood", "--json")
+    assert code == 0
+    assert "the context is a user's turn" in json.loads(out)["preference"]["settings"]["probability"]
+    assert "through its chat template" in levelhead(*command, "--likelihood")[1]
 
 
 def test_nli_prints_fairness_and_ability_and_names_the_ability_set(levelhead: Call, folder: Path) -> None:

@@ -16,6 +16,7 @@ import transformers as hf
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from tokenizers.normalizers import BertNormalizer
 
+from levelhead.models.families import FAMILIES
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 
@@ -32,6 +33,8 @@ _SIZES: dict[str, Any] = dict(
 )
 _GROUPED: dict[str, Any] = dict(_SIZES, num_key_value_heads=2, max_position_embeddings=96, pad_token_id=0)
 _SHORT: dict[str, Any] = dict(_SIZES, max_position_embeddings=96, pad_token_id=0)
+_SMALLEST: dict[str, Any] = dict(_SHORT, hidden_size=16, num_hidden_layers=2, intermediate_size=24)
+_SMALLEST_GROUPED: dict[str, Any] = dict(_SMALLEST, num_key_value_heads=2)
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("Bert", _SHORT),
@@ -54,6 +57,11 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
             share_att_key=True,
         ),
     ),
+    "deberta": (
+        "Deberta",
+        dict(_SMALLEST, relative_attention=True, pos_att_type=["c2p", "p2c"], max_relative_positions=8),
+    ),
+    "eurobert": ("EuroBert", _SMALLEST_GROUPED),
     "modernbert": ("ModernBert", dict(_SHORT, local_attention=8, cls_token_id=2, sep_token_id=3)),
     "mobilebert": (
         "MobileBert",
@@ -93,10 +101,48 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2": ("Gemma2", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
     "gemma3_text": ("Gemma3Text", dict(_GROUPED, head_dim=8, sliding_window=8, query_pre_attn_scalar=8)),
     "phi3": ("Phi3", dict(_GROUPED, bos_token_id=2, eos_token_id=3)),
+    "gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=4, n_positions=96, rotary_dim=2)),
+    "falcon": (
+        "Falcon",
+        dict(_SMALLEST, new_decoder_architecture=True, num_kv_heads=2, max_position_embeddings=96),
+    ),
+    "phi": ("Phi", _SMALLEST_GROUPED),
+    "gemma": ("Gemma", dict(_SMALLEST_GROUPED, head_dim=8)),
+    "olmo": ("Olmo", _SMALLEST_GROUPED),
+    "olmo2": ("Olmo2", _SMALLEST_GROUPED),
+    "olmo3": ("Olmo3", dict(_SMALLEST_GROUPED, sliding_window=8)),
+    "granite": ("Granite", dict(_SMALLEST_GROUPED, residual_multiplier=0.5, attention_multiplier=0.4)),
+    "smollm3": ("SmolLM3", dict(_SMALLEST_GROUPED, no_rope_layers=[1, 0])),
+    "stablelm": ("StableLm", _SMALLEST_GROUPED),
+    "starcoder2": ("Starcoder2", _SMALLEST_GROUPED),
+    "cohere": ("Cohere", _SMALLEST_GROUPED),
+    "cohere2": ("Cohere2", dict(_SMALLEST_GROUPED, sliding_window=8)),
+    "glm": ("Glm", dict(_SMALLEST_GROUPED, head_dim=8)),
+    "glm4": ("Glm4", dict(_SMALLEST_GROUPED, head_dim=8)),
+    "mixtral": ("Mixtral", dict(_SMALLEST_GROUPED, num_local_experts=4, num_experts_per_tok=2)),
+    "qwen2_moe": (
+        "Qwen2Moe",
+        dict(
+            _SMALLEST_GROUPED,
+            num_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=8,
+            shared_expert_intermediate_size=8,
+        ),
+    ),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        dict(_SMALLEST_GROUPED, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8),
+    ),
+    "gpt_oss": (
+        "GptOss",
+        dict(_SMALLEST_GROUPED, head_dim=8, sliding_window=8, num_local_experts=4, num_experts_per_tok=2),
+    ),
 }
 
-ENCODERS = tuple(list(CONFIGS)[:10])
-DECODERS = tuple(list(CONFIGS)[10:])
+ENCODERS = tuple(name for name in CONFIGS if not FAMILIES[name].causal)
+DECODERS = tuple(name for name in CONFIGS if FAMILIES[name].causal)
+CLASSIFIABLE = tuple(name for name in CONFIGS if name not in ("granite", "cohere", "cohere2"))
 _HEADS = {"mlm": "ForMaskedLM", "nli": "ForSequenceClassification", "base": "Model", "nsp": "ForPreTraining"}
 _CAUSAL_CLASS = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}
 
@@ -175,22 +221,32 @@ def unigram() -> Any:
 
 def tokenizer_for(family: str) -> Any:
     """What the family uses in real life, in kind."""
-    if family in ("roberta", "xlm-roberta", "albert", "deberta-v2"):
+    if family in ("roberta", "xlm-roberta", "albert", "deberta-v2", "eurobert"):
         return unigram()
     return bpe() if family in DECODERS else wordpiece()
 
 
 def tiny(
-    family: str, head: str = "mlm", *, layers: int | None = None, seed: int = 0, tokenizer: Any = None
+    family: str,
+    head: str = "mlm",
+    *,
+    layers: int | None = None,
+    seed: int = 0,
+    tokenizer: Any = None,
+    **otherwise: Any,
 ) -> Model:
-    """A tiny model: head is mlm, nli, nsp or base for encoders; decoders are causal."""
+    """A tiny model: head is mlm, nli, nsp or base for encoders; decoders are causal.
+
+    otherwise: settings of its configuration that differ from CONFIGS.
+    """
     torch.manual_seed(seed)
     tokenizer = tokenizer or tokenizer_for(family)
     prefix, sizes = CONFIGS[family]
     extra: dict[str, Any] = {"num_labels": 3, "id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
     if layers is not None:
         extra |= {name: layers for name in ("num_hidden_layers", "n_layers", "n_layer") if name in sizes}
-    config = getattr(hf, f"{prefix}Config")(**{**sizes, "vocab_size": len(tokenizer), **extra})
+    sizes = {**sizes, "vocab_size": len(tokenizer), **extra, **otherwise}
+    config = getattr(hf, f"{prefix}Config")(**sizes)
     kind = _CAUSAL_CLASS.get(prefix, f"{prefix}ForCausalLM") if family in DECODERS else prefix + _HEADS[head]
     model = getattr(hf, kind)(config).eval().requires_grad_(False)
     for name, weight in model.named_parameters():

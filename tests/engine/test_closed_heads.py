@@ -12,7 +12,7 @@ from levelhead.engine.closed_heads import closed_heads, head_slices
 from levelhead.mitigation.folding import affine
 from levelhead.models.classifier import new_classifier
 from levelhead.models.model import Model
-from tests.tiny import CONFIGS, tiny
+from tests.tiny import CLASSIFIABLE, CONFIGS, tiny
 
 TEXTS = ["The nurse said that she was tired.", "Engineers and nurses work, unbelievable as it is."]
 
@@ -33,7 +33,7 @@ def trained_once(classifier: Model) -> None:
     classifier.hf(**known, labels=torch.tensor([0, 1])).loss.backward()
 
 
-@pytest.mark.parametrize("family", list(CONFIGS))
+@pytest.mark.parametrize("family", CLASSIFIABLE)
 def test_gradients_of_a_closed_head_are_exactly_zero_and_those_of_an_open_one_are_not(family: str) -> None:
     classifier = new_classifier(tiny(family), ("no", "yes"), seed=0)
     shut, open_ones = everywhere(classifier, 2), everywhere(classifier, 0)
@@ -46,7 +46,8 @@ def test_gradients_of_a_closed_head_are_exactly_zero_and_those_of_an_open_one_ar
         bool(part.parameter.grad.index_select(part.dimension, part.index).any())  # type: ignore[union-attr]
         for part in head_slices(classifier, open_ones)
     ]
-    assert sum(moved) >= 3  # queries, keys, values and W^O; a key's bias changes no attention
+    # queries, keys, values and W^O; a key's bias changes no attention
+    assert sum(moved) >= (2 if classifier.family.joint_norm else 3)
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))
@@ -56,7 +57,8 @@ def test_slices_of_all_heads_are_the_whole_projections_once(family: str) -> None
     for part in head_slices(model, [Head(0, head) for head in range(model.heads)]):
         counted[part.parameter] = counted.get(part.parameter, 0) + len(part.index)
         assert len(part.index.unique()) == len(part.index)
-    modules = {model.qkv_module(0, part) for part in ("query", "key", "value")}
+    parts = ("value",) if model.family.joint_norm else ("query", "key", "value")
+    modules = {model.qkv_module(0, part) for part in parts}
     for module in modules:
         weight = module.weight
         assert isinstance(weight, nn.Parameter)

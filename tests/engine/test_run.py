@@ -32,7 +32,7 @@ from levelhead.engine.run import read, read_one
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model
-from tests.tiny import CORPUS, tiny
+from tests.tiny import CONFIGS, CORPUS, tiny
 
 SENTENCES = [s.strip() for line in CORPUS for s in line.replace("!", ".").split(".") if len(s.split()) > 2]
 
@@ -125,30 +125,7 @@ def test_pooled_logits_equal_the_models_own_forward_pass(family: str, head: str)
         np.testing.assert_allclose(logits, theirs[0].numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        "bert",
-        "roberta",
-        "albert",
-        "distilbert",
-        "electra",
-        "mpnet",
-        "deberta-v2",
-        "modernbert",
-        "mobilebert",
-        "gpt2",
-        "gpt_neo",
-        "gpt_neox",
-        "opt",
-        "bloom",
-        "llama",
-        "qwen3",
-        "gemma2",
-        "gemma3_text",
-        "phi3",
-    ],
-)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_token_log_probs_equal_the_models_own_forward_pass(family: str) -> None:
     model = tiny(family)
     causal = "causal" in model.abilities

@@ -27,7 +27,7 @@ from levelhead.results.folder import text_hash, versions
 from levelhead.results.keys import JsonFile
 from levelhead.scoring.fluency import ask_fluency
 from levelhead.scoring.lpbs import LPBS_TESTS, ask_lpbs
-from levelhead.scoring.next_sentences import head_answers, likelihood_answers
+from levelhead.scoring.next_sentences import next_sentence_answers
 from levelhead.scoring.pairs import ask_ability, ask_nli, triple_measures
 from levelhead.scoring.seat import ask_seat, sentence_seat
 from levelhead.studies.heads.prepared import prepare
@@ -106,6 +106,7 @@ def _result(
     measurements: Mapping[str, Measurement],
     folder: Folder,
 ) -> M:
+    data = {**data, **model.family_hashes()}
     result = kind(model.name, model.fingerprint, data, versions(), measurements)
     if folder is not None:
         result.save(folder)
@@ -194,6 +195,11 @@ class NspSettings:
     top: float = TOP_SHARE  # Strength and Distance are means over this share of the pairs
     resamples: int = 2_000
     seed: int = 0
+    chat: bool = False  # by likelihood, through the chat template of the model's tokenizer; else plain text
+
+    def __post_init__(self) -> None:
+        if self.chat and not self.likelihood:
+            raise BadOption("chat=True would change nothing without likelihood=True. Add that.")
 
 
 class NspResult(MeasureResult):
@@ -235,7 +241,7 @@ def nsp(model: Model | str, settings: NspSettings | None = None, folder: Folder 
     settings, model = settings or NspSettings(), loaded(model)
     given = settings.triples
     triples = given if isinstance(given, TripleSet) else load_triples(given)
-    answers = (likelihood_answers if settings.likelihood else head_answers)(model, triples)[0]
+    answers = next_sentence_answers(model, triples, settings.likelihood, settings.chat)
     resampling = Resampling(settings.resamples, settings.seed)
     measured = triple_measures(triples, answers, resampling, settings.top)
     return _result(NspResult, model, {triples.name: triples.fingerprint}, measured, folder)

@@ -163,7 +163,7 @@ def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     return {
         **placed(model).to_json(),
         "fingerprint": model.fingerprint,
-        "data": dict(data),
+        "data": {**data, **model.family_hashes()},
         "versions": versions(),
     }
 

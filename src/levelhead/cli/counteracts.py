@@ -52,6 +52,9 @@ def prompts(
     null: Annotated[
         int, typer.Option(metavar="K", help="Null twins that verdicts are held against; 0 turns them off.")
     ] = 9,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Ask through the tokenizer's chat template, not in plain text.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of backgrounds and intervals.")] = 0,
     list_prompts: Annotated[
         bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
@@ -82,6 +85,7 @@ def prompts(
         ks=tuple(k or (3, 5, 10)),
         remove_heads=_heads(heads),
         null=null,
+        chat=chat,
     )
     settings.load()  # a mistake in a file is said before a model is loaded
     edited = {} if recipe is None else _with_recipe(recipe)

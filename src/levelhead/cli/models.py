@@ -58,6 +58,7 @@ def _facts(model: Model) -> dict[str, str | int | list[str] | None]:
         "name": model.name,
         "class": type(model.hf).__name__,
         "family": model.hf.config.model_type,
+        "derived": model.derived,
         "layers": model.layers,
         "heads": model.heads,
         "hidden": model.config.hidden_size,

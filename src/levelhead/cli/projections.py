@@ -21,6 +21,7 @@ from levelhead.cli.app import (
     print_left_out,
     print_table,
     provenance,
+    refuse_idle,
 )
 from levelhead.cli.measured import Output, write_measured
 from levelhead.errors import BadOption
@@ -65,6 +66,10 @@ def nsp(
     likelihood: Annotated[
         bool, typer.Option(help="For causal models: judge sentences by their mean log-likelihood (ours).")
     ] = False,
+    chat: Annotated[
+        bool,
+        typer.Option("--chat", help="With --likelihood: the context is a user's turn in the chat template."),
+    ] = False,
     top: Annotated[
         float, typer.Option(help="Strength and Distance are means over this share of the pairs, the largest.")
     ] = 0.1,
@@ -83,12 +88,13 @@ def nsp(
     from levelhead.measures.statistics import Resampling
     from levelhead.models.model import load
     from levelhead.probes.triples import load_triples
-    from levelhead.scoring.next_sentences import head_answers, likelihood_answers
+    from levelhead.scoring.next_sentences import next_sentence_answers
     from levelhead.scoring.pairs import triple_measures
 
+    refuse_idle(likelihood, "--likelihood", {"--chat": chat or None})
     probe = load_triples(triples, strict=strict)
     loaded = load(model, **loading)
-    answers = (likelihood_answers if likelihood else head_answers)(loaded, probe)[0]
+    answers = next_sentence_answers(loaded, probe, likelihood, chat)
     measurements = triple_measures(probe, answers, Resampling(seed=seed), top)
     if csv is not None:
         _write_triples(csv, probe, answers, force)
@@ -97,7 +103,8 @@ def nsp(
         data = {"triples": probe.name, "problems": probe.problems, "unusable": probe.unusable}
         print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
         return
-    _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name})", measurements)
+    form = ", through its chat template" if chat else ""
+    _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name}){form}", measurements)
     print_left_out(probe.unusable)
     for reason, count in probe.problems.items():
         print(f"Without a twin, or odd: {reason} ({count})")

@@ -55,12 +55,15 @@ def closed_heads(model: Anatomy, edits: Sequence[Edit]) -> list[Head]:
 def head_slices(model: Anatomy, heads: Collection[Head]) -> list[HeadSlice]:
     """What of the model's parameters serves these heads and no other.
 
-    A key or value head that several query heads share is among it only if all of them are.
+    A key or value head that several query heads share is among it only if all of them are. Queries and keys
+    that are normalized over all heads at once serve every head, so they are not among it.
     """
     slices: list[HeadSlice] = []
     for layer in sorted({head.layer for head in heads}):
         numbers = {head.head for head in heads if head.layer == layer}
         for number, part in enumerate(_PARTS):
+            if model.family.joint_norm and part != "value":
+                continue
             module = cast(Any, model.qkv_module(layer, part))
             index = _rows(model, module, numbers, number)
             slices.append(HeadSlice(module.weight, index, 0 if isinstance(module, nn.Linear) else 1))

@@ -187,10 +187,15 @@ def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) ->
         rows = x.reshape(-1, x.shape[-1]).index_select(0, flat.to(x.device))
         return (rows if x.dim() == 2 else rows[None], *args[1:])
 
-    def scatter(_: nn.Module, args: Any, out: Tensor) -> Tensor:
+    def whole(out: Tensor) -> Tensor:
         rows = out.reshape(-1, out.shape[-1])
-        whole = rows.new_zeros(shape[0] * shape[1], rows.shape[-1]).index_copy(0, flat.to(rows.device), rows)
-        return whole if out.dim() == 2 else whole.unflatten(0, shape)
+        size = shape[0] * shape[1]
+        all_rows = rows.new_zeros(size, rows.shape[-1]).index_copy(0, flat.to(rows.device), rows)
+        return all_rows if out.dim() == 2 else all_rows.unflatten(0, shape)
+
+    def scatter(_: nn.Module, args: Any, out: Any) -> Any:
+        # experts may give their router's scores away too, which no block passes on
+        return (whole(out[0]), *out[1:]) if isinstance(out, tuple) else whole(out)
 
     with ExitStack() as stack:
         for chain in model.family.rowwise:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from levelhead.edits.sites import Site
 from levelhead.errors import CannotDo, UnknownFamily
-from levelhead.models.families import Family, family_of
+from levelhead.models.families import Family
 
 _JUDGES = ("cls.seq_relationship", "classifier.out_proj", "classifier", "score")
 
@@ -21,18 +21,18 @@ class Anatomy:
     its gates work.
     """
 
-    def __init__(self, name: str, hf: Any) -> None:
+    def __init__(self, name: str, hf: Any, family: Family) -> None:
         self.name = name
         self.hf: Any = hf  # transformers.PreTrainedModel
         self.config: Any = hf.config.get_text_config()
-        self.family: Family = family_of(hf.config.model_type)
+        self.family = family
         self.base: nn.Module = hf.base_model
         self.layers: int = self.config.num_hidden_layers
         self.heads: int = self.config.num_attention_heads
-        self.kv_heads: int = getattr(self.config, "num_key_value_heads", None) or self.heads
         self.running_layer: int | None = None  # set by the engine while it calls a block
         self._check_structure()
-        self.head_dim: int = _width_in(self.output_projection(0)) // self.heads
+        self.head_dim: int = width_in(self.output_projection(0)) // self.heads
+        self.kv_heads: int = self._count_kv_heads()
 
     @cached_property
     def block_list(self) -> nn.ModuleList:
@@ -86,10 +86,20 @@ class Anatomy:
         if site.part == "pooled" and self.judge is None and getattr(self.base, "pooler", None) is None:
             raise CannotDo(f"{self.name} has no pooled vector; use the cls or block site of the last layer.")
 
+    def _count_kv_heads(self) -> int:
+        """How many heads keys and values have, by the width of the projection that makes them.
+
+        Falcon's configuration gives a number that some of its layouts ignore.
+        """
+        width = width_out(self.qkv_module(0, "key")) // self.head_dim
+        return width if len(self.family.qkv) > 1 else (width - self.heads) // 2
+
     def _check_structure(self) -> None:
         kind = self.hf.config.model_type
         try:
-            self.output_projection(0), [self.qkv_module(0, part) for part in ("query", "key", "value")]
+            for layer in range(self.layers):
+                self.output_projection(layer)
+                [self.qkv_module(layer, part) for part in ("query", "key", "value")]
         except (AttributeError, IndexError) as error:
             raise UnknownFamily(
                 f"{self.name} is a {kind}, but its parts are not where models/families.py says ({error}). "
@@ -103,9 +113,15 @@ class Anatomy:
             )
 
 
-def _width_in(projection: nn.Module) -> int:
+def width_in(projection: nn.Module) -> int:
     """Input width of a Linear, quantized or not, or of GPT-2's Conv1D, whose weight is transposed."""
     if (width := getattr(projection, "in_features", None)) is not None:
         return int(width)
     weight = cast(Tensor, projection.weight)
     return int(weight.shape[1] if isinstance(projection, nn.Linear) else weight.shape[0])
+
+
+def width_out(projection: nn.Module) -> int:
+    """Output width of a Linear, or of GPT-2's Conv1D, whose weight is transposed."""
+    weight = cast(Tensor, projection.weight)
+    return int(weight.shape[0] if isinstance(projection, nn.Linear) else weight.shape[1])

@@ -24,6 +24,7 @@ class Text:
     first: str
     second: str | None = None
     masked: tuple[Span, ...] = ()
+    whole: bool = False  # brings its special tokens along, as a chat does: the tokenizer adds none
 
     @classmethod
     def of(cls, given: Text | str) -> Text:
@@ -79,29 +80,28 @@ def _encode_chunk(model: Model, texts: Sequence[Text], cut: int | None) -> Itera
             raise BadProbe(
                 f"An empty text cannot be asked (got {text.first!r}, {text.second!r}). Remove it or fill it."
             )
-    single = [i for i, text in enumerate(texts) if text.second is None]
-    paired = [i for i, text in enumerate(texts) if text.second is not None]
     rows: dict[int, TokenRow] = {}
-    if single:
-        firsts = [texts[i].first for i in single]
-        rows.update(zip(single, _tokenize(model, firsts, None, cut), strict=True))
-    if paired:
-        firsts, seconds = [texts[i].first for i in paired], [str(texts[i].second) for i in paired]
-        rows.update(zip(paired, _tokenize(model, firsts, seconds, cut), strict=True))
+    for form in {(text.second is None, text.whole) for text in texts}:
+        own = [i for i, text in enumerate(texts) if (text.second is None, text.whole) == form]
+        rows.update(zip(own, _tokenize(model, [texts[i] for i in own], cut), strict=True))
     for i, text in enumerate(texts):
         row = rows[i]
         _check_length(model, text, row)
         yield masked_row(model, row, text.masked) if text.masked else row
 
 
-def _tokenize(
-    model: Model, firsts: list[str], seconds: list[str] | None, cut: int | None
-) -> Iterator[TokenRow]:
-    length = {"truncation": False} if cut is None else {"truncation": True, "max_length": cut}
-    encoded = model.tokenizer(firsts, seconds, return_offsets_mapping=True, padding=False, **length)
+def _tokenize(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[TokenRow]:
+    """Rows of texts that are all single or all pairs, and all whole or all not."""
+    firsts = [text.first for text in texts]
+    seconds = None if texts[0].second is None else [str(text.second) for text in texts]
+    form = {"truncation": False} if cut is None else {"truncation": True, "max_length": cut}
+    form |= {"add_special_tokens": not texts[0].whole, "return_offsets_mapping": True, "padding": False}
+    encoded = model.tokenizer(firsts, seconds, **form)
     has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in encoded
+    written = set(model.tokenizer.all_special_ids) if texts[0].whole else set()
     for i, ids in enumerate(encoded["input_ids"]):
-        part = [-1 if p is None else p for p in encoded.sequence_ids(i)]
+        sentences = zip(ids, encoded.sequence_ids(i), strict=True)
+        part = [-1 if p is None or number in written else p for number, p in sentences]
         types = np.asarray(encoded["token_type_ids"][i], np.int32) if has_types else None
         offsets = np.asarray(encoded["offset_mapping"][i], np.int32).reshape(-1, 2)
         yield TokenRow(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))

@@ -8,7 +8,7 @@ and checks gates, projections, gradients, variants and attention against indepen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from levelhead.errors import UnknownFamily
@@ -28,6 +28,7 @@ class Family:
     causal: bool = False  # attends to earlier tokens only
     padding_leaks: bool = False  # padding changes the answer, so only rows of equal length share a batch
     layout: Layout = "separate"  # of a fused projection: stacked [q | k | v], interleaved (head, qkv, dim)
+    joint_norm: bool = False  # one norm over the queries of all heads: a closed head's still scale the others
 
 
 def _bert(qkv: tuple[str, str, str] = ("query", "key", "value")) -> Family:
@@ -41,14 +42,14 @@ def _bert(qkv: tuple[str, str, str] = ("query", "key", "value")) -> Family:
     )
 
 
-def _llama(blocks: str = "layers") -> Family:
+def _llama(blocks: str = "layers", output: str = "self_attn.o_proj", *, causal: bool = True) -> Family:
     return Family(
         blocks,
         "self_attn",
-        "self_attn.o_proj",
+        output,
         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        rowwise=("self_attn.q_proj", "self_attn.o_proj", "mlp"),
-        causal=True,
+        rowwise=("self_attn.q_proj", output, "mlp"),
+        causal=causal,
     )
 
 
@@ -90,6 +91,16 @@ FAMILIES: dict[str, Family] = {
         ("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
         rowwise=("attention.output.dense", "intermediate>output.dense"),
     ),
+    # DeBERTa adds the biases of queries and values after its fused projection: edits act before them.
+    "deberta": Family(
+        "encoder.layer",
+        "attention.self",
+        "attention.output.dense",
+        ("attention.self.in_proj",),
+        rowwise=("attention.output.dense", "intermediate>output.dense"),
+        layout="interleaved",
+    ),
+    "eurobert": _llama(causal=False),
     "modernbert": Family(
         "layers",
         "attn",
@@ -127,6 +138,14 @@ FAMILIES: dict[str, Family] = {
         causal=True,
         layout="interleaved",
     ),
+    "gptj": Family(
+        "h",
+        "attn",
+        "attn.out_proj",
+        ("attn.q_proj", "attn.k_proj", "attn.v_proj"),
+        rowwise=("attn.q_proj", "attn.out_proj", "mlp"),
+        causal=True,
+    ),
     "opt": Family(
         "decoder.layers",
         "self_attn",
@@ -144,10 +163,36 @@ FAMILIES: dict[str, Family] = {
         causal=True,
         layout="interleaved",
     ),
+    "falcon": Family(
+        "h",
+        "self_attention",
+        "self_attention.dense",
+        ("self_attention.query_key_value",),
+        rowwise=("self_attention.dense", "mlp"),
+        causal=True,
+        layout="interleaved",
+    ),
     "llama": _llama(),
     "mistral": _llama(),
+    "mixtral": _llama(),
     "qwen2": _llama(),
+    "qwen2_moe": _llama(),
     "qwen3": _llama(),
+    "qwen3_moe": _llama(),
+    "gpt_oss": _llama(),
+    "olmo": _llama(),
+    "olmo2": replace(_llama(), joint_norm=True),
+    "olmo3": replace(_llama(), joint_norm=True),
+    "smollm3": _llama(),
+    "granite": _llama(),
+    "stablelm": _llama(),
+    "starcoder2": _llama(),
+    "cohere": _llama(),
+    "cohere2": _llama(),
+    "glm": _llama(),
+    "glm4": _llama(),
+    "phi": _llama(output="self_attn.dense"),
+    "gemma": _llama(),
     "gemma2": _llama(),
     "gemma3_text": _llama(),
     "gemma3": _llama("language_model.layers"),
@@ -163,12 +208,17 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def family_of(model_type: str) -> Family:
-    """The family of a Hugging Face `model_type`, or an error that says what to add."""
-    if model_type not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
-        raise UnknownFamily(
-            f"No family for model_type {model_type!r}. Known: {known}. Add one line to "
-            "levelhead/models/families.py (docs/new-family.md shows how)."
-        )
-    return FAMILIES[model_type]
+# what no entry can make askable, and why
+REFUSED: dict[str, str] = {
+    "fnet": "it mixes tokens by a Fourier transform and has no attention heads",
+    "xlm": "its layers are no modules (four lists lie side by side), and its tokenizer gives no offsets",
+}
+
+
+def unknown_family(model_type: str, reason: str) -> UnknownFamily:
+    """The error for a Hugging Face `model_type` without an entry, and why none could be derived."""
+    known = ", ".join(sorted(FAMILIES))
+    return UnknownFamily(
+        f"No family for model_type {model_type!r}, and none could be derived: {reason}. Known: {known}. Add "
+        "one line to levelhead/models/families.py (docs/new-family.md shows how)."
+    )

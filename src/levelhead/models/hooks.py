@@ -140,7 +140,9 @@ def split_qkv(model: Anatomy, out: Tensor, which: int) -> list[Tensor]:
         parts[which] = out.unflatten(-1, (heads, model.head_dim))
         return parts
     if model.family.layout == "interleaved":
-        return list(out.unflatten(-1, (model.heads, 3, model.head_dim)).unbind(-2))
+        group = model.heads // model.kv_heads
+        grouped = out.unflatten(-1, (model.kv_heads, group + 2, model.head_dim))
+        return [grouped[..., :group, :].flatten(-3, -2), grouped[..., group, :], grouped[..., group + 1, :]]
     sizes = [model.heads, model.kv_heads, model.kv_heads]
     pieces = out.split([size * model.head_dim for size in sizes], dim=-1)
     return [piece.unflatten(-1, (size, model.head_dim)) for piece, size in zip(pieces, sizes, strict=True)]
@@ -151,7 +153,9 @@ def join_qkv(model: Anatomy, parts: list[Tensor], which: int) -> Tensor:
     if model.family.layout == "separate":
         return parts[which].flatten(-2)
     if model.family.layout == "interleaved":
-        return torch.stack(parts, dim=-2).flatten(-3)
+        query, key, value = parts
+        groups = query.unflatten(-2, (model.kv_heads, -1))
+        return torch.cat([groups, key[..., None, :], value[..., None, :]], dim=-2).flatten(-3)
     return torch.cat([part.flatten(-2) for part in parts], dim=-1)
 
 

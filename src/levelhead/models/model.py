@@ -20,9 +20,12 @@ from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, Unkn
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
+from levelhead.models.derivation import NotDerived, find_family
+from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
 from levelhead.models.placement import LoadOptions
+from levelhead.models.proof import prove
 
 _TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -37,7 +40,8 @@ class Model(Anatomy):
     """
 
     def __init__(self, source: sources.Source) -> None:
-        super().__init__(source.name, source.hf)
+        family, self.derived = find_family(source.hf)  # derived: the table of families does not have it
+        super().__init__(source.name, source.hf, family)
         self.origin = source.origin
         self.tokenizer: Any = source.tokenizer
         self._missing = source.missing
@@ -45,7 +49,7 @@ class Model(Anatomy):
         self.fitting_tokens: dict[str, int] = {}  # of a batch that fits, by kind of work, once it is known
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
         self._weights_hash = source.weights_hash
-        self._self_test()
+        self._prove_family()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
 
@@ -138,6 +142,10 @@ class Model(Anatomy):
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def family_hashes(self, label: str = "derived family") -> dict[str, str]:
+        """A hash of the family under a label, if it was derived, so that results say so; else nothing."""
+        return {label: hashlib.sha256(repr(self.family).encode()).hexdigest()} if self.derived else {}
+
     @cached_property
     def max_tokens(self) -> int | None:
         """How many tokens fit; None where the architecture has no limit (BLOOM)."""
@@ -174,9 +182,22 @@ class Model(Anatomy):
     def __repr__(self) -> str:
         kind = type(self.hf).__name__
         abilities = ", ".join(sorted(self.abilities))
-        return f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}>"
+        derived = ", family derived" if self.derived else ""
+        return f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}>"
 
     # ---- trust, but verify
+
+    def _prove_family(self) -> None:
+        """Every entry must pass the self-test; a derived one is held against the whole model too."""
+        try:
+            self._self_test()
+            if self.derived:
+                prove(self, self._last_hidden)
+        except (NotDerived, NoEffect) as error:
+            if not self.derived:
+                raise
+            reason = str(error) if isinstance(error, NotDerived) else "closing heads has no effect"
+            raise unknown_family(self.hf.config.model_type, reason) from None
 
     @torch.no_grad()
     def _self_test(self) -> None:

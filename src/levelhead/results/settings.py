@@ -102,6 +102,7 @@ class PromptsRunSettings(RunSettings):
     kinds: tuple[str, ...]
     n_prompts: int
     null: int = 0  # null twins that verdicts are held against
+    chat: bool = False  # whether prompts went through the chat templates of the models; else plain text
 
     @property
     def shown_k(self) -> int:

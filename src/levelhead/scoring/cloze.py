@@ -28,15 +28,16 @@ from levelhead.measures.cloze.scores import ClozeScores, score_cloze
 from levelhead.measures.cloze.top_k import Floats, Ints, TopK
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.chat import chat_text, require_chat
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.models.vocabulary import word_shape
-from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text
+from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text, stated
 from levelhead.probes.cloze.file import SLOT
 from levelhead.probes.cloze.verbalizer import TokenForm
 
-Form = Literal["sentence pair", "one text", "continuation"]
+Form = Literal["sentence pair", "one text", "continuation", "chat"]
 _DIGITS = 5  # of log-odds: what lies beyond is rounding of log-probabilities in float32
 _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
 
@@ -74,17 +75,22 @@ class ClozeAnswers:
 
 
 def ask_cloze(
-    model: Model, cloze_set: ClozeSet, variants: Sequence[Variant] = ((),), ks: Sequence[int] = (3, 5, 10)
+    model: Model,
+    cloze_set: ClozeSet,
+    variants: Sequence[Variant] = ((),),
+    ks: Sequence[int] = (3, 5, 10),
+    chat: bool = False,
 ) -> list[ClozeAnswers]:
     """What the model fills in, one answer for each variant of it.
 
-    A masked model fills its own mask token; a causal model says the next word after 'The target is'.
+    A masked model fills its own mask token; a causal model says the next word after 'The target is', in plain
+    text or, with chat, in its own turn, after a user has told it the rest.
     """
     if not ks or min(ks) < 1:
         given = ", ".join(map(str, ks)) or "nothing"
         raise BadOption(f"k = {given}. Give whole numbers from 1, such as 3, 5, 10.")
-    form = prompt_form(model)
-    texts = cloze_texts(model, cloze_set)
+    form = prompt_form(model, chat)
+    texts = cloze_texts(model, cloze_set, chat)
     keys, codes, absent = _vocabulary(model, cloze_set, form)
     group_tokens = np.flatnonzero((codes != 0).any(axis=0))
     if not group_tokens.size:
@@ -110,7 +116,7 @@ def ask_cloze(
 
 
 def change_nulls(
-    model: Model, cloze_set: ClozeSet, twins: int, seed: int = 0
+    model: Model, cloze_set: ClozeSet, twins: int, seed: int = 0, chat: bool = False
 ) -> dict[tuple[str, str], NullDistribution]:
     """What knowledge does to the log-odds of models without meaning: by name of the change and kind.
 
@@ -120,7 +126,7 @@ def change_nulls(
     changes: dict[tuple[str, str], list[float]] = {}
     for number in range(twins):
         with twinned(model, draw_twin(model, twin_seed(seed, number))):
-            answers = ask_cloze(model, cloze_set, ks=(1,))[0]
+            answers = ask_cloze(model, cloze_set, ks=(1,), chat=chat)[0]
         for words, x in answers.log_odds.items():
             for change, value in log_odds_changes(answers.table, x, words).items():
                 changes.setdefault(change, []).append(value)
@@ -145,8 +151,11 @@ def prompt_table(cloze_set: ClozeSet) -> PromptTable:
     )
 
 
-def prompt_form(model: Model) -> Form:
-    """The form in which this model reads prompts: its abilities and its tokenizer decide."""
+def prompt_form(model: Model, chat: bool = False) -> Form:
+    """The form in which this model reads prompts: its abilities and its tokenizer decide, or chat."""
+    if chat:
+        require_chat(model)
+        return "chat"
     if "causal" in model.abilities:
         return "continuation"
     model.require("mlm", "fill-in-the-blank prompts")
@@ -155,9 +164,11 @@ def prompt_form(model: Model) -> Form:
     return "sentence pair" if joins else "one text"
 
 
-def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
+def cloze_texts(model: Model, cloze_set: ClozeSet, chat: bool = False) -> list[Text]:
     """What the model reads for each prompt."""
-    form = prompt_form(model)
+    form = prompt_form(model, chat)
+    if form == "chat":
+        return [chat_text(model, stated(prompt), prompt.ask) for prompt in cloze_set.prompts]
     if form == "continuation":
         return [Text(causal_text(prompt)) for prompt in cloze_set.prompts]
     mask_id(model)  # a model without a mask token is refused here, in one line
@@ -169,7 +180,7 @@ def cloze_texts(model: Model, cloze_set: ClozeSet) -> list[Text]:
 
 def _after_space(prompt: Prompt, form: Form) -> bool:
     """Whether the blank comes after a space, so that only a token that begins with one is a word there."""
-    if form == "continuation":
+    if form in ("continuation", "chat"):
         return True
     before = prompt.base[: prompt.base.index(SLOT)]
     return before[-1].isspace() if before else form == "one text" and bool(prompt.knowledge)

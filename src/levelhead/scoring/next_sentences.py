@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
+from levelhead.models.chat import chat_text, require_chat
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.triples import TripleSet
@@ -19,6 +20,7 @@ from levelhead.probes.triples import TripleSet
 Doubles = NDArray[np.float64]
 HEAD = "next-sentence head"
 LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
+CHAT_LIKELIHOOD = f"{LIKELIHOOD}; the context is a user's turn, the sentence the model's"
 _KINDS = ("stereotype", "anti", "unrelated")  # of next sentences, as a triple names them
 _LABEL = "Next sentences"
 
@@ -32,7 +34,7 @@ class TripleAnswers:
 
     p: Doubles  # [triple, kind] probabilities
     x: Doubles  # [triple, kind] the logits or mean log-likelihoods behind them
-    probability: str  # HEAD or LIKELIHOOD
+    probability: str  # HEAD, LIKELIHOOD or CHAT_LIKELIHOOD
 
 
 def head_answers(
@@ -46,18 +48,25 @@ def head_answers(
 
 
 def likelihood_answers(
-    model: Model, triples: TripleSet, variants: Sequence[Variant] = UNTOUCHED
+    model: Model, triples: TripleSet, variants: Sequence[Variant] = UNTOUCHED, chat: bool = False
 ) -> list[TripleAnswers]:
     """The answers of a causal model in every variant.
 
     x(B) = mean over the tokens t of B of log p(t | A, tokens of B before t)
     p(B) = exp x(B) / Σ over the triple's three sentences of exp x(B')
+
+    chat: A is what a user says and B what the model answers, in the tokenizer's chat template; else A B is
+    plain text.
     """
     model.require("causal", "triples by likelihood")
     sentences = _next_sentences(triples, _KINDS)
-    texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
+    if chat:
+        require_chat(model)
+        texts = [chat_text(model, context, sentence) for context, sentence in sentences]
+    else:
+        texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
     scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
-    starts = [len(context) + 1 for context, _ in sentences]
+    starts = [len(text.first) - len(sentence) for text, (_, sentence) in zip(texts, sentences, strict=True)]
     chosen = [
         tokens.offsets[positions, 1] > start
         for tokens, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
@@ -66,7 +75,15 @@ def likelihood_answers(
         [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
     )
     x = means.astype(np.float64).reshape(len(variants), -1, len(_KINDS))
-    return [TripleAnswers(*of_variant, LIKELIHOOD) for of_variant in zip(softmax(x), x, strict=True)]
+    stated = CHAT_LIKELIHOOD if chat else LIKELIHOOD
+    return [TripleAnswers(*of_variant, stated) for of_variant in zip(softmax(x), x, strict=True)]
+
+
+def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, chat: bool) -> TripleAnswers:
+    """The untouched model's answers, by its next-sentence head or, of a causal model, by likelihood."""
+    if likelihood:
+        return likelihood_answers(model, triples, chat=chat)[0]
+    return head_answers(model, triples)[0]
 
 
 def related_answers(model: Model, triples: TripleSet) -> TripleAnswers:

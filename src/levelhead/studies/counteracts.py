@@ -36,7 +36,7 @@ from levelhead.results.records.cloze import AnswerWord, ClozeCell, ClozeForm, Oc
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
-from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls
+from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls, prompt_form
 from levelhead.scoring.placed import note_places
 
 
@@ -60,6 +60,7 @@ class CounteractsSettings:
     draws: int = 2000
     null: int = 9  # null twins that verdicts are held against; 0: verdicts stay untested
     remove_heads: tuple[Head, ...] = ()  # asks every model without these heads too
+    chat: bool = False  # through the chat template of each model's tokenizer; else in plain text
 
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):
@@ -93,12 +94,14 @@ def counteracts(
     """
     cloze_set = settings.load()
     edited = _all_variants(settings, variants or {})
+    for model in models:
+        prompt_form(model, settings.chat)  # a model that cannot be asked is refused before the first is
     with _opened(folder, models, settings, cloze_set, edited) as run:
         for model in models:
             subjects = {name: _Subject(model.name, name) for name in edited}
             missing = [name for name, subject in subjects.items() if subject.cells not in run]
             edits = [edited[name].edits(model) for name in missing]
-            answers = ask_cloze(model, cloze_set, edits, settings.ks) if missing else []
+            answers = ask_cloze(model, cloze_set, edits, settings.ks, settings.chat) if missing else []
             nulls = _nulls(model, settings) if missing else {}
             for name, answer in zip(missing, answers, strict=True):
                 scores = answer.scores(Resampling(settings.draws, settings.seed), nulls=nulls)
@@ -110,7 +113,7 @@ def counteracts(
 def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str], NullDistribution]:
     """Changes in null twins; none for a tokenizer without words to deal out, whose verdicts stay untested."""
     try:
-        return change_nulls(model, settings.load_fewest(), settings.null, settings.seed)
+        return change_nulls(model, settings.load_fewest(), settings.null, settings.seed, settings.chat)
     except CannotDo:
         return {}
 
@@ -145,12 +148,15 @@ def _opened(
         ks=settings.ks,
         draws=settings.draws,
         null=settings.null,
+        chat=settings.chat,
         remove_heads=settings.remove_heads,
         groups=cloze_set.groups,
         kinds=cloze_set.kinds,
         n_prompts=len(cloze_set.prompts),
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
+    for model in models:
+        hashes |= model.family_hashes(f"derived family of {model.name}")
     hashes |= {f"edits {name}": text_hash(each.stated) for name, each in variants.items() if each.stated}
     hashes[layout.PROMPTS_HASH] = cloze_set.fingerprint
     return Run.open(folder, layout.PROMPTS, stored, hashes=hashes)

@@ -21,7 +21,7 @@ from levelhead.results.runs import PromptsRun
 _FIGURES = {3: "Figure 2", 5: "Figure 3", 10: "Figure 4"}  # k -> its figure
 _MASSES = "mass"  # how names of the two measures end that the figures show
 _MARGIN, _CHANGE = "margin", "margin change"
-_CONTINUED = "continuation"  # the form in which causal models are asked
+_CONTINUED = ("continuation", "chat")  # the forms in which causal models are asked
 
 _Cells = dict[tuple[str, int, str], ClozeCell]  # (measure, k, kind) of one model, over all occupations
 
@@ -141,7 +141,7 @@ def _family(run: PromptsRun, model: str, paper: PublishedCounteracts) -> str:
     """The family of one of the paper's models; another model stands beside GPT-2 or BERT, as it is asked."""
     families = {each.name: each.family for each in paper.models}
     forms = {form.model: form.form for form in run.forms}
-    stand_in = "GPT-2" if forms.get(model) == _CONTINUED else "BERT"
+    stand_in = "GPT-2" if forms.get(model) in _CONTINUED else "BERT"
     return families.get(_hub_name(model), stand_in)
 
 

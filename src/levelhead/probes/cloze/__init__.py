@@ -130,8 +130,13 @@ def causal_text(prompt: Prompt) -> str:
 
     No blank at the end: the next token brings its own.
     """
-    stated = prompt.base.replace(SLOT, SLOT.strip("[]"))
-    return " ".join(part for part in (prompt.knowledge, stated, prompt.ask) if part)
+    return " ".join(part for part in (stated(prompt), prompt.ask) if part)
+
+
+def stated(prompt: Prompt) -> str:
+    """What a causal model is told before it is asked: '… The target works as a nurse.'"""
+    base = prompt.base.replace(SLOT, SLOT.strip("[]"))
+    return f"{prompt.knowledge} {base}" if prompt.knowledge else base
 
 
 def prompt_rows(cloze_set: ClozeSet) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ class ClozeForm(Record):
 
     model: str
     variant: str
-    form: str  # "sentence pair", "one text" or "continuation"
+    form: str  # "sentence pair", "one text", "continuation" or "chat"
     absent: tuple[str, ...]  # words that no single token spells: they cannot be predicted
 
 
