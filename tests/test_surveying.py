@@ -134,7 +134,7 @@ def test_a_stopped_survey_goes_on_behind_its_last_task_and_ends_with_the_same_by
     survey(models, tmp_path / "whole", ASSOCIATION)
     loaded: list[str] = []
 
-    def stop_at_the_third(name: str) -> Model:
+    def stop_at_the_third(name: str, **_: object) -> Model:
         loaded.append(name)
         if len(loaded) == 3:
             raise KeyboardInterrupt

@@ -10,8 +10,9 @@ asks only the new ones. A model that fails is a line with its reason, and is tri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,21 +80,26 @@ class SurveySettings:
 
 
 def survey(
-    models: Models, folder: str | Path, settings: SurveySettings | None = None, **loading: Any
+    models: Models,
+    folder: str | Path,
+    settings: SurveySettings | None = None,
+    *,
+    dtype: str | None = None,
+    **loading: Any,
 ) -> SurveyRun:
     """Ask many models about many biases: `survey(["lh:bert-mini", "lh:gpt-mini"], "runs/survey")`.
 
-    models: names, loaded models, text files with a name a line, folders of checkpoints. loading: device,
-    dtype ... as for `load`.
+    models: names, loaded models, text files with a name a line, folders of checkpoints. dtype, and loading:
+    device ..., as for `load`.
     """
     settings = settings or SurveySettings()
-    named = _named(models)
+    named, loader = _named(models), partial(load, dtype=dtype, **loading)
     with (
-        _opened(Path(folder), named, settings, loading.get("dtype")) as run,
+        _opened(Path(folder), named, settings, dtype) as run,
         steps("Survey", len(named) * len(settings.biases)) as advance,
     ):
         for name, model in named.items():
-            for task in _tasks(run, name, model, settings, loading):
+            for task in _tasks(run, name, model, settings, loader):
                 run.file(layout.SURVEY_TASKS.of(survey_label(task.model, task.bias)), task)
             advance(len(settings.biases))
         _write_tables(run)
@@ -156,7 +162,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 # ---- asking
 
 
-def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype: object) -> Open:
+def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype: str | None) -> Open:
     stored = SurveyRunSettings(
         study=layout.SURVEY.study,
         seed=settings.seed,
@@ -165,7 +171,7 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype:
         questions=tuple(question.name for question in settings.questions()),
         quick=settings.quick,
         sizes=settings.extent_sizes,
-        dtype=None if dtype is None else str(dtype),
+        dtype=dtype,
     )
     hashes = {f"words {words_name(bias)}": load_words(bias).fingerprint() for bias in settings.biases}
     run = Run.open(folder, layout.SURVEY, stored, hashes={**hashes, **own_hashes()})
@@ -175,7 +181,7 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype:
 
 
 def _tasks(
-    run: Open, name: str, model: Model | str, settings: SurveySettings, loading: dict[str, Any]
+    run: Open, name: str, model: Model | str, settings: SurveySettings, loader: Callable[[str], Model]
 ) -> Iterator[SurveyTask]:
     """The tasks of one model that are not done yet; it is loaded once for all of them."""
     stored = [(bias, _stored(run, name, words_name(bias))) for bias in settings.biases]
@@ -184,7 +190,7 @@ def _tasks(
     if not left:
         return
     try:
-        subject = load(model, **loading) if isinstance(model, str) else model
+        subject = loader(model) if isinstance(model, str) else model
     except BadOption:
         raise
     except Exception as error:  # a folder can be broken in any way, and the other models must not be lost

@@ -24,11 +24,13 @@ from levelhead.results.records.planted import PlantTrial
 from levelhead.results.records.projections import PredictedLabels, SettingMeasured
 from levelhead.results.settings import (
     AuditRunSettings,
+    AuditSizes,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
+    SurveyRunSettings,
     SweepRunSettings,
 )
 
@@ -104,6 +106,16 @@ GLUE = GlueRunSettings(
     max_length=128,
     lora=False,
 )
+SURVEY = SurveyRunSettings(
+    study=layout.SURVEY.study,
+    seed=0,
+    models=("a", "b"),
+    biases=("gender",),
+    questions=("seat",),
+    quick=True,
+    sizes=AuditSizes(),
+    dtype=None,
+)
 STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.HEADS, HEADS, runs.open_heads, runs.HeadsRun),
     (layout.HEAD_COMPARISON, COMPARISON, runs.open_head_comparison, runs.HeadComparisonRun),
@@ -112,6 +124,7 @@ STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.PROMPTS, PROMPTS, runs.open_prompts, runs.PromptsRun),
     (layout.GLUE, GLUE, runs.open_glue, runs.GlueRun),
     (layout.AUDIT, AUDIT, runs.open_audit, runs.AuditRun),
+    (layout.SURVEY, SURVEY, runs.open_survey, runs.SurveyRun),
 ]
 studies = pytest.mark.parametrize(
     ("study", "settings", "opener", "kind"), STUDIES, ids=[study.study for study, *_ in STUDIES]

@@ -23,9 +23,10 @@ class Labeled:
 
 def intervals(measured: Sequence[Labeled], title: str) -> Chart:
     """Every measurement that has a value, one below the other; each measure has an axis of its own."""
-    points = [_point(each) for each in measured if each.measurement.value is not None]
-    names = list(dict.fromkeys(str(point["measure"]) for point in points))
-    labels = len({point["label"] for point in points})
+    valued = [each for each in measured if each.measurement.value is not None]
+    points = [_point(each) for each in valued]
+    names = list(dict.fromkeys(each.measurement.name for each in valued))
+    labels = len({each.label for each in valued})
     base = chart_of(points)
     y = alt.Y("label:N", title=None, sort=None)
     x = alt.X("value:Q", title=None, scale=alt.Scale(zero=False))
