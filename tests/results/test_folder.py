@@ -23,8 +23,9 @@ from levelhead.errors import BadRun
 from levelhead.files import write_whole
 from levelhead.results import folder as module
 from levelhead.results import layout
-from levelhead.results.folder import FORMAT, Run, file_hash, read_run, text_hash
+from levelhead.results.folder import Run, file_hash, read_run, text_hash
 from levelhead.results.keys import Key, Layout
+from levelhead.results.stored import FORMAT
 from tests.results.cases import (
     CASE,
     FIRST,

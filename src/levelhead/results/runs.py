@@ -16,7 +16,7 @@ from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
-from levelhead.results.folder import SETTINGS, RunData, read_run
+from levelhead.results.folder import RunData, read_run
 from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
@@ -55,6 +55,7 @@ from levelhead.results.settings import (
     RunSettings,
     SweepRunSettings,
 )
+from levelhead.results.stored import SETTINGS
 
 S = TypeVar("S", bound=RunSettings)
 
