@@ -249,6 +249,29 @@ def test_ctrl_c_while_a_model_is_exported_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+# ---- a number that was changed
+
+
+@pytest.mark.parametrize(
+    "args", [["report"], ["check", "--max", "seat=9"], ["card"], ["compare"]], ids=lambda args: str(args[0])
+)
+def test_a_run_in_which_a_number_was_changed_is_refused_with_the_file_and_the_line(
+    args: Sequence[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_heads(tmp_path / "RUN") / "results.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if '"key": "scores"' in line)
+    lines[number] = re.sub(r'"score": (-?)0\.', r'"score": \g<1>1.', lines[number], count=1)
+    path.write_text("".join(lines), encoding="utf-8")
+    assert call(monkeypatch, args[0], str(tmp_path / "RUN"), *args[1:]) == 4
+    line = capsys.readouterr().err
+    assert re.fullmatch(rf"levelhead: [^\n]+results\.jsonl is damaged at line {number + 1} \([^\n]+\n", line)
+    assert "its checksum does not fit" in line
+
+
 # ---- disks and neighbors
 
 

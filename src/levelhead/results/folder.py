@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
-from levelhead.files import TEMPORARY, write_text, writing
+from levelhead.files import TEMPORARY, writing
+from levelhead.results.checksums import write_file
 from levelhead.results.codec import as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
 from levelhead.results.stored import (
@@ -28,6 +29,7 @@ from levelhead.results.stored import (
     RESULTS,
     SETTINGS,
     StoredResult,
+    StoredResults,
     StoredSettings,
     append_result,
     asks_more,
@@ -121,7 +123,8 @@ def read_run(folder: str | Path, layouts: Iterable[Layout[S]]) -> RunData[S]:
         settings = record_from_json(layout.settings, stored.settings)
     except ValueError as error:
         raise damaged(folder / SETTINGS, error) from None
-    results = {name: _records(folder, layout, each) for name, each in read_results(folder).items()}
+    lines = read_results(folder).lines
+    results = {name: _records(folder, layout, line) for name, line in lines.items()}
     addresses = {id(r): f"{name}#{i}" for name, records in results.items() for i, r in enumerate(records)}
     return RunData(folder, layout, settings, stored.hashes, stored.versions, results, addresses)
 
@@ -143,7 +146,7 @@ def _records(folder: Path, layout: Layout[Any], stored: StoredResult) -> tuple[A
 class Run(Generic[S]):
     """An open run folder; `with Run.open(...) as run:` so that its lock is given back."""
 
-    def __init__(self, folder: Path, layout: Layout[S], lock: int, results: dict[str, StoredResult]) -> None:
+    def __init__(self, folder: Path, layout: Layout[S], lock: int, results: StoredResults) -> None:
         self.folder = folder
         self.layout = layout
         self._lock = lock
@@ -189,9 +192,9 @@ class Run(Generic[S]):
         """
         if self.layout.record_of(key.name) is not key.record:
             raise TypeError(f"{key.name!r} is no result of {self.layout.command}")
-        if key.name not in self._results:
+        if key.name not in self._results.lines:
             self._store(key, list(compute()))
-        return _records(self.folder, self.layout, self._results[key.name])
+        return _records(self.folder, self.layout, self._results.lines[key.name])
 
     def result(self, key: Key[R], compute: Callable[[], R]) -> R:
         """The one record stored under a key; computed, and stored, when it is not there yet."""
@@ -203,8 +206,7 @@ class Run(Generic[S]):
 
     def file(self, file: Writable[C], content: C) -> Path:
         """Write a file of the run; it appears whole, or not at all."""
-        text = file.text(content)
-        return write_text(self.folder / file.name, text)
+        return write_file(self.folder, file.name, file.text(content))
 
     def data(self) -> RunData[S]:
         """The run as readers see it."""
@@ -214,14 +216,13 @@ class Run(Generic[S]):
         try:
             rows = json.loads(json.dumps([as_json(key.record, each) for each in records], allow_nan=False))
             [record_from_json(key.record, row) for row in rows]
-            result = StoredResult(key.name, rows, len(self._results) + 1)
-            append_result(self.folder, result)
+            result = StoredResult(key.name, rows, len(self._results.lines) + 1)
+            append_result(self.folder, self._results, result)
         except ValueError as error:
             raise BadRun(f"Result {key.name!r} cannot be stored: {in_short(error)}.") from error
-        self._results[key.name] = result
 
     def __contains__(self, key: Key[Any]) -> bool:
-        return key.name in self._results
+        return key.name in self._results.lines
 
     def close(self) -> None:
         """Give the folder back to other processes."""

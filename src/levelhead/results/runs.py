@@ -326,8 +326,8 @@ class SweepRun(StudyRun[SweepRunSettings]):
     @property
     def recipe_texts(self) -> dict[Path, str]:
         """The recipe files with their texts, in the order of their names."""
-        folder = self.folder / layout.RECIPES
-        return {path: TextFile(path.name).read(folder) or "" for path in sorted(folder.glob("*.toml"))}
+        paths = sorted((self.folder / layout.RECIPES).glob("*.toml"))
+        return {path: TextFile(f"{layout.RECIPES}/{path.name}").read(self.folder) or "" for path in paths}
 
 
 class PromptsRun(StudyRun[PromptsRunSettings]):

@@ -1,19 +1,23 @@
-"""The two files that every run folder has: settings.json, and results.jsonl with one line a result."""
+"""The two files that every run folder has: settings.json, and results.jsonl with one line a result.
+
+Both are sealed by checksums, which checksums.py explains.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadRun
 from levelhead.files import write_text, writing
+from levelhead.results.checksums import CHECKSUM, checksum, seal_of, sealed
 from levelhead.results.codec import Json, Record, record_from_json
 
-FORMAT = 2  # of the run folder; 1 was that of levelhead 0.1
+FORMAT = 3  # of the run folder; 1 was that of levelhead 0.1, 2 had no checksums
 SETTINGS, RESULTS = "settings.json", "results.jsonl"
 
 
@@ -36,9 +40,19 @@ class StoredResult:
     number: int  # of the line, from 1
 
 
+@dataclass
+class StoredResults:
+    """The whole lines of results.jsonl by their keys, their bytes, and the checksum of the last one."""
+
+    lines: dict[str, StoredResult] = field(default_factory=dict)
+    size: int = 0
+    seal: str = ""
+
+
 def write_settings(folder: Path, settings: StoredSettings) -> None:
     """Write settings.json."""
-    write_text(folder / SETTINGS, json.dumps(settings.to_json(), indent=1, ensure_ascii=False) + "\n")
+    content = {**settings.to_json(), CHECKSUM: _settings_seal(settings)}
+    write_text(folder / SETTINGS, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_settings(folder: Path) -> StoredSettings:
@@ -53,9 +67,17 @@ def read_settings(folder: Path) -> StoredSettings:
                 f"{folder} has format {str(number)[:20]}; this levelhead reads format {FORMAT}. "
                 "Run the study again in a new folder."
             )
-        return record_from_json(StoredSettings, stored)
+        seal = stored.pop(CHECKSUM, None)
+        settings = record_from_json(StoredSettings, stored)
+        if seal != _settings_seal(settings):
+            raise ValueError("its checksum does not fit: a value was changed")
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise damaged(path, error) from error
+    return settings
+
+
+def _settings_seal(settings: StoredSettings) -> str:
+    return checksum(json.dumps(settings.to_json(), ensure_ascii=False).encode())
 
 
 def asks_more(there: StoredSettings, here: StoredSettings, grows: str) -> bool:
@@ -83,35 +105,53 @@ def check_same(folder: Path, there: StoredSettings, here: StoredSettings) -> Non
         )
 
 
-def read_results(folder: Path) -> dict[str, StoredResult]:
-    """The results by their keys; what a kill left of a last line is passed over."""
-    return _whole_lines(folder / RESULTS)[0]
-
-
-def recover_results(folder: Path) -> dict[str, StoredResult]:
-    """The results for going on: what a kill left of a last line is cut off."""
+def read_results(folder: Path) -> StoredResults:
+    """The results; what a kill left of a last line is passed over."""
     path = folder / RESULTS
-    results, whole = _whole_lines(path)
-    if path.exists() and path.stat().st_size > whole:
-        with writing(path):
-            os.truncate(path, whole)
+    try:
+        data = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise damaged(path, error) from error
+    results = StoredResults(size=data.rfind(b"\n") + 1)
+    for number, line in enumerate(data[: results.size].split(b"\n")[:-1], start=1):
+        try:
+            result = _parsed(line, number)
+            if result.key in results.lines:
+                raise ValueError(f"key {result.key[:40]!r} twice")
+            results.seal = seal_of(line, results.seal)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise damaged(path, error, number) from error
+        results.lines[result.key] = result
     return results
 
 
-def append_result(folder: Path, result: StoredResult) -> None:
+def recover_results(folder: Path) -> StoredResults:
+    """The results for going on: what a kill left of a last line is cut off."""
+    path = folder / RESULTS
+    results = read_results(folder)
+    if path.exists() and path.stat().st_size > results.size:
+        with writing(path):
+            os.truncate(path, results.size)
+    return results
+
+
+def append_result(folder: Path, results: StoredResults, result: StoredResult) -> None:
     """Append one line durably; when the disk is full, take back what was written of it."""
     path = folder / RESULTS
-    line = (json.dumps({"key": result.key, "rows": result.rows}, ensure_ascii=False) + "\n").encode()
+    text = json.dumps({"key": result.key, "rows": result.rows}, ensure_ascii=False)
+    line, seal = sealed(text.encode(), results.seal)
     with writing(path), path.open("ab", buffering=0) as file:
         start = file.tell()
         try:
-            rest = memoryview(line)
+            rest = memoryview(line + b"\n")
             while rest:
                 rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
         except OSError:
             file.truncate(start)
             raise
+    results.lines[result.key] = result
+    results.seal = seal
 
 
 def damaged(path: Path, error: Exception, line: int | None = None) -> BadRun:
@@ -137,25 +177,6 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(inner, f"{path}.{key}" if path else str(key))
     else:
         yield path, value
-
-
-def _whole_lines(path: Path) -> tuple[dict[str, StoredResult], int]:
-    """Results by key, and how many bytes of the file are whole lines."""
-    try:
-        data = path.read_bytes() if path.exists() else b""
-    except OSError as error:
-        raise damaged(path, error) from error
-    whole = data.rfind(b"\n") + 1
-    results: dict[str, StoredResult] = {}
-    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
-        try:
-            result = _parsed(line, number)
-            if result.key in results:
-                raise ValueError(f"key {result.key[:40]!r} twice")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise damaged(path, error, number) from error
-        results[result.key] = result
-    return results, whole
 
 
 def _parsed(line: bytes, number: int) -> StoredResult:
