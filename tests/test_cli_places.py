@@ -304,8 +304,7 @@ def read_only_disk() -> Iterator[None]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a run but its figures, whose color scales are numbered anew in each process."""
-    files = [path for path in folder.glob("*") if path.is_file() and path.name != LOCK]
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != LOCK]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -397,6 +396,7 @@ def test_a_study_in_trouble_is_one_line_loses_nothing_and_goes_on_afterwards(
     monkeypatch.chdir(tmp_path)
     for name in ("base", "chat"):
         scored_run(tmp_path, name, [[0.1, -0.2], [0.3, -0.1]], 0.5)
+    monkeypatch.setattr("levelhead.pages.figures.comparison.write_figures", lambda _: [])
     command = ["compare-heads", "base", "chat", "-o"]
     assert call(monkeypatch, *command, "calm") == 0
     before = contents(tmp_path / "base")
