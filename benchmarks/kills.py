@@ -47,37 +47,21 @@ _TEXTS = {"WORDS.toml": _WORDS, "TRIPLES.jsonl": _TRIPLES, "PAIRS.tsv": _PAIRS, 
 _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
 _JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
+    "audit": ("audit", "MASKED", "--bias", "WORDS", "--null", "2", "--top", "1"),
     "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
-    "planted": ("planted", "MASKED", "--heads", "1", "--seeds", "2", "--kinds", "attention"),
+    "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
     "sweep": (
         *("sweep", "MASKED", "--nli", "JUDGE", "--limit", "2", "2", "--pairs", "single"),
         *("--triples", "TRIPLES", "--ability", "PAIRS"),
     ),
     "glue": (
-        "glue",
-        "MASKED",
-        "--data",
-        "GLUE",
-        "--tasks",
-        "rte",
-        "--seeds",
-        "1",
-        "--epochs",
-        "1",
-        "--heads",
-        "1-1",
+        *("glue", "MASKED", "--data", "GLUE", "--tasks", "rte", "--seeds", "1", "--epochs", "1"),
+        *("--heads", "1-1"),
     ),
     "survey": (
-        "survey",
-        "MASKED",
-        "JUDGE",
-        "lh:none",
-        "--quick",
-        "--measures",
-        "seat,lpbs",
-        "--bias",
-        "WORDS",
+        *("survey", "MASKED", "JUDGE", "lh:none", "--quick", "--measures", "seat,lpbs", "--bias", "WORDS"),
     ),
+    "finetune": ("finetune", "MASKED", "--data", "GLUE", "--task", "rte", "--epochs", "1"),
     "debias": ("debias", "MASKED", "--heads", "1-1"),
     "debias, adapter": ("debias", "MASKED", "--recipe", "RECIPE"),
     "report": ("report", "AUDIT"),
@@ -85,6 +69,7 @@ _JOBS: dict[str, Sequence[str]] = {
     "compare": ("compare", "AUDIT"),
     "compare-heads": ("compare-heads", "BASE", "CHAT"),
 }
+_WHOLE = ("debias", "finetune")  # jobs that write a model
 _FILES = {"report": "report.html", "card": "card.md", "compare": "compare.html"}  # others write a folder
 
 
@@ -180,7 +165,7 @@ def disturbed(job: Job, folder: Path, rng: Random) -> tuple[int, str]:
     """How often one run was killed, and what differs in the end: nothing, where all is well."""
     whole, place = with_output(job.arguments, job.name, folder)
     kills = sum(killed(whole, rng.uniform(0, job.seconds / 2)) for _ in range(rng.randint(2, 6)))
-    ended = job.name.startswith("debias") and place.exists()  # such a folder is whole, and never overwritten
+    ended = job.name.startswith(_WHOLE) and place.exists()  # such a folder is whole, and never overwritten
     code = 0 if ended else finished(whole)
     after = contents(place) if place.exists() else {}
     differing = sorted(

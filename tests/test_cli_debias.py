@@ -29,6 +29,7 @@ from levelhead.models.model import Model, load
 from levelhead.results import layout
 from levelhead.results.records.heads import HeadScore
 from levelhead.results.runs import HeadsRun, open_heads
+from tests.sealing import reseal
 from tests.studies.head_runs import empty_run
 from tests.tiny import tiny
 
@@ -138,6 +139,7 @@ def test_a_run_without_a_biased_head_and_a_folder_that_is_no_heads_run_are_refus
         debias(folder, "--from-heads", tmp_path / "none", "-o", tmp_path / "out")
     other = anti.folder / "settings.json"
     other.write_text(other.read_text(encoding="utf-8").replace('"heads"', '"planted"', 1), encoding="utf-8")
+    reseal(anti.folder)
     with pytest.raises(BadRun, match="Give a folder that `levelhead heads` wrote"):
         debias(folder, "--from-heads", anti.folder, "-o", tmp_path / "out")
 

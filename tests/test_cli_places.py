@@ -10,8 +10,8 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -26,8 +26,10 @@ from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
+from levelhead.results.folder import LOCK
 from levelhead.studies.planted.settings import PlantedSettings
 from tests.report.synthetic import write_heads
+from tests.studies.head_runs import scored_run
 from tests.test_cli import call
 from tests.tiny import tiny
 
@@ -249,6 +251,29 @@ def test_ctrl_c_while_a_model_is_exported_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+# ---- a number that was changed
+
+
+@pytest.mark.parametrize(
+    "args", [["report"], ["check", "--max", "seat=9"], ["card"], ["compare"]], ids=lambda args: str(args[0])
+)
+def test_a_run_in_which_a_number_was_changed_is_refused_with_the_file_and_the_line(
+    args: Sequence[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_heads(tmp_path / "RUN") / "results.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if '"key": "scores"' in line)
+    lines[number] = re.sub(r'"score": (-?)0\.', r'"score": \g<1>1.', lines[number], count=1)
+    path.write_text("".join(lines), encoding="utf-8")
+    assert call(monkeypatch, args[0], str(tmp_path / "RUN"), *args[1:]) == 4
+    line = capsys.readouterr().err
+    assert re.fullmatch(rf"levelhead: [^\n]+results\.jsonl is damaged at line {number + 1} \([^\n]+\n", line)
+    assert "its checksum does not fit" in line
+
+
 # ---- disks and neighbors
 
 
@@ -261,6 +286,26 @@ def files_of_at_most(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def read_only_disk() -> Iterator[None]:
+    """Root may write anywhere, so the system's answer is played."""
+    opened = os.open
+
+    def refused(path: str | Path, flags: int, *rest: int, **options: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, *rest, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        yield
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != LOCK]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -300,21 +345,67 @@ def test_a_read_only_disk_is_one_line_and_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Root may write anywhere, so the system's answer is played."""
-    opened = os.open
-
-    def read_only(path: str | Path, flags: int, *rest: int, **options: int) -> int:
-        if flags & os.O_CREAT:
-            raise OSError(errno.EROFS, "Read-only file system")
-        return opened(path, flags, *rest, **options)
-
     folder = write_heads(tmp_path / "RUN")
     (tmp_path / "OUT").mkdir()
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = contents(folder)
     monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", read_only)
-        assert call(patch, *args) == 4
+    with read_only_disk():
+        assert call(monkeypatch, *args) == 4
     line = capsys.readouterr().err
     assert re.fullmatch(r"levelhead: Cannot write [^\n]+: Read-only file system\. [^\n]+\n", line), line
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert contents(folder) == before
+
+
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def neighbor_in(folder: Path) -> Iterator[None]:
+    """Another process that writes in a run folder."""
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", HOLD, str(folder / LOCK)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (neighbor_in, "Another process is writing in"),
+        (lambda _: files_of_at_most(400), "File too large. Make room"),
+        (lambda _: read_only_disk(), "Read-only file system. Make room"),
+    ],
+    ids=["another process", "a full disk", "a read-only disk"],
+)
+def test_a_study_in_trouble_is_one_line_loses_nothing_and_goes_on_afterwards(
+    trouble: Callable[[Path], AbstractContextManager[None]],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("base", "chat"):
+        scored_run(tmp_path, name, [[0.1, -0.2], [0.3, -0.1]], 0.5)
+    monkeypatch.setattr("levelhead.pages.figures.comparison.write_figures", lambda _: [])
+    command = ["compare-heads", "base", "chat", "-o"]
+    assert call(monkeypatch, *command, "calm") == 0
+    before = contents(tmp_path / "base")
+    capsys.readouterr()
+    with trouble(tmp_path / "out"):
+        assert call(monkeypatch, *command, "out") == 4
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"levelhead: [^\n]+\n", line), line
+    assert says in line
+    assert call(monkeypatch, *command, "out") == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "calm")
+    assert contents(tmp_path / "base") == before

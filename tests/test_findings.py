@@ -23,6 +23,7 @@ from levelhead.probes.words import load_words
 from levelhead.results import layout
 from tests.mitigation.test_export import tokens
 from tests.report.synthetic import write_audit, write_glue_run, write_sweep
+from tests.sealing import reseal
 from tests.tiny import tiny
 
 DEEP = "[" * 100_000
@@ -77,6 +78,7 @@ def test_an_audit_without_a_line_about_the_untouched_model_still_has_a_report(tm
     path = run / "results.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for line in lines if '"measured/' not in line), encoding="utf-8")
+    reseal(run)
     assert write_report(run, tmp_path / "report.html").is_file()
 
 
@@ -87,6 +89,7 @@ def test_a_card_of_a_glue_run_whose_tasks_lost_a_line_is_written(tmp_path: Path)
     tasks = next(line for line in lines if line["key"] == layout.GLUE_TASKS.name)
     tasks["rows"].pop()
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    reseal(run)
     assert "can still learn" in card(open_contents(run))
 
 

@@ -86,7 +86,7 @@ _VALUES = (
     "OUTPUTS/empty",
     "INPUTS",
     "OUTPUTS/missing",
-    "INPUTS/file.txt/inside",
+    "OUTPUTS/file.txt/inside",
     "OUTPUTS/new",
     "OUTPUTS",
 )
@@ -112,6 +112,7 @@ _COMMANDS: dict[str, Sequence[str]] = {
     "card": ("RUN",),
     "compare-heads": ("RUN", "RUN", "-o", "OUTPUTS/compared"),
 }
+_LINE = 500  # characters of an error
 _ASKED = ("models", "seat", "fluency", "debias", "nsp", "lpbs")  # quick enough to run to their end
 
 
@@ -130,7 +131,8 @@ class Options:
         return [Subject("options", 70, self._prepared)]
 
     def _prepared(self, rng: Random, place: Place) -> Callable[[], object]:
-        (place.inputs / "file.txt").write_text("The nurse said that she was tired.\n", encoding="utf-8")
+        for folder in (place.inputs, place.outputs):
+            (folder / "file.txt").write_text("The nurse said that she was tired.\n", encoding="utf-8")
         (place.inputs / "file.toml").write_text("x = 1\n", encoding="utf-8")
         (place.outputs / "empty").mkdir(exist_ok=True)
         command = rng.choice(list(_COMMANDS))
@@ -159,25 +161,30 @@ def _reached(*_: object) -> object:
 
 def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
     """Call the command line in this process, with that folder as the current, the home and the temporary one;
-    what it prints is dropped, but for an error that nobody foresaw."""
+    what it prints is dropped, but for an error: that must be foreseen, and end with one short line."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    errors = io.StringIO()
     loading = nullcontext() if runs else patch("levelhead.models.sources.load_checkpoint", _reached)
     with ExitStack() as stack:
         stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
         stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
         stack.enter_context(patch.dict("os.environ", {"HOME": str(folder)}))
-        for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(printed)):
+        for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(errors)):
             stack.enter_context(each)
         try:
             main()
         except SystemExit as end:
-            _judge(end, folder)
+            _judge(end, folder, errors.getvalue())
 
 
-def _judge(end: SystemExit, folder: Path) -> None:
+def _judge(end: SystemExit, folder: Path, errors: str) -> None:
     for log in folder.glob("levelhead-*.log"):
         if (text := log.read_text(encoding="utf-8", errors="replace")) and "fuzz.options.Reached" not in text:
             raise AssertionError(text)
         return
-    if end.code not in (0, None):
-        raise Refused from None
+    if end.code in (0, None):
+        return
+    last = errors.rstrip("\n").rpartition("\n")[2]
+    if errors and (not last.startswith("levelhead: ") or len(last) > _LINE):
+        raise AssertionError(f"exit {end.code} with {errors[-1_000:]!r}")
+    raise Refused from None

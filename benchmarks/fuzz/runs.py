@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from tests.report.synthetic import write_audit, write_glue_run, write_heads, write_prompts, write_sweep
+from tests.sealing import reseal
 from tests.studies.head_runs import scored_run
 
 from benchmarks.fuzz.mutations import mutated, retyped
@@ -29,6 +30,7 @@ _MAKERS: dict[str, Callable[[Path], Path]] = {
     "sweep": write_sweep,
     "glue": write_glue_run,
 }
+_RESEALED = 0.7  # of all runs: their checksums fit what they hold now, so that readers must notice the rest
 _LIMITS = ("seat=0.8", "strength=1", "log_odds=0.1", "lpbs=1", "accuracy=0.5", "fairness=1")
 
 
@@ -62,6 +64,8 @@ class RunFolders:
             shutil.rmtree(run, ignore_errors=True)
             shutil.copytree(self._folder / rng.choice(kinds), run)
             damage(rng, run)
+            if rng.random() < _RESEALED:
+                reseal(run)
             return lambda: use(run, place)
 
         return prepare

@@ -16,7 +16,6 @@ from levelhead.pages.replication.index import beside_paper, write_reproduction
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.published import published_counteracts, published_heads
 from levelhead.results import layout
-from levelhead.results.folder import SETTINGS
 from levelhead.results.keys import Key
 from levelhead.results.records.reproduction import Reproduction
 from levelhead.results.runs import (
@@ -29,6 +28,7 @@ from levelhead.results.runs import (
     open_sweep,
     prompts_label,
 )
+from levelhead.results.stored import SETTINGS
 from levelhead.studies.counteracts import CounteractsSettings, counteracts
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads

@@ -34,6 +34,7 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
+from tests.sealing import reseal
 from tests.tiny import tiny
 
 
@@ -99,6 +100,7 @@ def test_inferences_to_other_probes_are_not_paired(tmp_path: Path) -> None:
     path = runs[1] / "settings.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**stored, "hashes": {**stored["hashes"], "probe": "another"}}))
+    reseal(runs[1])
     assert not difference_of(runs, "fairness").paired
 
 
@@ -125,6 +127,7 @@ def test_an_audit_of_race_is_not_subtracted_from_one_of_gender(tmp_path: Path) -
     path = runs[1] / "settings.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**stored, "hashes": {**stored["hashes"], "words": "another"}}))
+    reseal(runs[1])
     assert compare(runs).heads == (None,)
 
 

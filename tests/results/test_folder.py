@@ -23,8 +23,9 @@ from levelhead.errors import BadRun
 from levelhead.files import write_whole
 from levelhead.results import folder as module
 from levelhead.results import layout
-from levelhead.results.folder import FORMAT, Run, file_hash, read_run, text_hash
+from levelhead.results.folder import Run, file_hash, read_run, text_hash
 from levelhead.results.keys import Key, Layout
+from levelhead.results.stored import FORMAT
 from tests.results.cases import (
     CASE,
     FIRST,
@@ -39,6 +40,7 @@ from tests.results.cases import (
     LaterSettings,
     Line,
 )
+from tests.sealing import reseal
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = CaseSettings()
@@ -295,7 +297,7 @@ def test_a_run_of_another_study_is_refused_with_the_command_that_is_meant(tmp_pa
     assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in message
 
 
-@pytest.mark.parametrize("number", [1, FORMAT + 1, "new", None])
+@pytest.mark.parametrize("number", [1, 2, FORMAT + 1, "new", None])
 def test_a_run_of_another_format_is_refused_with_both_numbers(tmp_path: Path, number: object) -> None:
     opened(tmp_path).close()
     path = tmp_path / "settings.json"
@@ -355,6 +357,7 @@ def damaged(folder: Path, line: bytes) -> None:
         run.result(FIRST, lambda: ONE)
     with (folder / "results.jsonl").open("ab") as file:
         file.write(line + b"\n")
+    reseal(folder)
 
 
 @pytest.mark.parametrize(
@@ -406,9 +409,10 @@ def test_a_stored_result_that_was_changed_by_hand_is_not_taken_for_a_fresh_one(t
         "",
         "{",
         "[]",
-        '{"format": 2}',
-        '{"format": 2, "settings": 1, "hashes": {}, "versions": {}}',
-        '{"format": 2, "settings": {}, "hashes": {"a": 1}, "versions": {}}',
+        '{"format": 3}',
+        '{"format": 3, "settings": 1, "hashes": {}, "versions": {}}',
+        '{"format": 3, "settings": {}, "hashes": {"a": 1}, "versions": {}}',
+        '{"format": 3, "settings": {}, "hashes": {}, "versions": {}}',
     ],
 )
 def test_damaged_settings_are_named(tmp_path: Path, text: str) -> None:
@@ -424,9 +428,120 @@ def test_settings_that_are_none_of_the_study_are_named(tmp_path: Path, change: d
     path = tmp_path / "settings.json"
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "settings": {**stored["settings"], **change}}))
+    reseal(tmp_path)
     message = refusal(lambda: read_run(tmp_path, [CASE]))
     assert "settings.json is damaged (" in message
     assert next(iter(change)) in message
+
+
+# ---- values that were changed and still fit
+
+
+def filled(folder: Path) -> Path:
+    """A run with three results and a file of each kind."""
+    with opened(folder) as run:
+        run.result(FIRST, lambda: ONE)
+        run.results(SECOND, lambda: [ONE, TWO])
+        run.results(PARTS.of("a"), lambda: [TWO])
+        run.file(SHEET, TWO)
+        run.file(TABLE, [Line("x", 1.5)])
+    return folder
+
+
+def changed(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (b'"one", "value": 1.0', b'"one", "value": 1.5', 1),
+        (b'"two", "value": 2.0', b'"two", "value": 2.1', 2),
+        (b'"part/a"', b'"part/b"', 3),
+        (b'"8-6"', b'"8-5"', 2),
+    ],
+)
+def test_a_number_that_was_changed_is_named_by_file_and_line(
+    tmp_path: Path, old: bytes, new: bytes, line: int
+) -> None:
+    changed(filled(tmp_path) / "results.jsonl", old, new)
+    for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
+        assert f"results.jsonl is damaged at line {line} (ValueError: its checksum does not fit" in refusal(
+            act
+        )
+    reseal(tmp_path)
+    read_run(tmp_path, [CASE])
+
+
+def test_a_line_that_is_gone_or_has_changed_places_is_noticed_where_the_next_one_stands(
+    tmp_path: Path,
+) -> None:
+    path = filled(tmp_path) / "results.jsonl"
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    for lines, number in (((first, third), 2), ((second, third), 1), ((first, third, second), 2)):
+        path.write_bytes(b"".join(lines))
+        assert f"damaged at line {number} (" in refusal(lambda: read_run(tmp_path, [CASE]))
+    path.write_bytes(first + second)
+    assert list(read_run(tmp_path, [CASE]).results) == ["first", "second"]
+
+
+def test_a_setting_that_was_changed_is_noticed_and_another_layout_of_the_same_is_not(tmp_path: Path) -> None:
+    path = filled(tmp_path) / "settings.json"
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    read_run(tmp_path, [CASE])
+    changed(path, b'"seed": 3', b'"seed": 4')
+    for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
+        assert "settings.json is damaged (ValueError: its checksum does not fit" in refusal(act)
+
+
+def test_a_file_that_was_changed_is_named_and_written_again_by_the_study(tmp_path: Path) -> None:
+    changed(filled(tmp_path) / "table.csv", b"1.5", b"1.6")
+    changed(tmp_path / "sheet.json", b"2.0", b"2.1")
+    assert "table.csv is damaged (its checksum in files.sha256 does not fit" in refusal(
+        lambda: TABLE.read(tmp_path)
+    )
+    assert "sheet.json is damaged (" in refusal(lambda: SHEET.read(tmp_path))
+    filled(tmp_path)
+    assert (TABLE.read(tmp_path), SHEET.read(tmp_path)) == ([Line("x", 1.5)], TWO)
+
+
+def test_checksums_of_files_are_those_of_sha256sum(tmp_path: Path) -> None:
+    filled(tmp_path)
+    subprocess.run(["sha256sum", "--check", "--strict", "files.sha256"], cwd=tmp_path, check=True)
+    names = [line.split()[1] for line in (tmp_path / "files.sha256").read_text().splitlines()]
+    assert names == ["sheet.json", "table.csv"]
+
+
+@pytest.mark.parametrize("killed_at", range(1, 4))
+def test_a_file_is_never_there_with_the_checksum_of_another_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
+) -> None:
+    """The second text: its old checksum goes, the file comes, the new checksum comes."""
+    filled(tmp_path)
+    replaced = os.replace
+    steps = iter(range(1, 9))
+
+    def killed(*paths: Path) -> None:
+        if next(steps) == killed_at:
+            raise KeyboardInterrupt
+        replaced(*paths)
+
+    with opened(tmp_path) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                run.file(TABLE, [Line("y", 2.5)])
+        assert TABLE.read(tmp_path) == [Line("x", 1.5) if killed_at < 3 else Line("y", 2.5)]
+        run.file(TABLE, [Line("y", 2.5)])
+    assert TABLE.read(tmp_path) == [Line("y", 2.5)]
+    assert len((tmp_path / "files.sha256").read_text().splitlines()) == 2
+
+
+def test_damaged_checksums_of_files_are_named(tmp_path: Path) -> None:
+    (filled(tmp_path) / "files.sha256").write_text("half\n")
+    assert "files.sha256 is damaged (" in refusal(lambda: TABLE.read(tmp_path))
 
 
 # ---- files

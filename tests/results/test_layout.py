@@ -17,9 +17,10 @@ from levelhead.cli.app import app
 from levelhead.cli.main import COMMANDS
 from levelhead.files import TEMPORARY
 from levelhead.results import layout
-from levelhead.results.folder import LOCK, RESULTS, SETTINGS
+from levelhead.results.folder import LOCK
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 from levelhead.results.settings import RunSettings
+from levelhead.results.stored import RESULTS, SETTINGS
 
 NAMES = vars(layout)
 FILES: list[TextFile | JsonFile[Any] | JsonLines[Any] | CsvFile[Any]] = [

@@ -17,10 +17,10 @@ from levelhead.errors import BadOption, BadProbe, BadRun
 from levelhead.measures.glue import glue_difference, glue_score
 from levelhead.mitigation.recipe import Recipe
 from levelhead.results import layout
-from levelhead.results.folder import RESULTS, SETTINGS
 from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import Answers, GlueTaskUsed, GlueUnit
 from levelhead.results.runs import GlueRun, open_glue, open_run
+from levelhead.results.stored import RESULTS, SETTINGS
 from levelhead.studies import glue as study
 from levelhead.studies.glue import GlueSettings, glue, glue_cells, glue_costs
 from tests.glue_files import write_glue

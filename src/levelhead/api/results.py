@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, get_args
 
 from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
 from levelhead.errors import CannotDo
@@ -23,7 +23,7 @@ from levelhead.pages.headline import notebook_html
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.results import layout
-from levelhead.results.folder import LOCK, RunData, read_run
+from levelhead.results.folder import LOCK, read_run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.projections import Table7Line
 from levelhead.results.runs import (
@@ -238,59 +238,20 @@ AnyResult = (
     | AuditResult
     | SurveyResult
 )
-_KINDS: dict[str, Callable[[RunData[Any]], AnyResult]] = {
-    layout.HEADS.study: HeadsResult,
-    layout.HEAD_COMPARISON.study: HeadComparisonResult,
-    layout.PLANTED.study: PlantedResult,
-    layout.SWEEP.study: SweepResult,
-    layout.PROMPTS.study: PromptsResult,
-    layout.GLUE.study: GlueResult,
-    layout.AUDIT.study: AuditResult,
-    layout.SURVEY.study: SurveyResult,
-}
+_KINDS: tuple[type[AnyResult], ...] = get_args(AnyResult)
 
 
 def open_run(folder: str | Path) -> AnyResult:
     """The result in a folder, of whatever study."""
     data = read_run(folder, layout.LAYOUTS)
-    return _KINDS[data.layout.study](data)
+    return next(kind(data) for kind in _KINDS if kind.LAYOUT is data.layout)
 
 
-def open_heads(folder: str | Path) -> HeadsResult:
-    """The result of `heads` in a folder."""
-    return HeadsResult(read_run(folder, [layout.HEADS]))
-
-
-def open_head_comparison(folder: str | Path) -> HeadComparisonResult:
-    """The result of `compare_heads` in a folder."""
-    return HeadComparisonResult(read_run(folder, [layout.HEAD_COMPARISON]))
-
-
-def open_planted(folder: str | Path) -> PlantedResult:
-    """The result of `planted` in a folder."""
-    return PlantedResult(read_run(folder, [layout.PLANTED]))
-
-
-def open_sweep(folder: str | Path) -> SweepResult:
-    """The result of `sweep` in a folder."""
-    return SweepResult(read_run(folder, [layout.SWEEP]))
-
-
-def open_prompts(folder: str | Path) -> PromptsResult:
-    """The result of `counteracts` in a folder."""
-    return PromptsResult(read_run(folder, [layout.PROMPTS]))
-
-
-def open_glue(folder: str | Path) -> GlueResult:
-    """The result of `glue` in a folder."""
-    return GlueResult(read_run(folder, [layout.GLUE]))
-
-
-def open_audit(folder: str | Path) -> AuditResult:
-    """The result of `audit` in a folder."""
-    return AuditResult(read_run(folder, [layout.AUDIT]))
-
-
-def open_survey(folder: str | Path) -> SurveyResult:
-    """The result of `survey` in a folder."""
-    return SurveyResult(read_run(folder, [layout.SURVEY]))
+open_heads = HeadsResult.open
+open_head_comparison = HeadComparisonResult.open
+open_planted = PlantedResult.open
+open_sweep = SweepResult.open
+open_prompts = PromptsResult.open
+open_glue = GlueResult.open
+open_audit = AuditResult.open
+open_survey = SurveyResult.open

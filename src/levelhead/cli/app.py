@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="levelhead",
     help="Measure bias inside language models, find what carries it, take it out, and see what it cost.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 DEBUG = "--debug"
 LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
-_LINE = 600  # characters of an error
+_LINE, _WORD = 480, 200  # characters of an error, and of one word or path in it
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")
 ]
@@ -96,10 +96,23 @@ _LOADING: Loading = {
 }
 
 
+def checked(command: Callable[..., None]) -> Callable[..., None]:
+    """Check what was typed before a command runs and imports torch; its progress goes to logs as plain
+    lines."""
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        preflight(given)
+        with plain_lines():
+            command(**given)
+
+    return called
+
+
 def loads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of Loading; it gets what came in them as one parameter, `loading`.
 
-    What was typed is checked before torch is imported, and progress goes to logs as plain lines.
+    It is also checked, as every command is.
     """
     own, shared = get_type_hints(command, include_extras=True), get_type_hints(Loading, include_extras=True)
     parameters = [p.replace(annotation=own[p.name]) for p in signature(command).parameters.values()]
@@ -111,9 +124,7 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         loading = {name: given.pop(name) for name in _LOADING}
-        preflight(given)
-        with plain_lines():
-            command(**given, loading=loading)
+        checked(command)(**given, loading=loading)
 
     shown = [*(p for p in parameters if p.name != "loading"), *options]
     called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
@@ -129,6 +140,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -136,13 +148,23 @@ def _options(
         bool, typer.Option(DEBUG, help="Show the traceback of an unexpected error; it may stand anywhere.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(BadOption.exit_code)
 
 
-def one_line(error: Exception) -> str:
-    """An error as one line of a few hundred characters, without what would steer a terminal."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
-    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
+def one_line(error: Exception | str, most: int = _LINE) -> str:
+    """An error as one line of a few hundred characters, without what would steer a terminal.
+
+    What is too long is cut in its middle: the end of a line says what to do.
+    """
+    words = "".join(c if c.isprintable() else " " for c in str(error)).split()
+    return _cut(" ".join(_cut(word, _WORD) for word in words), most)
+
+
+def _cut(text: str, most: int) -> str:
+    start, end = most * 2 // 3, most - most * 2 // 3 - 1
+    return text if len(text) <= most else f"{text[:start]}…{text[-end:]}"
 
 
 def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> None:

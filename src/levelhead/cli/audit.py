@@ -62,7 +62,7 @@ def audit(
 ) -> None:
     """Measure a model's bias, find the heads that carry it, try two ways out, verify them, write a report."""
     from levelhead.auditing import audit as run_audit
-    from levelhead.results.folder import RESULTS
+    from levelhead.results.stored import RESULTS
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
     from levelhead.studies.glue import GlueSettings

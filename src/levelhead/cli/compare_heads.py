@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, app, print_json, print_table
+from levelhead.cli.app import Json, app, checked, print_json, print_table
 
 if TYPE_CHECKING:
     from levelhead.results.records.comparison import ModelPair
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @app.command("compare-heads")
+@checked
 def compare_heads(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Folders of `levelhead heads`, the base first.")

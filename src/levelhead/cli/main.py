@@ -9,6 +9,8 @@ import traceback
 from types import ModuleType
 from typing import Any, NoReturn
 
+import typer
+
 from levelhead import __version__
 from levelhead.cli import (
     STOPPED,
@@ -27,7 +29,7 @@ from levelhead.cli import (
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.cli.terminal import safe_output
-from levelhead.errors import LevelheadError
+from levelhead.errors import BadOption, LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -44,7 +46,10 @@ COMMANDS: tuple[ModuleType, ...] = (
     report,
 )  # in the order of the help page
 _INTERRUPTED = 130  # Ctrl-C, as shells say it
-_PATH = 120  # characters of a path
+_UNFORESEEN = 200  # characters of an error that nobody foresaw, so that the place of its log fits behind them
+_MISUSE: Any = typer.BadParameter.__mro__[
+    1
+]  # typer's UsageError, which lies elsewhere in each of its versions
 
 
 def main() -> None:
@@ -55,7 +60,9 @@ def main() -> None:
         with safe_output():
             _run()
     except LevelheadError as error:
-        _leave(one_line(error), error.exit_code)
+        _leave(str(error), error.exit_code)
+    except _MISUSE as error:
+        _leave(_misuse(error), BadOption.exit_code)
     except BrokenPipeError:
         _leave("", 1)  # the reader has gone, e.g. `| head`
     except KeyboardInterrupt:
@@ -69,19 +76,17 @@ def main() -> None:
 
 def _run() -> None:
     """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == _INTERRUPTED:  # typer turns Ctrl-C into it
-            raise KeyboardInterrupt from None
-        sys.stdout.flush()
-        raise
+    code = app(prog_name=app.info.name, standalone_mode=False)
+    if code == _INTERRUPTED:  # typer turns Ctrl-C into it
+        raise KeyboardInterrupt
+    sys.stdout.flush()
+    sys.exit(code)
 
 
 def _leave(line: str, code: int) -> NoReturn:
     """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
     if line:
-        print(f"levelhead: {line}", file=sys.stderr)
+        print(f"levelhead: {one_line(line)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:
@@ -89,10 +94,16 @@ def _leave(line: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _misuse(error: Any) -> str:
+    """One line about options and arguments that the command does not have, or not like this."""
+    command = "levelhead" if error.ctx is None else error.ctx.command_path
+    return f"{error.format_message().rstrip('.')}. `{command} --help` says what is allowed."
+
+
 def _surroundings(error: Exception) -> str:
     """One line about a path or a device that the system refuses; empty for other errors."""
     if isinstance(error, OSError) and error.strerror:
-        place = "" if error.filename is None else f"{str(error.filename)[:_PATH]!r}: "
+        place = "" if error.filename is None else f"{str(error.filename)!r}: "
         return f"the system refuses: {place}{error.strerror}. Give another place, or make room."
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         return "a path begins with ~ and the name of a user that this machine does not have. Write it out."
@@ -106,6 +117,6 @@ def _unexpected(error: Exception) -> str:
         log.write(f"levelhead {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exception(error, file=log)
     return (
-        f"an unexpected {type(error).__name__} ({one_line(error)}). What was computed is kept. "
+        f"an unexpected {type(error).__name__} ({one_line(error, _UNFORESEEN)}). What was computed is kept. "
         f"Please report it with {log.name}; {DEBUG} shows it here."
     )

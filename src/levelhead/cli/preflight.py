@@ -10,13 +10,25 @@ from pathlib import Path
 
 from levelhead.errors import BadOption, BadProbe, BadRun
 
+_LARGEST = 2**63 - 1  # what loops, arrays and files count with
+
 
 def preflight(given: Mapping[str, object]) -> None:
-    """Check every parameter of a command that is known to name something; None was not given."""
-    for name, value in given.items():
-        if name in _CHECKS and value is not None:
-            for each in value if isinstance(value, (list, tuple)) else [value]:
-                _CHECKS[name](str(each))
+    """Check every number, and every parameter that is known to name something; None was not given."""
+    values = [(name, each) for name, value in given.items() for each in _several(value) if each is not None]
+    for name, value in values:
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            option = f"--{name.replace('_', '-')}"
+            raise BadOption(
+                f"{option} {value} came; allowed are numbers up to {_LARGEST}. Give a smaller one."
+            )
+    for name, value in values:
+        if name in _CHECKS:
+            _CHECKS[name](str(value))
+
+
+def _several(value: object) -> Iterable[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def listed(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Force, Json, app, print_json, print_table
+from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run fo
 
 
 @app.command()
+@checked
 def report(
     runs: RunFolders,
     output: Annotated[
@@ -52,6 +53,7 @@ def report(
 
 
 @app.command()
+@checked
 def compare(
     runs: RunFolders,
     output: Annotated[
@@ -101,6 +103,7 @@ def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
 
 
 @app.command()
+@checked
 def check(
     run: RunFolder,
     most: Annotated[
@@ -171,6 +174,7 @@ def check(
 
 
 @app.command()
+@checked
 def card(
     run: RunFolder,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,

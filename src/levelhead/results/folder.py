@@ -2,7 +2,8 @@
 
 A killed run leaves at most a part of one last line, which the next opening drops; computing what is not
 there yet then gives the same bytes as a run that was never killed. For that, nothing here depends on the
-clock or on the machine. What a folder may hold, by name and type, stands in layout.py.
+clock or on the machine. What a folder may hold, by name and type, stands in layout.py; how its two main files
+are read and written in stored.py.
 """
 
 from __future__ import annotations
@@ -12,22 +13,39 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
-from levelhead.files import TEMPORARY, write_text, writing
-from levelhead.results.codec import Json, Record, as_json, record_from_json
+from levelhead.files import TEMPORARY, writing
+from levelhead.results.checksums import write_file
+from levelhead.results.codec import as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
+from levelhead.results.stored import (
+    FORMAT,
+    RESULTS,
+    SETTINGS,
+    StoredResult,
+    StoredResults,
+    StoredSettings,
+    append_result,
+    asks_more,
+    check_same,
+    damaged,
+    in_short,
+    read_results,
+    read_settings,
+    recover_results,
+    write_settings,
+)
 
 if sys.platform != "win32":  # there, two processes in one folder are not noticed
     import fcntl
 
-FORMAT = 2  # of the run folder; 1 was that of levelhead 0.1
-SETTINGS, RESULTS, LOCK = "settings.json", "results.jsonl", ".lock"
+LOCK = ".lock"
 PACKAGES = ("levelhead", "torch", "transformers", "numpy")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -94,7 +112,7 @@ def read_run(folder: str | Path, layouts: Iterable[Layout[S]]) -> RunData[S]:
         raise BadRun(
             f"{folder} is not a run folder: it has no {SETTINGS}. Give the folder that a study wrote."
         )
-    stored = _read_settings(folder)
+    stored = read_settings(folder)
     study = stored.settings.get("study")
     allowed = tuple(layouts)
     layout = next((each for each in allowed if each.study == study), None)
@@ -104,22 +122,22 @@ def read_run(folder: str | Path, layouts: Iterable[Layout[S]]) -> RunData[S]:
     try:
         settings = record_from_json(layout.settings, stored.settings)
     except ValueError as error:
-        raise _damaged(folder / SETTINGS, error) from None
-    lines, _ = _read_lines(folder / RESULTS)
-    results = {name: _records(folder, layout, name, line) for name, line in lines.items()}
+        raise damaged(folder / SETTINGS, error) from None
+    lines = read_results(folder).lines
+    results = {name: _records(folder, layout, line) for name, line in lines.items()}
     addresses = {id(r): f"{name}#{i}" for name, records in results.items() for i, r in enumerate(records)}
     return RunData(folder, layout, settings, stored.hashes, stored.versions, results, addresses)
 
 
-def _records(folder: Path, layout: Layout[Any], name: str, line: _Line) -> tuple[Any, ...]:
-    kind = layout.record_of(name)
+def _records(folder: Path, layout: Layout[Any], stored: StoredResult) -> tuple[Any, ...]:
+    kind = layout.record_of(stored.key)
     if kind is None:
-        fault = ValueError(f"{name[:60]!r} is no result of {layout.command}")
-        raise _damaged(folder / RESULTS, fault, line.number)
+        fault = ValueError(f"{stored.key[:60]!r} is no result of {layout.command}")
+        raise damaged(folder / RESULTS, fault, stored.number)
     try:
-        return tuple(record_from_json(kind, row) for row in line.rows)
+        return tuple(record_from_json(kind, row) for row in stored.rows)
     except (ValueError, RecursionError) as error:
-        raise _damaged(folder / RESULTS, error, line.number) from None
+        raise damaged(folder / RESULTS, error, stored.number) from None
 
 
 # ---- writing
@@ -128,11 +146,11 @@ def _records(folder: Path, layout: Layout[Any], name: str, line: _Line) -> tuple
 class Run(Generic[S]):
     """An open run folder; `with Run.open(...) as run:` so that its lock is given back."""
 
-    def __init__(self, folder: Path, layout: Layout[S], lock: int, lines: dict[str, _Line]) -> None:
+    def __init__(self, folder: Path, layout: Layout[S], lock: int, results: StoredResults) -> None:
         self.folder = folder
         self.layout = layout
         self._lock = lock
-        self._lines = lines
+        self._results = results
 
     @classmethod
     def open(
@@ -150,20 +168,19 @@ class Run(Generic[S]):
         """
         folder = Path(folder).expanduser()
         plain = as_json(layout.settings, settings)
-        stored = _StoredSettings(FORMAT, plain, dict(hashes or {}), versions())
+        stored = StoredSettings(FORMAT, plain, dict(hashes or {}), versions())
         _check_place(folder, resume)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(folder)
         try:
-            there = _read_settings(folder) if (folder / SETTINGS).exists() else None
-            if there is not None and not _asks_more(there, stored, layout.grows):
-                if not _asks_more(stored, there, layout.grows):
-                    _check_same(folder, there, stored)
+            there = read_settings(folder) if (folder / SETTINGS).exists() else None
+            if there is not None and not asks_more(there, stored, layout.grows):
+                if not asks_more(stored, there, layout.grows):
+                    check_same(folder, there, stored)
             else:
-                text = json.dumps(stored.to_json(), indent=1, ensure_ascii=False) + "\n"
-                write_text(folder / SETTINGS, text)
-            return cls(folder, layout, lock, _recover(folder / RESULTS))
+                write_settings(folder, stored)
+            return cls(folder, layout, lock, recover_results(folder))
         except BaseException:
             os.close(lock)
             raise
@@ -175,10 +192,9 @@ class Run(Generic[S]):
         """
         if self.layout.record_of(key.name) is not key.record:
             raise TypeError(f"{key.name!r} is no result of {self.layout.command}")
-        if key.name not in self._lines:
+        if key.name not in self._results.lines:
             self._store(key, list(compute()))
-        line = self._lines[key.name]
-        return _records(self.folder, self.layout, key.name, line)
+        return _records(self.folder, self.layout, self._results.lines[key.name])
 
     def result(self, key: Key[R], compute: Callable[[], R]) -> R:
         """The one record stored under a key; computed, and stored, when it is not there yet."""
@@ -190,8 +206,7 @@ class Run(Generic[S]):
 
     def file(self, file: Writable[C], content: C) -> Path:
         """Write a file of the run; it appears whole, or not at all."""
-        text = file.text(content)
-        return write_text(self.folder / file.name, text)
+        return write_file(self.folder, file.name, file.text(content))
 
     def data(self) -> RunData[S]:
         """The run as readers see it."""
@@ -201,15 +216,13 @@ class Run(Generic[S]):
         try:
             rows = json.loads(json.dumps([as_json(key.record, each) for each in records], allow_nan=False))
             [record_from_json(key.record, row) for row in rows]
-            text = json.dumps({"key": key.name, "rows": rows}, ensure_ascii=False) + "\n"
-            data = text.encode()
+            result = StoredResult(key.name, rows, len(self._results.lines) + 1)
+            append_result(self.folder, self._results, result)
         except ValueError as error:
-            raise BadRun(f"Result {key.name!r} cannot be stored: {_short(error)}.") from error
-        _append(self.folder / RESULTS, data)
-        self._lines[key.name] = _Line(len(self._lines) + 1, rows)
+            raise BadRun(f"Result {key.name!r} cannot be stored: {in_short(error)}.") from error
 
     def __contains__(self, key: Key[Any]) -> bool:
-        return key.name in self._lines
+        return key.name in self._results.lines
 
     def close(self) -> None:
         """Give the folder back to other processes."""
@@ -253,25 +266,7 @@ def text_hash(texts: str | Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-# ---- the two files
-
-
-@dataclass(frozen=True)
-class _StoredSettings(Record):
-    """What settings.json holds."""
-
-    format: int
-    settings: Mapping[str, Any]  # of the study
-    hashes: Mapping[str, str]
-    versions: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One line of results.jsonl."""
-
-    number: int  # from 1
-    rows: list[Json]
+# ---- places, and what may go on in them
 
 
 def _check_place(folder: Path, resume: bool) -> None:
@@ -299,114 +294,3 @@ def _take_lock(folder: Path) -> int:
                 f"Another process is writing in {folder}. Wait for it, or give another folder."
             ) from error
     return lock
-
-
-def _asks_more(there: _StoredSettings, here: _StoredSettings, grows: str) -> bool:
-    """Whether `here` asks for what `there` asks for and more of what grows, and differs in nothing else."""
-    old, new = there.settings.get(grows), here.settings.get(grows)
-    if not isinstance(old, list) or not isinstance(new, list) or not set(old) < set(new):
-        return False
-    same = {**there.settings, grows: None} == {**here.settings, grows: None}
-    hashed = all(here.hashes.get(name) == digest for name, digest in there.hashes.items())
-    return same and hashed and there.versions == here.versions
-
-
-def _check_same(folder: Path, there: _StoredSettings, here: _StoredSettings) -> None:
-    old, new = dict(_leaves(there.to_json())), dict(_leaves(here.to_json()))
-    differ = [key for key in {**old, **new} if old.get(key) != new.get(key) or (key in old) != (key in new)]
-    if differ:
-        shown = "; ".join(
-            f"{key.removeprefix('settings.')} {_shown(old, key)} there, {_shown(new, key)} here"
-            for key in differ[:3]
-        )
-        more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
-        raise BadRun(
-            f"{folder} belongs to other settings: {shown}{more}. Give a new folder, or the same settings."
-        )
-
-
-def _shown(leaves: Mapping[str, object], key: str) -> str:
-    return json.dumps(leaves[key], ensure_ascii=False)[:60] if key in leaves else "absent"
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of nested data with its dotted path; empty containers are values too."""
-    if isinstance(value, dict | list) and value:
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, value
-
-
-def _read_settings(folder: Path) -> _StoredSettings:
-    path = folder / SETTINGS
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(stored, dict):
-            raise TypeError("it is no mapping")
-        if (number := stored.get("format", 1)) != FORMAT:
-            raise BadRun(
-                f"{folder} has format {str(number)[:20]}; this levelhead reads format {FORMAT}. "
-                "Run the study again in a new folder."
-            )
-        return record_from_json(_StoredSettings, stored)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise _damaged(path, error) from error
-
-
-def _read_lines(path: Path) -> tuple[dict[str, _Line], int]:
-    """Results by key, and how many bytes of the file are whole lines."""
-    try:
-        data = path.read_bytes() if path.exists() else b""
-    except OSError as error:
-        raise _damaged(path, error) from error
-    whole = data.rfind(b"\n") + 1
-    lines: dict[str, _Line] = {}
-    for number, text in enumerate(data[:whole].split(b"\n")[:-1], start=1):
-        try:
-            entry = json.loads(text)
-            key, rows = entry["key"], entry["rows"]
-            if not isinstance(key, str) or key in lines or not isinstance(rows, list):
-                raise ValueError(f"key {str(key)[:40]!r} twice, or rows that are no list")
-            if not all(isinstance(row, dict) for row in rows):
-                raise ValueError("a row that is no mapping")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise _damaged(path, error, number) from error
-        lines[key] = _Line(number, rows)
-    return lines, whole
-
-
-def _recover(path: Path) -> dict[str, _Line]:
-    """Read results for going on: what a kill left of a last line is cut off."""
-    lines, whole = _read_lines(path)
-    if path.exists() and path.stat().st_size > whole:
-        with writing(path):
-            os.truncate(path, whole)
-    return lines
-
-
-def _append(path: Path, line: bytes) -> None:
-    """Append one line durably; when the disk is full, take back what was written of it."""
-    with writing(path), path.open("ab", buffering=0) as file:
-        start = file.tell()
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(start)
-            raise
-
-
-def _damaged(path: Path, error: Exception, line: int | None = None) -> BadRun:
-    place = f"{path} is damaged" + ("" if line is None else f" at line {line}")
-    return BadRun(f"{place} ({_short(error)}). Start again in a new folder.")
-
-
-def _short(error: Exception) -> str:
-    return (
-        f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        if str(error)
-        else type(error).__name__
-    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from levelhead.errors import BadRun
+from levelhead.results.checksums import check_file
 from levelhead.results.codec import as_json, record_from_cells, record_from_json
 
 R = TypeVar("R")
@@ -82,7 +83,7 @@ class TextFile:
 
     def read(self, folder: Path) -> str | None:
         """The content, None where there is no such file."""
-        return _text_of(folder / self.name)
+        return _text_of(folder, self.name)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class JsonFile(Generic[R]):
 
     def read(self, folder: Path) -> R | None:
         """The record, None where there is no such file; one line for a file that holds something else."""
-        text = _text_of(folder / self.name)
+        text = _text_of(folder, self.name)
         if text is None:
             return None
         try:
@@ -149,7 +150,7 @@ class CsvFile(Generic[R]):
 
     def read(self, folder: Path) -> list[R]:
         """The records, none where there is no such file; one line for a table that holds something else."""
-        text = _text_of(folder / self.name)
+        text = _text_of(folder, self.name)
         if text is None:
             return []
         lines = csv.DictReader(io.StringIO(text, newline=""), restkey="more than the columns")
@@ -195,13 +196,17 @@ def _would_run(cell: str) -> bool:
     return cell.lstrip("'").startswith(_RUN_BY_SPREADSHEETS)
 
 
-def _text_of(path: Path) -> str | None:
+def _text_of(folder: Path, name: str) -> str | None:
     """The text of a file, line ends as they are; None where there is no such file."""
+    path = folder / name
     if not path.exists():
         return None
     try:
-        return path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+        check_file(folder, name, data)
+        return text
+    except (OSError, ValueError) as error:
         raise _damaged(path, str(error)) from None
 
 

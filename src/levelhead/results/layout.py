@@ -3,7 +3,8 @@
 A run folder holds
 
     settings.json    the format's version; what was asked, hashes of data and weights, versions of packages
-    results.jsonl    {"key": ..., "rows": [...]}, one line a result, in the order in which they were computed
+    results.jsonl    {"key": ..., "rows": [...], "sha256": ...}, one line a result, in the order of computing
+    files.sha256     checksums of the files below; checksums.py says which there are
     and the files below
 
 Studies write through these names, readers read through them: a name or a field that drifts is a type error.

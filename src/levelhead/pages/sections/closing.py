@@ -10,8 +10,8 @@ from levelhead.pages.contents import Contents
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.tables import Table, words
-from levelhead.results.folder import RESULTS
 from levelhead.results.layout import SURVEY_DIFFERENCES, SURVEY_TABLE
+from levelhead.results.stored import RESULTS
 
 
 def limits_section(contents: Contents) -> Section:
