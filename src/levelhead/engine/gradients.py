@@ -8,7 +8,10 @@ An objective J of a reading's answer y = sum over texts of y_c depends on the ga
 a second pass pushes it into the gates batch by batch. Each text has gates of its own there, which gives its
 contribution without further cost: standard errors come from their spread within each stratum (a word's
 texts), with the cotangent held fixed. A stratum of one text is not certain: its variance is pooled from the
-others (_Sums).
+others (_WayBack).
+
+Several objectives of one answer share both passes. Those that depend on different rows of the answer, such as
+|SEAT| of two halves of the words, are pushed back together.
 """
 
 from __future__ import annotations
@@ -65,31 +68,67 @@ def gate_gradients(
     reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
     at: the gates [layer, head] at which the derivative is taken; 1 by default.
     """
+    several = several_gate_gradients(
+        model, reading, [objective], label=label, batch_tokens=batch_tokens, at=at
+    )
+    return several[0]
+
+
+def several_gate_gradients(
+    model: Model,
+    reading: Reading[Any],
+    objectives: Sequence[Objective],
+    *,
+    label: str = "Head gradients",
+    batch_tokens: int | None = None,
+    at: Doubles | None = None,
+) -> list[GateGradients]:
+    """How each of several objectives of one answer changes with each head's gate; as gate_gradients."""
     point = _point(model, at)
     variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
     answer = torch.from_numpy(np.asarray(read_one(model, reading, [variant], label=label)[0], np.float64))
-    answer.requires_grad_()
-    value = objective(answer)
-    (cotangent,) = torch.autograd.grad(value, answer)
-    if not bool(torch.isfinite(cotangent).all()):
-        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
+    slopes = [_slope(objective, answer) for objective in objectives]
     pool = RowPool(merge=False)
     collector = reading.prepare(model, pool, 1)
-    sums = _Sums(model, collector, cotangent)
+    ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
     by_row = asks_by_row(collector, len(pool.rows))
     fitting = Fitting(model, pool.rows, "gradients", batch_tokens)
 
     def differentiate(numbers: Sequence[int], recompute: bool = model.waits_on_host) -> None:
         asks = asks_of_batch(collector, by_row, numbers, model.device)
         batch = inputs(model, [pool.rows[n] for n in numbers])
-        parts = _contributions(_Pass(model, cotangent, point, recompute), batch, asks)
-        sums.add(parts, [by_row[n][0] for n in numbers])
+        cotangents = [way.cotangent for way in ways]
+        parts = _contributions(_Pass(model, cotangents, point, recompute), batch, asks)
+        for way, part in zip(ways, parts, strict=True):
+            way.add(part, [by_row[n][0] for n in numbers])
 
     with at_rest(model.hf), steps(label, len(pool.rows)) as advance:
         for numbers in fitting.batches():
             fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
             advance(len(numbers))
-    return sums.result(float(value.detach()))
+    of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
+    return [of_slope[slope] for slope in slopes]
+
+
+@dataclass(frozen=True, eq=False)
+class _Slope:
+    """An objective at the answer: J, and its cotangent dJ/dy."""
+
+    value: float
+    cotangent: Tensor
+
+    def steepness(self, strata: int) -> Tensor:
+        """|dJ/dy|² by stratum: a row of the answer, or all of it, where there is nothing to compare with."""
+        return self.cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
+
+
+def _slope(objective: Objective, answer: Tensor) -> _Slope:
+    y = answer.detach().requires_grad_()
+    value = objective(y)
+    (cotangent,) = torch.autograd.grad(value, y)
+    if not bool(torch.isfinite(cotangent).all()):
+        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
+    return _Slope(float(value.detach()), cotangent)
 
 
 def _point(model: Model, at: Doubles | None) -> Tensor:
@@ -108,13 +147,13 @@ class _Pass:
     """What all batches of the second pass have in common."""
 
     model: Model
-    cotangent: Tensor  # dJ/dy
+    cotangents: Sequence[Tensor]  # dJ/dy, each pushed back by itself
     point: Tensor  # [layer, head]
     recompute: bool  # blocks run again on the way back, in less memory
 
 
-def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> Tensor:
-    """What each row of a batch adds to dJ/dm: [row, layer, head]."""
+def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> list[Tensor]:
+    """What each row of a batch adds to dJ/dm: [row, layer, head], for each cotangent."""
     model, collector = given.model, asks.collector
     rows, width = batch["input_ids"].shape
     gates = [gate.repeat(rows, 1).requires_grad_() for gate in given.point]
@@ -125,16 +164,40 @@ def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> Tensor
     with torch.enable_grad():
         vectors = asks.pick(gated_blocks(model, plan, gates, flat, recompute=given.recompute))
         values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
-        cotangent = given.cotangent.to(values.device)
-        total = collector.pull(cotangent, asks.numbers, values.float()).sum()
-    return torch.stack(torch.autograd.grad(total, gates), dim=1)
+        totals = [
+            collector.pull(cotangent.to(values.device), asks.numbers, values.float()).sum()
+            for cotangent in given.cotangents
+        ]
+    slopes = [torch.autograd.grad(total, gates, retain_graph=total is not totals[-1]) for total in totals]
+    return [torch.stack(of_one, dim=1) for of_one in slopes]
 
 
-class _Sums:
-    """Sums and squares of contributions within each stratum; their size does not grow with the texts.
+def _strata(collector: Collector[Any]) -> int:
+    return 1 + max((collector.stratum(a) for a in range(len(collector.rows))), default=0)
 
-    Stratum w adds the mean over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c =
-    z_c / n_w.
+
+def _on_different_rows(slopes: Sequence[_Slope], collector: Collector[Any]) -> list[list[_Slope]]:
+    """Slopes of objectives that depend on different rows of the answer, together: their cotangents add."""
+    strata = _strata(collector)
+    together: list[list[_Slope]] = []
+    taken: list[Tensor] = []  # [stratum], of each of them
+    for slope in slopes:
+        rows = slope.steepness(strata) > 0
+        place = next((i for i, others in enumerate(taken) if not bool((others & rows).any())), None)
+        if place is None:
+            together.append([slope])
+            taken.append(rows)
+        else:
+            together[place].append(slope)
+            taken[place] = taken[place] | rows
+    return together
+
+
+class _WayBack:
+    """The contributions of objectives whose cotangents are pushed back together.
+
+    Sums and squares within each stratum; their size does not grow with the texts. Stratum w adds the mean
+    over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c = z_c / n_w.
 
         stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²
         σ²      = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
@@ -143,12 +206,12 @@ class _Sums:
     cotangent.
     """
 
-    def __init__(self, model: Model, collector: Collector[Any], cotangent: Tensor) -> None:
-        strata = 1 + max((collector.stratum(a) for a in range(len(collector.rows))), default=0)
+    def __init__(self, model: Model, collector: Collector[Any], slopes: Sequence[_Slope]) -> None:
+        strata = _strata(collector)
+        self.slopes = slopes
+        self.cotangent = torch.stack([slope.cotangent for slope in slopes]).sum(0)
         self._collector = collector
         self._shape = (model.layers, model.heads)
-        # |g_w|²: a stratum is a row of the answer, or all of it, where there is nothing to compare with
-        self._steep = cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
         self._count = torch.zeros(strata, dtype=torch.float64)
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
@@ -174,14 +237,17 @@ class _Sums:
         self._sum.index_add_(0, stratum, values)
         self._square.index_add_(0, stratum, values.square())
 
-    def result(self, objective: float) -> GateGradients:
-        """The gradients, and their standard errors, of everything that was added."""
+    def result(self, slope: _Slope) -> GateGradients:
+        """The gradients of one of the objectives with their standard errors, from all that was added."""
         self._add_up()
-        n = self._count[:, None, None]
-        spread = (self._square - self._sum.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
+        steep = slope.steepness(len(self._count))
+        own = steep > 0
+        steep, count, total, square = steep[own], self._count[own], self._sum[own], self._square[own]
+        n = count[:, None, None]
+        spread = (square - total.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
         variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)
-        evidence = ((self._count - 1).clamp(min=0) * self._steep).sum()
-        if (single := self._count == 1).any():
-            variance += self._steep[single].sum() * (n.square() * spread).sum(0) / evidence
+        evidence = ((count - 1).clamp(min=0) * steep).sum()
+        if (single := count == 1).any():
+            variance += steep[single].sum() * (n.square() * spread).sum(0) / evidence
         stderr = variance.sqrt().numpy() if evidence > 0 else np.full(self._shape, np.nan)
-        return GateGradients(objective, self._sum.sum(0).numpy(), stderr, int(self._count.sum()))
+        return GateGradients(slope.value, total.sum(0).numpy(), stderr, int(count.sum()))

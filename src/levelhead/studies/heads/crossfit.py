@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
+from levelhead.engine.gradients import GateGradients, several_gate_gradients
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
@@ -37,7 +38,7 @@ from levelhead.results.records.heads import (
 )
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable
-from levelhead.studies.heads.scores import head_scores
+from levelhead.studies.heads.scores import absolute_seat
 
 Doubles = NDArray[np.float64]
 
@@ -65,13 +66,26 @@ class Splits:
     """Halves of a list's words, several times, on the first context of each word; the same for a model and
     its twins."""
 
+    table: WordTable  # of all words
     parts: tuple[tuple[WordTable, WordTable], ...]  # [split]
 
     @classmethod
     def of(cls, table: WordTable, test: WordTest, splits: int, seed: int) -> Splits:
         """So many splits of a table's words; BadProbe where a half would be too small."""
         single = table.first_contexts()
-        return cls(tuple(halves(single, test, seed + split) for split in range(splits)))
+        return cls(single, tuple(halves(single, test, seed + split) for split in range(splits)))
+
+    def gradients(self, model: Model) -> list[tuple[GateGradients, GateGradients]]:
+        """The scores of both halves of every split, from one pass over all words."""
+        number = {word: i for i, word in enumerate(self.table.words)}
+        sets = [
+            {name: [number[part.words[w]] for w in entries] for name, entries in part.sets.items()}
+            for parts in self.parts
+            for part in parts
+        ]
+        reading, objectives = self.table.static(), [absolute_seat(of_half) for of_half in sets]
+        every = several_gate_gradients(model, reading, objectives, label="Head scores")
+        return list(zip(every[::2], every[1::2], strict=True))
 
 
 def cross_fit(model: Model, splits: Splits, top: int, twin: int | None) -> list[CrossFit]:
@@ -79,12 +93,20 @@ def cross_fit(model: Model, splits: Splits, top: int, twin: int | None) -> list[
 
     Of a twin only the half that heads were not chosen on is read without them.
     """
-    return [_fit(model, parts, top, (twin, split)) for split, parts in enumerate(splits.parts)]
+    fitted = zip(splits.parts, splits.gradients(model), strict=True)
+    return [
+        _fit(model, parts, gradients, top, (twin, split)) for split, (parts, gradients) in enumerate(fitted)
+    ]
 
 
-def _fit(model: Model, parts: Sequence[WordTable], top: int, place: tuple[int | None, int]) -> CrossFit:
+def _fit(
+    model: Model,
+    parts: Sequence[WordTable],
+    gradients: Sequence[GateGradients],
+    top: int,
+    place: tuple[int | None, int],
+) -> CrossFit:
     twin, split = place
-    gradients = [head_scores(model, part) for part in parts]
     scores = np.array([half.scores for half in gradients])
     chosen = [removed(model, highest(half, top)) for half in scores]
 
