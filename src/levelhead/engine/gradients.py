@@ -51,7 +51,7 @@ class GateGradients:
     objective: float  # J
     scores: Doubles  # [layer, head]
     stderr: Doubles  # [layer, head]; nan when no stratum that J depends on has two texts
-    n: int  # texts
+    n: int  # texts that J depends on
 
 
 def gate_gradients(
