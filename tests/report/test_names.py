@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from levelhead.pages.contents import open_contents
 from levelhead.pages.names import Names, Piece, names_of
 from levelhead.pages.page import report_html
@@ -70,9 +68,9 @@ def test_no_long_name_is_left_where_a_reader_looks(tmp_path: Path) -> None:
     assert f"After: {CLOSED}" in html  # in CSV files
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_settings_of_a_sweep_are_numbered_in_their_order(tmp_path: Path, number: int) -> None:
+def test_settings_of_a_sweep_are_numbered_in_their_order(tmp_path: Path) -> None:
     contents = open_contents(write_sweep(tmp_path / "run"))
-    name = ["base", "sent: hard", "sent: soft"][number]
-    assert names_of(contents).short(name) == f"projection {number}"
-    assert f"projection {number}: {name}" in report_html(contents)
+    html = report_html(contents)
+    for number, name in enumerate(("sent: hard", "sent: soft"), start=1):
+        assert names_of(contents).short(name) == f"projection {number}"
+        assert f"projection {number}: {name}" in html

@@ -38,15 +38,21 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 
 
 @pytest.mark.parametrize("write", [write_audit, write_heads, write_prompts, write_sweep, write_glue_run])
-def test_every_chapter_starts_with_the_question_that_it_answers(
-    tmp_path: Path, write: Callable[[Path], Path]
-) -> None:
-    contents = open_contents(write(tmp_path / "run"))
-    html = report_html(contents)
-    for section in sections(contents):
-        assert section.question.endswith("?")
-        start = html.index(f'id="{section.id}-title"')
-        assert html.index('<p class="question">', start) < html.index("How to read this", start)
+def test_every_chapter_has_a_question_that_it_answers(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    chapters = sections(open_contents(write(tmp_path / "run")))
+    assert all(chapter.question.endswith("?") for chapter in chapters)
+    assert all(chapter.how for chapter in chapters if chapter.id != "limits")
+
+
+def test_question_and_example_stand_before_how_to_read_and_that_before_the_numbers(audit: Contents) -> None:
+    html = report_html(audit)
+    for chapter in sections(audit):
+        text = html[html.index(f'id="{chapter.id}-title"') :].partition("</section>")[0]
+        parts = ['<p class="question">', '<div class="tour"', "How to read this.", "<table"]
+        places = [text.find(part) for part in parts if part in text]
+        assert places[0] > 0
+        assert places == sorted(places)
+        assert ('<div class="tour"' in text) == (chapter.example is not None)
 
 
 # ---- examples

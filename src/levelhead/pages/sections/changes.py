@@ -57,7 +57,7 @@ def _mitigations_table(audit: AuditRun) -> Table:
         "rise by more than 5 %. Heads are written layer-head, both counted from 1. They were chosen by SEAT "
         "on all words, so their SEAT below is flattered; the findings have their change on other words."
     )
-    columns = ("Variant", "What was changed", "Heads", "Ability kept", "Chosen")
+    columns = ("Variant", "What was changed", "Heads", "Ability kept", "Chosen to be verified")
     chosen = frozenset(i for i, each in enumerate(audit.mitigations) if each.chosen)
     return Table("changes", "What was changed", columns, lines, note, strong=chosen)
 
