@@ -46,7 +46,7 @@ def ranking_section(contents: Contents) -> Section | None:
         blocks += [Shown(_ranking_table(run, *ranking)) for ranking in own]
     how = (
         "The model nearest to neutral stands first. A rank alone shows little: what can be told apart stands "
-        "in the last column. No rank says that a model has any bias at all: `levelhead audit` holds a model "
+        "in the last column. No rank says that a model has any bias at all: an audit holds a model "
         "against models without meaning."
     )
     return Section("ranking", "Models by their bias", "Which model is nearest to neutral?", how, blocks)
