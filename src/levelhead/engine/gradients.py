@@ -14,6 +14,7 @@ others (_Sums).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ from levelhead.engine.collectors import Collector
 from levelhead.engine.gated import gated_blocks
 from levelhead.engine.memory import Coming, Fitting
 from levelhead.engine.readings import Reading
-from levelhead.engine.run import read_one
+from levelhead.engine.run import answer_prepared
 from levelhead.engine.trunk import Trunk
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import at_rest
@@ -67,14 +68,11 @@ def gate_gradients(
     """
     point = _point(model, at)
     variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
-    answer = torch.from_numpy(np.asarray(read_one(model, reading, [variant], label=label)[0], np.float64))
-    answer.requires_grad_()
-    value = objective(answer)
-    (cotangent,) = torch.autograd.grad(value, answer)
-    if not bool(torch.isfinite(cotangent).all()):
-        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
     pool = RowPool(merge=False)
     collector = reading.prepare(model, pool, 1)
+    answers = copy(collector)  # texts are tokenized once for both passes
+    answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
+    value, cotangent = _cotangent(objective, answers.answer()[0])
     sums = _Sums(model, collector, cotangent)
     by_row = asks_by_row(collector, len(pool.rows))
     fitting = Fitting(model, pool.rows, "gradients", batch_tokens)
@@ -89,7 +87,17 @@ def gate_gradients(
         for numbers in fitting.batches():
             fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
             advance(len(numbers))
-    return sums.result(float(value.detach()))
+    return sums.result(value)
+
+
+def _cotangent(objective: Objective, answer: Doubles) -> tuple[float, Tensor]:
+    """J and dJ/dy at an answer."""
+    point = torch.from_numpy(np.asarray(answer, np.float64)).requires_grad_()
+    value = objective(point)
+    (cotangent,) = torch.autograd.grad(value, point)
+    if not bool(torch.isfinite(cotangent).all()):
+        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
+    return float(value.detach()), cotangent
 
 
 def _point(model: Model, at: Doubles | None) -> Tensor:
