@@ -1,4 +1,4 @@
-"""Which tokens of a batch are read, and by which collector."""
+"""Which tokens of a batch are read, by which collector, and what edits make of their vectors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from levelhead.edits.sites import Edit
 from levelhead.engine.collectors import Collector, Numbers
 
 
@@ -55,3 +56,18 @@ def asks_of_batch(
     position = np.asarray([collector.positions[number] for number in numbers], np.int64)
     on_device = [torch.from_numpy(places).to(device) for places in (row, position)]
     return Asks(collector, numbers, on_device[0], on_device[1], (row, position))
+
+
+def edited_vectors(edits: Sequence[Edit], asks: Asks, hidden: Tensor) -> Tensor:
+    """The asks' vectors of a block's output, under its edits: [ask, hidden].
+
+    A cls edit concerns those at position 0.
+    """
+    vectors = asks.pick(hidden)
+    for edit in edits:
+        if edit.site.part == "block" or asks.at_first_token:
+            vectors = edit(vectors)
+        else:
+            first = (asks.position == 0).to(vectors.device)
+            vectors = torch.where(first[:, None], edit(vectors), vectors)
+    return vectors

@@ -17,6 +17,7 @@ Several objectives of one answer share both passes. Those that depend on differe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +34,7 @@ from levelhead.engine.collectors import Collector
 from levelhead.engine.gated import gated_blocks
 from levelhead.engine.memory import Coming, Fitting
 from levelhead.engine.readings import Reading
-from levelhead.engine.run import read_one
+from levelhead.engine.run import answer_prepared
 from levelhead.engine.trunk import Trunk
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.hooks import at_rest
@@ -86,10 +87,11 @@ def several_gate_gradients(
     """How each of several objectives of one answer changes with each head's gate; as gate_gradients."""
     point = _point(model, at)
     variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
-    answer = torch.from_numpy(np.asarray(read_one(model, reading, [variant], label=label)[0], np.float64))
-    slopes = [_slope(objective, answer) for objective in objectives]
     pool = RowPool(merge=False)
     collector = reading.prepare(model, pool, 1)
+    answers = copy(collector)  # texts are tokenized once for both passes
+    answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
+    slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
     ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
     by_row = asks_by_row(collector, len(pool.rows))
     fitting = Fitting(model, pool.rows, "gradients", batch_tokens)
@@ -122,8 +124,8 @@ class _Slope:
         return self.cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
 
 
-def _slope(objective: Objective, answer: Tensor) -> _Slope:
-    y = answer.detach().requires_grad_()
+def _slope(objective: Objective, answer: Doubles) -> _Slope:
+    y = torch.from_numpy(np.asarray(answer, np.float64)).requires_grad_()
     value = objective(y)
     (cotangent,) = torch.autograd.grad(value, y)
     if not bool(torch.isfinite(cotangent).all()):

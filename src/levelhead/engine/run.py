@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
-from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, read_tokens
+from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, edited_vectors, read_tokens
 from levelhead.engine.batches import RowPool, Tokens, inputs
 from levelhead.engine.collectors import Collector
 from levelhead.engine.memory import Fitting, Handed
@@ -56,6 +56,20 @@ def read(
         model.check_site(edit.site)
     pool = RowPool()
     collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
+    answer_prepared(model, pool, collectors, variants, label=label, batch_tokens=batch_tokens)
+    return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
+
+
+def answer_prepared(
+    model: Model,
+    pool: RowPool,
+    collectors: Sequence[Collector[Any]],
+    variants: Sequence[Variant],
+    *,
+    label: str,
+    batch_tokens: int | None,
+) -> None:
+    """Give collectors what they ask about the rows of a pool."""
     by_row = [asks_by_row(collector, len(pool.rows)) for collector in collectors]
     with (
         at_rest(model.hf),
@@ -79,7 +93,6 @@ def read(
 
             fitting.run(numbers, answer)
             advance(len(numbers))
-    return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
 
 
 def read_one(
@@ -249,13 +262,13 @@ class _Batch:
                 self.handed.take(asks.collector, member, asks.numbers, value)
         groups = self._split(members, self.model.layers - 1, AFTER)
         for asks in self.ends:
-            vectors = [_edited_vectors(edits, asks, hidden) for edits, _ in groups]
+            vectors = [edited_vectors(edits, asks, hidden) for edits, _ in groups]
             self._give_end(asks, torch.cat(vectors), [some for _, some in groups])
 
     def _give_last_state(self, asks: Asks, members: list[int], hidden: Tensor) -> None:
         """Hand over the last block's output, which no stage has edited yet."""
         for edits, some in self._split(members, cast(Site, asks.collector.site).layer, AFTER):
-            vectors = _edited_vectors(edits, asks, hidden)
+            vectors = edited_vectors(edits, asks, hidden)
             for member in some:
                 self.handed.take(asks.collector, member, asks.numbers, vectors)
 
@@ -304,18 +317,3 @@ def _after(edit: Edit, hidden: Tensor) -> Tensor:
 def _together(values: Sequence[Tensor]) -> Tensor:
     """What all layers showed, on the first one's device: [ask, layer, ...]."""
     return torch.stack([value.to(values[0].device) for value in values], dim=1)
-
-
-def _edited_vectors(edits: Sequence[Edit], asks: Asks, hidden: Tensor) -> Tensor:
-    """The asks' vectors of a block's output, under its edits: [ask, hidden].
-
-    A cls edit concerns those at position 0.
-    """
-    vectors = asks.pick(hidden)
-    for edit in edits:
-        if edit.site.part == "block" or asks.at_first_token:
-            vectors = edit(vectors)
-        else:
-            first = (asks.position == 0).to(vectors.device)
-            vectors = torch.where(first[:, None], edit(vectors), vectors)
-    return vectors
