@@ -43,11 +43,18 @@ _PAIRS = "premise\thypothesis\tlabel\n" + "".join(
     for label, mood in enumerate(("tired", "in the kitchen", "not tired"))
 )
 _RECIPE = '[fit]\npairs = "single"\n[[projection]]\nlocation = "tokens"\nlayer = 1\n'
-_TEXTS = {"WORDS.toml": _WORDS, "TRIPLES.jsonl": _TRIPLES, "PAIRS.tsv": _PAIRS, "RECIPE.toml": _RECIPE}
+_OWN = "The nurse was tired. The engineer gave a book to the woman.\n" * 3
+_TEXTS = {
+    "OWN.txt": _OWN,
+    "WORDS.toml": _WORDS,
+    "TRIPLES.jsonl": _TRIPLES,
+    "PAIRS.tsv": _PAIRS,
+    "RECIPE.toml": _RECIPE,
+}
 _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
 _JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
-    "audit": ("audit", "MASKED", "--bias", "WORDS", "--null", "2", "--top", "1"),
+    "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
     "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
     "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
     "sweep": (
@@ -85,8 +92,8 @@ class Job:
 
 def prepare(folder: Path) -> dict[str, str]:
     """Tiny models, data and runs by the names that jobs call them."""
-    for name, head in (("MASKED", "nsp"), ("JUDGE", "nli")):
-        model = tiny("bert", head, layers=2)
+    for name, family, head in (("MASKED", "bert", "nsp"), ("JUDGE", "bert", "nli"), ("CAUSAL", "llama", "")):
+        model = tiny(family, head, layers=2)
         model.hf.save_pretrained(folder / name)
         model.tokenizer.save_pretrained(folder / name)
     for name, text in _TEXTS.items():
@@ -135,11 +142,11 @@ def killed(arguments: Sequence[str], seconds: float) -> bool:
 
 
 def contents(place: Path) -> dict[str, bytes]:
-    """Every file by its path; locks and what a writer had begun are no results. A page names its folder."""
+    """Every file by its path, without its lock; a report names the folder that it lies in."""
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    own = str(place).encode()
+    here = str(place.parent).encode()
     return {
-        str(path.relative_to(place)): path.read_bytes().replace(own, b"RUN")
+        str(path.relative_to(place)): path.read_bytes().replace(here, b"HERE")
         for path in files
         if path.name != LOCK
     }

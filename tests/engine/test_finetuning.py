@@ -14,7 +14,7 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
-from levelhead.engine import finetuning
+from levelhead.engine import callbacks, finetuning
 from levelhead.engine.batches import SimilarLengths
 from levelhead.engine.closed_heads import head_slices
 from levelhead.engine.finetuning import (
@@ -102,8 +102,8 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
     """Three steps are an epoch: it is killed inside one, at its end, and behind the last."""
     plan = Hyperparameters(epochs=3, batch_size=8, learning_rate=2e-3, lora=lora)
     whole = tuned(family, folder, plan)
-    monkeypatch.setattr(finetuning, "CHECKPOINT_SECONDS", 0.0)
-    moved = finetuning._Progress.on_step_end
+    monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
+    moved = callbacks.Progress.on_step_end
 
     def die(self: Any, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == step:
@@ -111,10 +111,10 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
         moved(self, args, state, control)
 
     with monkeypatch.context() as patch:
-        patch.setattr(finetuning._Progress, "on_step_end", die)
+        patch.setattr(callbacks.Progress, "on_step_end", die)
         with pytest.raises(Killed):
             tuned(family, folder, plan, place=tmp_path)
-    last = finetuning._last_checkpoint(tmp_path)
+    last = callbacks.last_checkpoint(tmp_path)
     assert last is not None
     assert last.endswith(f"checkpoint-{step - 1}")
     assert same(tuned(family, folder, plan, place=tmp_path), whole)
@@ -123,7 +123,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
 def test_a_training_that_was_killed_after_its_last_step_only_answers(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finetuning, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
     whole = tuned("bert", folder, place=tmp_path)
     assert same(tuned("bert", folder, place=tmp_path), whole)
 
@@ -133,7 +133,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path: Path) -> None:
         (tmp_path / f"checkpoint-{step}").mkdir()
         if text is not None:
             (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(text)
-    assert finetuning._last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-3")
+    assert callbacks.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-3")
 
 
 def test_the_order_of_examples_is_drawn_anew_for_each_epoch_and_keeps_lengths_together() -> None:
@@ -172,7 +172,7 @@ def test_a_closed_heads_parameters_do_not_change_in_training_and_an_open_ones_do
 
 
 def test_weight_decay_alone_would_move_a_closed_head(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finetuning._ClosedHeads, "on_optimizer_step", lambda *_, **__: None)
+    monkeypatch.setattr(callbacks.ClosedHeads, "on_optimizer_step", lambda *_, **__: None)
     model = tiny("bert")
     trained = tuned("bert", folder).model
     parts = zip(head_slices(model, [CLOSED]), head_slices(trained, [CLOSED]), strict=True)

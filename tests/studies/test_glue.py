@@ -164,13 +164,13 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
 
 DIES = """
 import os, signal, sys
-from levelhead.engine import finetuning
+from levelhead.engine import callbacks
 from levelhead.studies.glue import glue
 from tests.studies.test_glue import RECIPES, settings
 from tests.tiny import tiny
 
-finetuning.CHECKPOINT_SECONDS = 0.0
-moved = finetuning._Progress.on_step_end
+callbacks.CHECKPOINT_SECONDS = 0.0
+moved = callbacks.Progress.on_step_end
 taken = 0
 
 def die(self, args, state, control, **_):
@@ -180,7 +180,7 @@ def die(self, args, state, control, **_):
         os.kill(os.getpid(), signal.SIGKILL)
     moved(self, args, state, control)
 
-finetuning._Progress.on_step_end = die
+callbacks.Progress.on_step_end = die
 glue(tiny("bert"), settings(sys.argv[1]), sys.argv[2], RECIPES)
 """
 

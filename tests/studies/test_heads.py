@@ -27,7 +27,8 @@ from levelhead.results.records.heads import CROSS_FITTED, IN_COMMON, LARGEST_HEL
 from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable, fitting, word_table
-from levelhead.studies.heads.counter import arc_sheet, counter_attention, counter_sentences
+from levelhead.studies.heads.counter import arc_sheet, counter_attention
+from levelhead.studies.heads.counter_sentences import counter_sentences
 from levelhead.studies.heads.crossfit import Splits, cross_fit, held_on_other_words, highest, summaries
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import HeadsSettings

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from levelhead.api.shown import Line, Shown, measured_cells
+from levelhead.api.measure_result import MeasureResult, SingleResult, measure_result
 from levelhead.api.studies import Folder, loaded
 from levelhead.engine.readings import Pooling
 from levelhead.errors import BadOption
@@ -15,16 +14,12 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import TOP_SHARE
 from levelhead.models.model import Model
-from levelhead.pages.charts.base import Chart
-from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.probes.lpbs import Kind, LpbsTemplates
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import SentenceTest, Words, load_seat_test, load_words
-from levelhead.results.codec import Record
-from levelhead.results.folder import text_hash, versions
-from levelhead.results.keys import JsonFile
+from levelhead.results.folder import text_hash
 from levelhead.scoring.fluency import ask_fluency
 from levelhead.scoring.lpbs import LPBS_TESTS, ask_lpbs
 from levelhead.scoring.next_sentences import next_sentence_answers
@@ -32,86 +27,6 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, triple_measures
 from levelhead.scoring.seat import ask_seat, sentence_seat
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings
-
-
-@dataclass(frozen=True, repr=False)
-class MeasureResult(Record, Shown):
-    """Measurements of one model, and what stands behind them: its weights, the data, versions."""
-
-    model: str
-    weights: str  # the model's fingerprint
-    data: Mapping[str, str]  # name -> hash
-    versions: Mapping[str, str]
-    measurements: Mapping[str, Measurement]
-
-    def __getitem__(self, name: str) -> Measurement:
-        return self.measurements[name]
-
-    @property
-    def caption(self) -> str:
-        """The model and the data."""
-        return f"{self.model}: {', '.join(self.data)}"
-
-    def lines(self) -> Sequence[Line]:
-        """One line a measurement."""
-        return [{"item": name, **measured_cells(each)} for name, each in self.measurements.items()]
-
-    def chart(self) -> Chart:
-        """Every measurement with its interval."""
-        return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.model)
-
-    def _write(self, work: Path) -> None:
-        """The table, and everything as JSON."""
-        super()._write(work)
-        sheet = JsonFile("measured.json", type(self))
-        (work / sheet.name).write_text(sheet.text(self), encoding="utf-8")
-
-
-class SingleResult(MeasureResult):
-    """One measurement of a model."""
-
-    @property
-    def caption(self) -> str:
-        """The model, the data and the number."""
-        return f"{super().caption}: {self.measurement}"
-
-    @property
-    def measurement(self) -> Measurement:
-        """The number with all that belongs to it."""
-        return next(iter(self.measurements.values()))
-
-    @property
-    def value(self) -> float | None:
-        """The number; None where it was not measured, and `measurement.reason` says why."""
-        return self.measurement.value
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Its 95 % interval."""
-        return self.measurement.interval
-
-    @property
-    def n(self) -> int:
-        """How many items it rests on."""
-        return self.measurement.n
-
-
-M = TypeVar("M", bound=MeasureResult)
-
-
-def _result(
-    kind: type[M],
-    model: Model,
-    data: Mapping[str, str],
-    measurements: Mapping[str, Measurement],
-    folder: Folder,
-) -> M:
-    data = {**data, **model.family_hashes()}
-    result = kind(model.name, model.fingerprint, data, versions(), measurements)
-    if folder is not None:
-        result.save(folder)
-    return result
-
 
 # ---- SEAT
 
@@ -145,11 +60,13 @@ def seat(model: Model | str, settings: SeatSettings | None = None, folder: Folde
         given = settings.sentences
         test = given if isinstance(given, SentenceTest) else load_seat_test(given)
         measured = sentence_seat(model, test, settings.pooling, resampling=resampling)
-        return _result(SeatResult, model, {test.name: test.fingerprint()}, {measured.name: measured}, folder)
+        return measure_result(
+            SeatResult, model, {test.name: test.fingerprint()}, {measured.name: measured}, folder
+        )
     words = prepare(model, HeadsSettings(settings.bias, per_word=settings.per_word, seed=settings.seed))
     (measured,) = ask_seat(model, words.test, words.table.contexts, resampling=resampling)
     data = {words.test.name: words.test.fingerprint()}
-    return _result(SeatResult, model, data, {measured.name: measured}, folder)
+    return measure_result(SeatResult, model, data, {measured.name: measured}, folder)
 
 
 # ---- LPBS
@@ -180,7 +97,9 @@ def lpbs(model: Model | str, settings: LpbsSettings | None = None, folder: Folde
         test.name: ask_lpbs(model, test, templates=settings.templates, resampling=resampling)[0]
         for test in tests
     }
-    return _result(LpbsResult, model, {test.name: test.fingerprint() for test in tests}, measured, folder)
+    return measure_result(
+        LpbsResult, model, {test.name: test.fingerprint() for test in tests}, measured, folder
+    )
 
 
 # ---- next sentences
@@ -244,7 +163,7 @@ def nsp(model: Model | str, settings: NspSettings | None = None, folder: Folder 
     answers = next_sentence_answers(model, triples, settings.likelihood, settings.chat)
     resampling = Resampling(settings.resamples, settings.seed)
     measured = triple_measures(triples, answers, resampling, settings.top)
-    return _result(NspResult, model, {triples.name: triples.fingerprint}, measured, folder)
+    return measure_result(NspResult, model, {triples.name: triples.fingerprint}, measured, folder)
 
 
 # ---- inferences
@@ -296,7 +215,7 @@ def nli(model: Model | str, settings: NliSettings | None = None, folder: Folder 
     (measured,) = ask_nli(model, probe, labels=settings.labels, resampling=resampling)
     (ability,) = ask_ability(model, able, labels=settings.labels)
     data = {probe.name: probe.fingerprint, able.name: able.fingerprint}
-    return _result(NliResult, model, data, {**measured, ability.name: ability}, folder)
+    return measure_result(NliResult, model, data, {**measured, ability.name: ability}, folder)
 
 
 # ---- fluency
@@ -325,4 +244,6 @@ def fluency(
     sentences = fluency_text(given) if given is None or isinstance(given, str | Path) else tuple(given)
     sentences = sentences[: settings.limit]
     (measured,) = ask_fluency(model, sentences, resampling=Resampling(settings.resamples, settings.seed))
-    return _result(FluencyResult, model, {"text": text_hash(sentences)}, {measured.name: measured}, folder)
+    return measure_result(
+        FluencyResult, model, {"text": text_hash(sentences)}, {measured.name: measured}, folder
+    )

@@ -6,16 +6,13 @@ process was killed and the training goes on from its last checkpoint (docs/metho
 
 from __future__ import annotations
 
-import json
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
-from transformers import EvalPrediction, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import EvalPrediction, PrinterCallback, Trainer, TrainingArguments
 
 from levelhead.edits.sites import Edit
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
-from levelhead.engine.closed_heads import closed_heads, head_slices
+from levelhead.engine.callbacks import Checkpoints, ClosedHeads, Progress, checkpoint_folder, last_checkpoint
 from levelhead.engine.lora import add_lora, merge_lora
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
@@ -37,7 +34,6 @@ from levelhead.models.model import Model
 from levelhead.probes.glue import GlueItem
 from levelhead.progress import steps
 
-CHECKPOINT_SECONDS = 60.0  # of work that a kill may cost, about
 POINTS = 24  # of a learning curve
 LARGE = 50_000_000  # parameters; smaller models need a higher learning rate (Turc et al. 2019)
 _EVALUATED_AT_ONCE = 64  # texts; more of them would pad more
@@ -175,15 +171,15 @@ def _trained(
 ) -> FineTuned:
     """Train and evaluate."""
     evaluations = _Evaluations(data.score)
-    with _folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
+    with checkpoint_folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
         trainer = _trainer(classifier, data, plan, seed, folder)
         trainer.compute_metrics = evaluations
-        trainer.add_callback(_Progress(advance))
+        trainer.add_callback(Progress(advance))
         if not plan.lora:  # it trains no weight that could decay
-            trainer.add_callback(_ClosedHeads(classifier, [*classifier.adapter, *edits]))
+            trainer.add_callback(ClosedHeads(classifier, [*classifier.adapter, *edits]))
         if checkpoints is not None:
-            trainer.add_callback(_Checkpoints())
-        trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
+            trainer.add_callback(Checkpoints())
+        trainer.train(resume_from_checkpoint=last_checkpoint(folder))
         curve = _curve(trainer.state.log_history)
         if evaluations.last is None:  # it was killed after its last step
             trainer.evaluate()
@@ -300,66 +296,6 @@ def _curve(history: Sequence[dict[str, Any]]) -> tuple[CurvePoint, ...]:
 
 
 # ---- while it runs
-
-
-class _ClosedHeads(TrainerCallback):
-    """Puts the parameters of closed heads back after every step, which weight decay alone would move."""
-
-    def __init__(self, model: Model, edits: Sequence[Edit]) -> None:
-        slices = head_slices(model, closed_heads(model, edits))
-        self._kept = [(each, each.values()) for each in slices]
-
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        for part, values in self._kept:
-            part.restore(values)
-
-
-class _Checkpoints(TrainerCallback):
-    """Writes a checkpoint now and then, always right after a point of the curve, which begins a new mean."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if control.should_log and time.monotonic() - self._last >= CHECKPOINT_SECONDS:
-            control.should_save = True
-            self._last = time.monotonic()
-
-
-class _Progress(TrainerCallback):
-    """Moves the progress display."""
-
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance = advance
-        self._done = 0
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._advance(state.global_step - self._done)
-        self._done = state.global_step
-
-
-def _last_checkpoint(folder: Path) -> str | None:
-    """The last whole checkpoint: the file that Trainer writes last is there and can be read."""
-    numbered = ((path.name.rpartition("-")[2], path) for path in folder.glob("checkpoint-*"))
-    by_step = sorted((int(step), path) for step, path in numbered if step.isdecimal())
-    for _, path in reversed(by_step):
-        try:
-            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        return str(path)
-    return None
-
-
-@contextmanager
-def _folder(given: Path | None) -> Iterator[Path]:
-    """A folder for checkpoints; a temporary one where none is given."""
-    if given is not None:
-        given.mkdir(parents=True, exist_ok=True)
-        yield given
-        return
-    with TemporaryDirectory(prefix="levelhead-") as name:
-        yield Path(name)
 
 
 @contextmanager

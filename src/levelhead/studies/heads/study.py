@@ -50,7 +50,8 @@ from levelhead.scoring.placed import note_places
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
-from levelhead.studies.heads.counter import CounterSentences, counter_experiment, find_sentences
+from levelhead.studies.heads.counter import counter_experiment
+from levelhead.studies.heads.counter_sentences import CounterSentences, find_sentences
 from levelhead.studies.heads.crossfit import Splits, cross_fit, halves, held_on_other_words, summaries
 from levelhead.studies.heads.debias import debias
 from levelhead.studies.heads.prepared import Prepared, prepare

@@ -43,7 +43,8 @@ from levelhead.results.settings import PlantedRunSettings
 from levelhead.scoring.placed import note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
-from levelhead.studies.heads.counter import counter_attention, counter_sentences, sentence_source
+from levelhead.studies.heads.counter import counter_attention
+from levelhead.studies.heads.counter_sentences import counter_sentences, sentence_source
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import FROM_TEMPLATES
 from levelhead.studies.planted.planting import Planter

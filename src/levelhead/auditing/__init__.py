@@ -18,28 +18,24 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from levelhead.edits.gates import removed
+from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadRun
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
-from levelhead.mitigation.fitting import baseline_pairs, pairs_about
-from levelhead.mitigation.mitigate import biased_heads
-from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_file, recipe_text
+from levelhead.mitigation.recipe import parse_recipe
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions
 from levelhead.pages.headline import headline, notebook_html
-from levelhead.pages.heads_in_words import removal_text
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender
-from levelhead.probes.pairs import pairs_text
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
-from levelhead.results.keys import Key, TextFile
+from levelhead.results.keys import Key
 from levelhead.results.records.audit import Mitigation, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
@@ -54,8 +50,7 @@ from levelhead.studies.glue import glue
 from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
-from levelhead.studies.projections.candidates import OWN_PAIRS, candidates, settings_for
-from levelhead.studies.projections.settings import BASELINE_PAIRS, variants_of
+from levelhead.studies.projections.candidates import candidates
 
 _ARC_SENTENCES = 3
 Open = Run[AuditRunSettings]
@@ -101,7 +96,7 @@ def audit(
         advance(1)
         parts = extent.halves(battery)
         ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
-        _write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
+        write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
         advance(1)
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
@@ -218,70 +213,23 @@ def _answers(
 # ---- mitigate
 
 
-@dataclass(frozen=True)
-class _Way:
-    """A way out: how it is recorded, and the edits themselves."""
-
-    record: Mitigation
-    edits: Variant
-
-    @property
-    def name(self) -> str:
-        """The name of the changed model."""
-        return self.record.variant
-
-
-def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: HeadsRun, run: Open) -> list[_Way]:
+def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: HeadsRun, run: Open) -> list[Way]:
     """The ways out: the worst heads closed, and the best viable projection if one helps."""
     model, starts = subject.model, extent.starts(subject.model)
-    ways: list[_Way] = []
+    ways: list[Way] = []
     if subject.model is extent.model:
-        ways.append(_closed(extent, located))
+        ways.append(closed_heads(extent, located))
     if subject.model is extent.model or about_gender(choose.test):  # beside it, nothing ships to judge by
         trials = run.results(subject.candidates, lambda: candidates(model, choose, starts))
-        ways += _projected(model, subject.prefix, trials, choose, starts)
+        ways += projected(model, subject.prefix, trials, choose, starts)
     run.results(subject.mitigations, lambda: [way.record for way in ways])
     return ways
-
-
-def _write_recipes(extent: Extent, ways: Sequence[_Way], choose: Battery, run: Open) -> None:
-    """One recipe a way out, for `levelhead debias --recipe`, and beside them the pairs that they name."""
-    for number, way in enumerate(ways, start=1):
-        run.file(TextFile(f"{layout.RECIPES}/{recipe_file(number, way.name)}"), way.record.recipe)
-    named = {OWN_PAIRS: pairs_about(extent.model, choose.test), BASELINE_PAIRS: baseline_pairs()}
-    for name, pairs in named.items():
-        if any(name in way.record.recipe for way in ways):
-            run.file(TextFile(f"{layout.RECIPES}/{name}"), pairs_text(pairs))
-
-
-def _closed(extent: Extent, located: HeadsRun) -> _Way:
-    model = extent.model
-    closed = biased_heads(located, extent.settings.top, model)
-    name = f"without heads {', '.join(map(str, closed))}"
-    what = removal_text(located, closed)
-    gates = dict.fromkeys(closed, 0.0)
-    recipe = Recipe(gates=gates, title=name, model=model.name, fingerprint=model.fingerprint)
-    record = Mitigation(name, what, tuple(closed), recipe_text(recipe), chosen=True)
-    return _Way(record, removed(model, closed))
-
-
-def _projected(
-    model: Model, prefix: str, trials: Sequence[ProjectionCandidate], choose: Battery, starts: int
-) -> Iterator[_Way]:
-    settings = {setting.name: setting for setting in settings_for(model, choose.test, starts)}
-    pairs = pairs_about(model, choose.test)
-    what = f"Directions that tell the groups apart are projected out of {model.name}."
-    for trial in trials:
-        if trial.chosen:
-            name = f"{prefix}{trial.variant}"
-            edits = variants_of(model, [settings[trial.variant]], pairs)[0]
-            yield _Way(Mitigation(name, what, (), trial.recipe, chosen=True), edits)
 
 
 # ---- verify
 
 
-def _verify(subject: _Subject, ways: Sequence[_Way], parts: Halves, run: Open) -> None:
+def _verify(subject: _Subject, ways: Sequence[Way], parts: Halves, run: Open) -> None:
     """The same questions again for every way out, and for the untouched model on the same items.
 
     For a projection also what it changes, item by item, in the bias that it was chosen by.
@@ -300,7 +248,7 @@ def _verify(subject: _Subject, ways: Sequence[_Way], parts: Halves, run: Open) -
             run.result(key, partial(_change, subject.model, way, parts))
 
 
-def _change(model: Model, way: _Way, parts: Halves) -> MeasuredVariant:
+def _change(model: Model, way: Way, parts: Halves) -> MeasuredVariant:
     change = ask_bias_change(model, parts.report, [way.edits])[0]
     if change.name == SEAT_CHANGE and not parts.words_apart:
         reason = "the word list is too short to keep the words that the projection was chosen on apart"
@@ -308,7 +256,7 @@ def _change(model: Model, way: _Way, parts: Halves) -> MeasuredVariant:
     return MeasuredVariant(way.name, model.name, change)
 
 
-def _prompts(extent: Extent, ways: Sequence[_Way], test: WordTest, run: Open) -> None:
+def _prompts(extent: Extent, ways: Sequence[Way], test: WordTest, run: Open) -> None:
     """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     model, label = extent.model, layout.PROMPTS_PART
     reason = f"{model.name} predicts no words" if not model.abilities & {"mlm", "causal"} else ""

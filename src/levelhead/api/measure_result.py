@@ -1,0 +1,97 @@
+"""Results of single measures: measurements of one model, with all that stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from levelhead.api.shown import Line, Shown, measured_cells
+from levelhead.api.studies import Folder
+from levelhead.measures.measurement import Measurement
+from levelhead.models.model import Model
+from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.intervals import Labeled, intervals
+from levelhead.results.codec import Record
+from levelhead.results.folder import versions
+from levelhead.results.keys import JsonFile
+
+
+@dataclass(frozen=True, repr=False)
+class MeasureResult(Record, Shown):
+    """Measurements of one model, and what stands behind them: its weights, the data, versions."""
+
+    model: str
+    weights: str  # the model's fingerprint
+    data: Mapping[str, str]  # name -> hash
+    versions: Mapping[str, str]
+    measurements: Mapping[str, Measurement]
+
+    def __getitem__(self, name: str) -> Measurement:
+        return self.measurements[name]
+
+    @property
+    def caption(self) -> str:
+        """The model and the data."""
+        return f"{self.model}: {', '.join(self.data)}"
+
+    def lines(self) -> Sequence[Line]:
+        """One line a measurement."""
+        return [{"item": name, **measured_cells(each)} for name, each in self.measurements.items()]
+
+    def chart(self) -> Chart:
+        """Every measurement with its interval."""
+        return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.model)
+
+    def _write(self, work: Path) -> None:
+        """The table, and everything as JSON."""
+        super()._write(work)
+        sheet = JsonFile("measured.json", type(self))
+        (work / sheet.name).write_text(sheet.text(self), encoding="utf-8")
+
+
+class SingleResult(MeasureResult):
+    """One measurement of a model."""
+
+    @property
+    def caption(self) -> str:
+        """The model, the data and the number."""
+        return f"{super().caption}: {self.measurement}"
+
+    @property
+    def measurement(self) -> Measurement:
+        """The number with all that belongs to it."""
+        return next(iter(self.measurements.values()))
+
+    @property
+    def value(self) -> float | None:
+        """The number; None where it was not measured, and `measurement.reason` says why."""
+        return self.measurement.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its 95 % interval."""
+        return self.measurement.interval
+
+    @property
+    def n(self) -> int:
+        """How many items it rests on."""
+        return self.measurement.n
+
+
+M = TypeVar("M", bound=MeasureResult)
+
+
+def measure_result(
+    kind: type[M],
+    model: Model,
+    data: Mapping[str, str],
+    measurements: Mapping[str, Measurement],
+    folder: Folder,
+) -> M:
+    data = {**data, **model.family_hashes()}
+    result = kind(model.name, model.fingerprint, data, versions(), measurements)
+    if folder is not None:
+        result.save(folder)
+    return result
