@@ -75,7 +75,10 @@ def test_heads_are_compared_by_rank_and_by_changed_sides(two: tuple[Path, Path])
 def test_margins_are_paired_by_occupation_and_silent_ones_count_as_zero(tmp_path: Path) -> None:
     runs = [write_prompts(tmp_path / "a"), write_prompts(tmp_path / "b", "other", drift=0.02)]
     difference = difference_of(runs, "margin")
-    a, b = ([line.value or 0.0 for line in run.occupations(run.model)] for run in map(open_prompts, runs))
+    a, b = (
+        [line.value or 0.0 for line in run.occupations(run.model) if line.name == "margin"]
+        for run in map(open_prompts, runs)
+    )
     assert a[0] == b[0] == 0.0
     assert (difference.paired, difference.n) == (True, 20)
     assert difference.value == pytest.approx(float(np.mean(np.subtract(b, a))))
