@@ -135,7 +135,11 @@ def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> Tensor
         values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
         cotangent = given.cotangent.to(values.device)
         total = collector.pull(cotangent, asks.numbers, values.float()).sum()
-    return torch.stack(torch.autograd.grad(total, gates), dim=1)
+    gradients = torch.autograd.grad(total, gates, allow_unused=True) if total.requires_grad else (None,)
+    if any(gradient is None for gradient in gradients):
+        why = f": {model.fixed_weights}" if model.fixed_weights else ""
+        raise CannotDo(f"{model.name} passes no gradients on to its gates here{why}. Load it in floats.")
+    return torch.stack([gradient for gradient in gradients if gradient is not None], dim=1)
 
 
 class _Sums:
