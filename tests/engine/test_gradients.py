@@ -238,3 +238,14 @@ def test_peak_memory_for_30000_contexts_is_within_a_tenth_of_3000() -> None:
         for n in (3_000, 30_000)
     ]
     assert peak[1] < 1.1 * peak[0]
+
+
+def test_a_network_that_passes_no_gradients_on_is_refused_not_scored_as_zero() -> None:
+    """As bitsandbytes on a CPU."""
+    model = tiny("llama")
+    handle = model.output_projection(0).register_forward_hook(lambda _, args, out: out.detach())
+    try:
+        with pytest.raises(CannotDo, match="passes no gradients on to its gates here. Load it in floats"):
+            gate_gradients(model, contexts(2), objective)
+    finally:
+        handle.remove()

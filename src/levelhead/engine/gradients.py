@@ -170,8 +170,18 @@ def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> list[T
             collector.pull(cotangent.to(values.device), asks.numbers, values.float()).sum()
             for cotangent in given.cotangents
         ]
-    slopes = [torch.autograd.grad(total, gates, retain_graph=total is not totals[-1]) for total in totals]
-    return [torch.stack(of_one, dim=1) for of_one in slopes]
+    return [_pushed_back(model, total, gates, again=total is not totals[-1]) for total in totals]
+
+
+def _pushed_back(model: Model, total: Tensor, gates: list[Tensor], again: bool) -> Tensor:
+    """The slope of a batch's total in its gates: [row, layer, head]. again: the graph is needed once more."""
+    slopes: Sequence[Tensor | None] = (None,)
+    if total.requires_grad:
+        slopes = torch.autograd.grad(total, gates, retain_graph=again, allow_unused=True)
+    if any(slope is None for slope in slopes):
+        why = f": {model.fixed_weights}" if model.fixed_weights else ""
+        raise CannotDo(f"{model.name} passes no gradients on to its gates here{why}. Load it in floats.")
+    return torch.stack([slope for slope in slopes if slope is not None], dim=1)
 
 
 def _strata(collector: Collector[Any]) -> int:
