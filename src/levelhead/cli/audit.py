@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table, refuse_idle
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_idle
+from levelhead.cli.options import Bias, ModelName, Seed
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -19,16 +20,12 @@ _ROWS = 1000  # of each GLUE task, to train on
 @app.command()
 @loads
 def audit(
-    name: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-    ] = "lh:bert-mini",
+    name: ModelName = "lh:bert-mini",
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")
     ] = Path("runs/audit"),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
-    bias: Annotated[
-        str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")
-    ] = "gender",
+    bias: Bias = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
     null: Annotated[
@@ -55,7 +52,7 @@ def audit(
         int | None,
         typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,

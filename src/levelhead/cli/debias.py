@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.options import HeadGates
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
 
@@ -27,9 +28,7 @@ def debias(
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML); a sweep writes one for each setting.")
     ] = None,
-    heads: Annotated[
-        str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")
-    ] = "",
+    heads: HeadGates = "",
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")
     ] = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import FirstSeed, ModelName, RunFolder
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 @app.command()
 @loads
 def planted(
-    name: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
+    name: ModelName,
+    out: RunFolder,
     plants: Annotated[int, typer.Option(help="How many heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
     rise: Annotated[float, typer.Option(help="By how much each value plant alone raises |SEAT|.")] = 0.1,
@@ -31,7 +29,7 @@ def planted(
         str | None,
         typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")] = 0,
+    seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,
