@@ -10,9 +10,11 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_idle
 from levelhead.cli.options import Bias, ModelName, Seed
+from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+    from levelhead.studies.glue import GlueSettings
 
 _ROWS = 1000  # of each GLUE task, to train on
 
@@ -62,17 +64,11 @@ def audit(
     from levelhead.results.stored import RESULTS
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
-    from levelhead.studies.glue import GlueSettings
 
     refuse_idle(glue is not None, "--glue", {"--glue-tasks": glue_tasks, "--train-rows": train_rows})
     for file in measure or ():
         load_measures(file)
-    learning = None
-    if glue is not None:
-        chosen = tuple(part.strip() for part in (glue_tasks or "").split(",") if part.strip())
-        learning = GlueSettings(
-            glue, chosen, train_rows=_ROWS if train_rows is None else train_rows or None, seed=seed
-        )
+    learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
     settings = AuditSettings(bias, nli, top, full, null, text, seed, learning)
     result = run_audit(name, out, settings, **loading)
     if json:
@@ -84,6 +80,14 @@ def audit(
         print(f"- {finding}")
     _print_measurements(result.measurements)
     print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
+
+
+def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSettings:
+    """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
+    from levelhead.studies.glue import GlueSettings
+
+    chosen = tuple(listed(tasks))
+    return GlueSettings(data, chosen, train_rows=_ROWS if rows is None else rows or None, seed=seed)
 
 
 def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:

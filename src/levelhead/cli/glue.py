@@ -10,6 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.debias import parse_heads
 from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RunFolder
+from levelhead.cli.preflight import listed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def glue(
     from levelhead.studies.glue import glue as run_glue
 
     training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
-    chosen = tuple(part.strip() for part in tasks.split(",") if part.strip())
-    settings = GlueSettings(data, chosen, seeds, train_rows, margin, training, seed)
+    settings = GlueSettings(data, tuple(listed(tasks)), seeds, train_rows, margin, training, seed)
     recipes = _recipes(heads, recipe or [])
     run = run_glue(load(name, **loading), settings, out, recipes)
     if json:

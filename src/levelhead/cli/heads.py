@@ -241,14 +241,12 @@ def lpbs(
     named = [replace(measured, name=f"lpbs {test.name}") for test, measured in measurements]
     write_measured(out, named, force)
     if json:
+        left_out = {"unusable": _left_out(chosen)}
         print_json(
             [
-                {
-                    **provenance(model, {test.name: test.fingerprint()}),
-                    "test": test.name,
-                    **measured.to_json(),
-                    "unusable": _left_out(chosen),
-                }
+                {**provenance(model, {test.name: test.fingerprint()}), "test": test.name}
+                | measured.to_json()
+                | left_out
                 for test, measured in measurements
             ]
         )

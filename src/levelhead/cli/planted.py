@@ -8,6 +8,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import FirstSeed, ModelName, RunFolder
+from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -39,7 +40,7 @@ def planted(
     from levelhead.studies.planted.settings import PlantedSettings
     from levelhead.studies.planted.study import plant_and_find
 
-    chosen = cast("tuple[Kind, ...]", tuple(part.strip() for part in kinds.split(",") if part.strip()))
+    chosen = cast("tuple[Kind, ...]", tuple(listed(kinds)))
     settings = PlantedSettings(bias, plants, seeds, chosen, rise, sentences=sentences, seed=seed)
     model = load(name, **loading)
     run = plant_and_find(model, settings, out)
