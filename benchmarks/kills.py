@@ -141,8 +141,8 @@ def killed(arguments: Sequence[str], seconds: float) -> bool:
 def contents(place: Path) -> dict[str, bytes]:
     """Every file by its path, without its lock; a report names the folder that it lies in.
 
-    PDF figures are left out: the library that draws them from the SVG files beside them writes their tables of
-    fonts and patterns in an order of its own each time.
+    PDF figures are left out: what draws them from the SVG files beside them writes their tables of fonts and
+    patterns in an order of its own each time.
     """
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     here = str(place.parent).encode()
