@@ -142,13 +142,17 @@ def killed(arguments: Sequence[str], seconds: float) -> bool:
 
 
 def contents(place: Path) -> dict[str, bytes]:
-    """Every file by its path, without its lock; a report names the folder that it lies in."""
+    """Every file by its path, without its lock; a report names the folder that it lies in.
+
+    PDF figures are left out: what draws them from the SVG files beside them writes their tables of fonts and
+    patterns in an order of its own each time.
+    """
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     here = str(place.parent).encode()
     return {
         str(path.relative_to(place)): path.read_bytes().replace(here, b"HERE")
         for path in files
-        if path.name != LOCK
+        if path.name != LOCK and path.suffix != ".pdf"
     }
 
 

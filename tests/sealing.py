@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from levelhead.results.checksums import CHECKSUM, FILES, checksum, sealed
@@ -51,5 +52,8 @@ def _sealed_settings(data: bytes) -> bytes:
 
 def _sealed_files(data: bytes, folder: Path) -> bytes:
     names = [line.partition("  ")[2] for line in data.decode(errors="replace").split("\n")[:-1]]
-    files = [name for name in names if (folder / name).is_file()]
-    return "".join(f"{checksum((folder / name).read_bytes())}  {name}\n" for name in files).encode()
+    lines = []
+    for name in names:
+        with suppress(OSError, ValueError):  # a name that was damaged itself
+            lines.append(f"{checksum((folder / name).read_bytes())}  {name}\n")
+    return "".join(lines).encode(errors="replace")

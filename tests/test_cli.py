@@ -36,6 +36,17 @@ def call(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     return int(stop.value.code or 0)
 
 
+def refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *args: str
+) -> tuple[int, str]:
+    """Exit code and the one line of a command that prints nothing else."""
+    code = call(monkeypatch, *args)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
+    return code, printed.err
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small plain Hugging Face folder, made once and copied by those who damage it."""
@@ -183,11 +194,8 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, *args) == code
-    printed = capsys.readouterr()
-    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
-    assert says in printed.err
-    assert printed.out == ""
+    ended, line = refusal(monkeypatch, capsys, *args)
+    assert (ended, says in line) == (code, True), line
     assert not list(tmp_path.iterdir())
 
 

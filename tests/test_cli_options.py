@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,7 +16,7 @@ from typer.models import ArgumentInfo
 from levelhead.cli.app import app, one_line
 from levelhead.cli.main import COMMANDS
 from levelhead.errors import BadProbe
-from tests.test_cli import call
+from tests.test_cli import refusal
 
 MOST = 500  # characters of an error
 LONG = ("a" * 10_000, "a/" * 5_000, "two words " * 1_000, "lh:" + "é" * 10_000, "1" * 10_000, "=" * 10_000)
@@ -107,11 +106,7 @@ def refused(
 
     monkeypatch.setattr("levelhead.models.model.load", reached)
     monkeypatch.setattr("levelhead.auditing.load", reached)
-    code = call(monkeypatch, *args)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
-    return code, printed.err
+    return refusal(monkeypatch, capsys, *args)
 
 
 @pytest.mark.parametrize("option", SIZES, ids=str)

@@ -30,7 +30,7 @@ from levelhead.results.folder import LOCK
 from levelhead.studies.planted.settings import PlantedSettings
 from tests.report.synthetic import write_heads
 from tests.studies.head_runs import scored_run
-from tests.test_cli import call
+from tests.test_cli import call, refusal
 from tests.tiny import tiny
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,10 +91,8 @@ def test_a_place_or_an_option_that_cannot_work_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, *args) == code
-    printed = capsys.readouterr()
-    assert re.fullmatch(r"levelhead: [^\n]+\n", printed.err), printed.err
-    assert says in printed.err
+    ended, line = refusal(monkeypatch, capsys, *args)
+    assert (ended, says in line) == (code, True), line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -402,10 +400,8 @@ def test_a_study_in_trouble_is_one_line_loses_nothing_and_goes_on_afterwards(
     before = contents(tmp_path / "base")
     capsys.readouterr()
     with trouble(tmp_path / "out"):
-        assert call(monkeypatch, *command, "out") == 4
-    line = capsys.readouterr().err
-    assert re.fullmatch(r"levelhead: [^\n]+\n", line), line
-    assert says in line
+        code, line = refusal(monkeypatch, capsys, *command, "out")
+    assert (code, says in line) == (4, True), line
     assert call(monkeypatch, *command, "out") == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "calm")
     assert contents(tmp_path / "base") == before

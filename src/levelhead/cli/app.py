@@ -121,10 +121,11 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
         for name, default in _LOADING.items()
     ]
 
+    @checked
     @wraps(command)
     def called(**given: Any) -> None:
         loading = {name: given.pop(name) for name in _LOADING}
-        checked(command)(**given, loading=loading)
+        command(**given, loading=loading)
 
     shown = [*(p for p in parameters if p.name != "loading"), *options]
     called.__signature__ = Signature(shown)  # type: ignore[attr-defined]

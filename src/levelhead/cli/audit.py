@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table, refuse_idle
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_idle
+from levelhead.cli.options import Bias, ModelName, Seed
+from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+    from levelhead.studies.glue import GlueSettings
 
 _ROWS = 1000  # of each GLUE task, to train on
 
@@ -19,16 +22,12 @@ _ROWS = 1000  # of each GLUE task, to train on
 @app.command()
 @loads
 def audit(
-    name: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-    ] = "lh:bert-mini",
+    name: ModelName = "lh:bert-mini",
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")
     ] = Path("runs/audit"),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
-    bias: Annotated[
-        str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")
-    ] = "gender",
+    bias: Bias = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
     null: Annotated[
@@ -55,7 +54,7 @@ def audit(
         int | None,
         typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -65,17 +64,11 @@ def audit(
     from levelhead.results.stored import RESULTS
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
-    from levelhead.studies.glue import GlueSettings
 
     refuse_idle(glue is not None, "--glue", {"--glue-tasks": glue_tasks, "--train-rows": train_rows})
     for file in measure or ():
         load_measures(file)
-    learning = None
-    if glue is not None:
-        chosen = tuple(part.strip() for part in (glue_tasks or "").split(",") if part.strip())
-        learning = GlueSettings(
-            glue, chosen, train_rows=_ROWS if train_rows is None else train_rows or None, seed=seed
-        )
+    learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
     settings = AuditSettings(bias, nli, top, full, null, text, seed, learning)
     result = run_audit(name, out, settings, **loading)
     if json:
@@ -87,6 +80,14 @@ def audit(
         print(f"- {finding}")
     _print_measurements(result.measurements)
     print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
+
+
+def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSettings:
+    """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
+    from levelhead.studies.glue import GlueSettings
+
+    chosen = tuple(listed(tasks))
+    return GlueSettings(data, chosen, train_rows=_ROWS if rows is None else rows or None, seed=seed)
 
 
 def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:

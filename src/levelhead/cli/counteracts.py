@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from levelhead.edits.head import Head
     from levelhead.measures.measurement import Measurement
     from levelhead.results.records.cloze import ClozeCell, ClozeForm
+    from levelhead.results.runs import PromptsRun
     from levelhead.studies.counteracts import Edited
 
 _CHANGE, _SILENT, _ROBUSTNESS = "margin change", "share without group words", "robustness"
@@ -74,7 +75,7 @@ def prompts(
         raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
     from levelhead.models.model import load
     from levelhead.pages.figures.counteracts import counteracts_figures
-    from levelhead.pages.fill_in import corrected
+    from levelhead.results.stored import RESULTS
     from levelhead.studies.counteracts import CounteractsSettings, counteracts
 
     settings = CounteractsSettings(
@@ -91,20 +92,29 @@ def prompts(
     edited = {} if recipe is None else _with_recipe(recipe)
     results = counteracts([load(name, **loading) for name in models], settings, run, edited)
     figures = counteracts_figures(run)
-    cells = {form: results.cells_of(form.model, form.variant) for form in results.forms}
     if json:
         entries = [
-            {**form.to_json(), "cells": [cell.to_json() for cell in own]} for form, own in cells.items()
+            {
+                **form.to_json(),
+                "cells": [cell.to_json() for cell in results.cells_of(form.model, form.variant)],
+            }
+            for form in results.forms
         ]
         print_json({"run": str(run), "figures": [str(path) for path in figures], "models": entries})
         return
-    judged = corrected(results, {})
-    for form, own in cells.items():
-        _print_verdicts(
-            form, [cell for cell in judged if (cell.model, cell.variant) == (form.model, form.variant)]
-        )
-        _print_masses(form, own, max(settings.ks))
-    print(f"All numbers: {run / 'results.jsonl'}. Charts: {figures[0].parent}.")
+    _print(results, max(settings.ks))
+    print(f"All numbers: {run / RESULTS}. Charts: {figures[0].parent}.")
+
+
+def _print(run: PromptsRun, k: int) -> None:
+    """Two tables a model and variant: what knowledge does to log-odds, and to the k likeliest tokens."""
+    from levelhead.pages.fill_in import corrected
+
+    judged = corrected(run, {})
+    for form in run.forms:
+        own = (form.model, form.variant)
+        _print_verdicts(form, [cell for cell in judged if (cell.model, cell.variant) == own])
+        _print_masses(form, run.cells_of(*own), k)
 
 
 def _heads(text: str | None) -> tuple[Head, ...]:

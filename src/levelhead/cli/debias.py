@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.options import HeadGates
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
 
@@ -27,9 +29,7 @@ def debias(
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML); a sweep writes one for each setting.")
     ] = None,
-    heads: Annotated[
-        str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")
-    ] = "",
+    heads: HeadGates = "",
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")
     ] = None,
@@ -75,11 +75,8 @@ def debias(
     if json:
         print_json(report.to_json() | ({} if weights is None else {"learned": weights.reached}))
         return
-    _print(model, report)
-    if weights is not None:
-        print(f"  {weights.in_words}")
-    if run is not None:
-        print(f"  {removal_text(run, biased)}")
+    why = [] if weights is None else [weights.in_words]
+    _print(model, report, [*why, *([] if run is None else [removal_text(run, biased)])])
 
 
 def parse_heads(text: str) -> dict[Head, float]:
@@ -101,7 +98,8 @@ def parse_heads(text: str) -> dict[Head, float]:
     return gates
 
 
-def _print(name: str, report: ExportReport) -> None:
+def _print(name: str, report: ExportReport, reasons: Sequence[str]) -> None:
+    """What was written and how to load it; reasons: why these edits."""
     kind = (
         "plain weights, nothing of levelhead needed"
         if report.folded
@@ -117,3 +115,5 @@ def _print(name: str, report: ExportReport) -> None:
         print(f"         or  levelhead.load({str(report.folder)!r})   (runs no remote code)")
     if report.note:
         print(f"  note: {report.note}")
+    for reason in reasons:
+        print(f"  {reason}")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.debias import parse_heads
+from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RunFolder
+from levelhead.cli.preflight import listed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -17,10 +19,6 @@ if TYPE_CHECKING:
     from levelhead.results.runs import GlueRun
     from levelhead.studies.finetuning import TrainedClassifier
 
-ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-]
-Heads = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")]
 TrainRows = Annotated[
     int | None, typer.Option(help="Train on so many examples, evenly spread: a quick look.")
 ]
@@ -35,7 +33,6 @@ MaxLength = Annotated[int, typer.Option(help="Tokens; longer texts are cut.")]
 Lora = Annotated[
     bool, typer.Option("--lora", help="Train low-rank adapters instead of all weights (needs peft).")
 ]
-Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")]
 
 
 @app.command()
@@ -43,11 +40,11 @@ Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")
 def glue(
     name: ModelName,
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder with RTE/train.tsv ..., or hub:glue.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
+    out: RunFolder,
     tasks: Annotated[
         str, typer.Option(help="rte,sst2,cola,mrpc,stsb,qnli,wnli,qqp,mnli. Default: those in the folder.")
     ] = "",
-    heads: Heads = "",
+    heads: HeadGates = "",
     recipe: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="A recipe file (TOML); repeatable.")
     ] = None,
@@ -61,7 +58,7 @@ def glue(
     weight_decay: WeightDecay = 0.01,
     max_length: MaxLength = 128,
     lora: Lora = False,
-    seed: Seed = 0,
+    seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -73,8 +70,7 @@ def glue(
     from levelhead.studies.glue import glue as run_glue
 
     training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
-    chosen = tuple(part.strip() for part in tasks.split(",") if part.strip())
-    settings = GlueSettings(data, chosen, seeds, train_rows, margin, training, seed)
+    settings = GlueSettings(data, tuple(listed(tasks)), seeds, train_rows, margin, training, seed)
     recipes = _recipes(heads, recipe or [])
     run = run_glue(load(name, **loading), settings, out, recipes)
     if json:
@@ -90,7 +86,7 @@ def finetune(
     task: Annotated[str, typer.Option(help="snli, or a task of GLUE.")],
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder as published, hub:snli or hub:glue.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="New or empty folder.")],
-    heads: Heads = "",
+    heads: HeadGates = "",
     recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="A recipe file (TOML).")] = None,
     train_rows: TrainRows = None,
     epochs: Epochs = 3,
@@ -100,7 +96,7 @@ def finetune(
     weight_decay: WeightDecay = 0.01,
     max_length: MaxLength = 128,
     lora: Lora = False,
-    seed: Seed = 0,
+    seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from levelhead.cli.app import (
-    LAST_SEED,
     Force,
     Json,
     Loading,
@@ -22,6 +21,7 @@ from levelhead.cli.app import (
     refuse_idle,
 )
 from levelhead.cli.measured import Output, end_measured, write_measured
+from levelhead.cli.options import Bias, ModelName, Seed
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from levelhead.probes.lpbs import Kind, LpbsTemplates
     from levelhead.results.runs import HeadsRun
 
-ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-]
-Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 _SHOWN = 5  # heads at either end of the ranking
 
 
@@ -45,9 +41,7 @@ def heads(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")
     ],
-    bias: Annotated[
-        str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")
-    ] = "gender",
+    bias: Bias = "gender",
     contexts: Annotated[
         str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
     ] = "templates",
@@ -248,14 +242,12 @@ def lpbs(
     named = [replace(measured, name=f"lpbs {test.name}") for test, measured in measurements]
     write_measured(out, named, force)
     if json:
+        left_out = {"unusable": _left_out(chosen)}
         print_json(
             [
-                {
-                    **provenance(model, {test.name: test.fingerprint()}),
-                    "test": test.name,
-                    **measured.to_json(),
-                    "unusable": _left_out(chosen),
-                }
+                {**provenance(model, {test.name: test.fingerprint()}), "test": test.name}
+                | measured.to_json()
+                | left_out
                 for test, measured in measurements
             ]
         )

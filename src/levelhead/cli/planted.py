@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import FirstSeed, ModelName, RunFolder
+from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 @app.command()
 @loads
 def planted(
-    name: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")],
+    name: ModelName,
+    out: RunFolder,
     plants: Annotated[int, typer.Option(help="How many heads to plant into.")] = 3,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other heads.")] = 5,
     rise: Annotated[float, typer.Option(help="By how much each value plant alone raises |SEAT|.")] = 0.1,
@@ -31,7 +30,7 @@ def planted(
         str | None,
         typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")] = 0,
+    seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -41,7 +40,7 @@ def planted(
     from levelhead.studies.planted.settings import PlantedSettings
     from levelhead.studies.planted.study import plant_and_find
 
-    chosen = cast("tuple[Kind, ...]", tuple(part.strip() for part in kinds.split(",") if part.strip()))
+    chosen = cast("tuple[Kind, ...]", tuple(listed(kinds)))
     settings = PlantedSettings(bias, plants, seeds, chosen, rise, sentences=sentences, seed=seed)
     model = load(name, **loading)
     run = plant_and_find(model, settings, out)

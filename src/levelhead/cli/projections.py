@@ -24,6 +24,7 @@ from levelhead.cli.app import (
     refuse_idle,
 )
 from levelhead.cli.measured import Output, write_measured
+from levelhead.cli.options import NextSentenceModel
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of the inter
 @app.command()
 @loads
 def nsp(
-    model: Annotated[str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")],
+    model: NextSentenceModel,
     triples: Triples = None,
     likelihood: Annotated[
         bool, typer.Option(help="For causal models: judge sentences by their mean log-likelihood (ours).")
@@ -176,7 +177,7 @@ def _inferences(file: Path | None, words: tuple[str, str] | None, limit: tuple[i
 @app.command()
 @loads
 def sweep(
-    model: Annotated[str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")],
+    model: NextSentenceModel,
     nli: Annotated[str, typer.Option(help="An NLI classifier, e.g. lh:nli-mini.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="RUN", help="The run folder; resumed if there.")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import Seed
 
 if TYPE_CHECKING:
     from levelhead.results.records.reproduction import ReproducedCell, Reproduction
@@ -49,7 +50,7 @@ def reproduce(
         Path | None, typer.Option(metavar="RUN", help="Of heads: a run of levelhead glue, for Table 2.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Ask less: minutes instead of an hour.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
