@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 import levelhead as lh
 from levelhead.edits.gates import removed
@@ -25,6 +26,7 @@ from levelhead.models.classifier import new_classifier
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model, load
 from levelhead.models.sources import open_source
+from levelhead.models.weights import check_finite
 from tests.tiny import tiny
 
 SENTENCES = ["The nurse said that she was tired.", "Engineers and nurses work; women and men, too!"]
@@ -197,6 +199,18 @@ def test_quantized_weights_without_their_library_are_one_line(
     (tmp_path / "config.json").write_text(json.dumps(settings))
     with pytest.raises(LevelheadError, match=f"quantized with {method}.*: pip install {packages}$"):
         load(tmp_path, device="cpu")
+
+
+def test_nan_is_seen_inside_weights_that_consist_of_several_tensors() -> None:
+    """As torchao's, which hold numbers and scales in one."""
+    network = tiny("bert").hf
+    weight = network.bert.encoder.layer[0].output.dense.weight.detach()
+    scales = torch.full_like(weight, torch.nan)
+    network.bert.encoder.layer[0].output.dense.weight = torch.nn.Parameter(
+        TwoTensor(weight, scales), requires_grad=False
+    )
+    with pytest.raises(UnknownModel, match=r"layer\.0\.output\.dense\.weight\.b holds NaN"):
+        check_finite(network, "a network")
 
 
 def test_the_tokens_of_a_batch_can_be_chosen_for_names_and_for_models_in_memory() -> None:

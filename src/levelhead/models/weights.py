@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import prod
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers.integrations.accelerate import load_offloaded_parameter
 
 from levelhead.errors import UnknownModel
@@ -40,7 +41,8 @@ def fingerprint(hf: Any, files: Iterable[Path] = ()) -> str:
 
 def check_finite(hf: Any, name: str) -> None:
     """Refuse NaN and infinity: every measure would come out as NaN, or worse, as 'no difference'."""
-    weights = ((key, _real(hf, key, weight)) for key, weight in hf.named_parameters())
+    named = hf.named_parameters()
+    weights = (part for key, weight in named for part in _parts(key, _real(hf, key, weight)))
     floats = ((key, weight) for key, weight in weights if weight.is_floating_point())
     # a device is asked about all weights before its first answer is waited for
     finite = [(key, weight.dtype, torch.isfinite(weight).all()) for key, weight in floats]
@@ -76,7 +78,17 @@ def _named(hf: Any) -> dict[str, Tensor]:
         named = dict(hf.named_parameters())
         tied = getattr(hf, "all_tied_weights_keys", {})  # a device map takes tied weights apart
         return {name: weight for name, weight in named.items() if tied.get(name) not in named}
-    return {name: value for name, value in hf.state_dict().items() if isinstance(value, Tensor)}
+    stored = ((name, value) for name, value in hf.state_dict().items() if isinstance(value, Tensor))
+    return {part: plain for name, value in stored for part, plain in _parts(name, value)}
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The plain tensors that a weight consists of: torchao's hold numbers, scales and offsets in one."""
+    if not is_traceable_wrapper_subclass(value):
+        yield name, value
+        return
+    for part in value.__tensor_flatten__()[0]:
+        yield from _parts(f"{name}.{part}", getattr(value, part))
 
 
 def _real(hf: Any, name: str, weight: Tensor) -> Tensor:

@@ -91,13 +91,27 @@ class EditedConfig(Config):  # type: ignore[no-untyped-call]
 def attach(model: Any) -> None:
     """Put the edits into a model for good. A place that its class does not have, such as the next-sentence
     head in one that fills blanks, is read by nothing there."""
-    settings, layers = model.config.levelhead, Layers()
+    layers = Layers()
+    model.levelhead_edits = nn.ModuleList(Change(place, layers) for place in model.config.levelhead["edits"])
+    if getattr(model.config, "quantization_config", None) is None:
+        put_hooks(model, layers)
+        return
+
+    def at_first_call(*_: Any) -> None:
+        handle.remove()
+        put_hooks(model, layers)
+
+    # a quantizer will put layers of its own in the place of those that are there now
+    handle = model.register_forward_pre_hook(at_first_call)
+
+
+def put_hooks(model: Any, layers: Layers) -> None:
+    """Let each edit act at its place."""
+    settings, changes = model.config.levelhead, model.levelhead_edits
     if settings["shared_blocks"]:
         model.base_model.register_forward_pre_hook(layers.restart)
     for path in settings["shared_blocks"]:
         model.get_submodule(path).register_forward_pre_hook(layers.step)
-    changes = [Change(place, layers) for place in settings["edits"]]
-    model.levelhead_edits = nn.ModuleList(changes)
     modules = dict(model.named_modules())
     for place, change in zip(settings["edits"], changes, strict=True):
         module = modules.get(place["module"])
