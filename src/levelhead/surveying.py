@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.files import write_whole
 from levelhead.models.model import Model, load
+from levelhead.models.placement import LoadOptions, placement
 from levelhead.pages.page import write_report
 from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.probes.files import read_text
@@ -83,19 +84,19 @@ def survey(
     models: Models,
     folder: str | Path,
     settings: SurveySettings | None = None,
-    *,
-    dtype: str | None = None,
-    **loading: Any,
+    **loading: Unpack[LoadOptions],
 ) -> SurveyRun:
     """Ask many models about many biases: `survey(["lh:bert-mini", "lh:gpt-mini"], "runs/survey")`.
 
-    models: names, loaded models, text files with a name a line, folders of checkpoints. dtype, and loading:
-    device ..., as for `load`.
+    models: names, loaded models, text files with a name a line, folders of checkpoints.
+    loading: device, dtype ..., as for `load`.
     """
     settings = settings or SurveySettings()
-    named, loader = _named(models), partial(load, dtype=dtype, **loading)
+    placement(loading)  # a wrong option is one line at once, and not a failure of every model
+    dtype = loading.get("dtype")
+    named, loader = _named(models), partial(load, **loading)
     with (
-        _opened(Path(folder), named, settings, dtype) as run,
+        _opened(Path(folder), named, settings, None if dtype is None else str(dtype)) as run,
         steps("Survey", len(named) * len(settings.biases)) as advance,
     ):
         for name, model in named.items():

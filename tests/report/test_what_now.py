@@ -19,6 +19,7 @@ from levelhead.pages.sizes import RULE, SHOWN, certain_share, share, size_of
 from levelhead.pages.what_now import what_now
 from tests.report.synthetic import write_audit, write_heads
 from tests.report.synthetic.audit import PROJECTED, TWINS
+from tests.sealing import reseal
 
 PROJECTION_P = '"p_value": 0.0002'  # of the projection's paired change
 ASSOCIATION_P = f'"p_value": {TWINS.p_value}'
@@ -38,6 +39,7 @@ def edited(folder: Path, *changes: tuple[str, str]) -> Contents:
         assert old in text
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
+    reseal(folder)
     return open_contents(folder)
 
 
