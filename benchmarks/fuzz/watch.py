@@ -61,7 +61,7 @@ class Watch:
             path = os.fsdecode(path)
         if isinstance(path, str | os.PathLike):
             whole = os.path.abspath(path)
-            if not f"{whole}{os.sep}".startswith(allowed) and not whole.startswith(_FREE):
+            if not f"{whole}{os.sep}".startswith((allowed, *_FREE)):  # /proc itself is tried as a parent
                 self.writes.append(whole)
 
 
