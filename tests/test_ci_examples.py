@@ -70,12 +70,20 @@ def commands(*names: str) -> list[str]:
     return [by_name[name] for name in names]
 
 
+@pytest.fixture(scope="module")
+def audited(repository: Path) -> subprocess.CompletedProcess[str]:
+    """The workflow's audit, in the folder `audit` of the repository."""
+    (audit,) = commands("Audit")
+    return run(audit, repository)
+
+
 @pytest.mark.slow
-def test_the_workflows_commands_run_one_after_the_other_in_a_clean_folder(repository: Path) -> None:
-    audit, against_last, summary, annotations = commands(
-        "Audit", "Check against the last audit", "Card as the job's summary", "Failures as annotations"
+def test_the_workflows_commands_run_one_after_the_other_in_a_clean_folder(
+    repository: Path, audited: subprocess.CompletedProcess[str]
+) -> None:
+    against_last, summary, annotations = commands(
+        "Check against the last audit", "Card as the job's summary", "Failures as annotations"
     )
-    audited = run(audit, repository)
     assert audited.returncode == 0, audited.stderr
     assert "levelhead: Audit 0 of 5" in audited.stderr
     assert run("cp -r audit baseline", repository).returncode == 0
@@ -90,7 +98,10 @@ def test_the_workflows_commands_run_one_after_the_other_in_a_clean_folder(reposi
 
 
 @pytest.mark.slow
-def test_the_pre_commit_hook_holds_new_weights_against_the_last_release(repository: Path) -> None:
+def test_the_pre_commit_hook_holds_new_weights_against_the_last_release(
+    repository: Path, audited: subprocess.CompletedProcess[str]
+) -> None:
+    assert audited.returncode == 0, audited.stderr
     (hook,) = yaml.safe_load((CI / "pre-commit-config.yaml").read_text("utf-8"))["repos"][0]["hooks"]
     assert (
         run("mkdir audits && cp -r audit audits/last && cp -r audit audits/next", repository).returncode == 0

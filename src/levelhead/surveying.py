@@ -92,8 +92,7 @@ def survey(
     loading: device, dtype ..., as for `load`.
     """
     settings = settings or SurveySettings()
-    placement(loading)  # a wrong option is one line at once, and not a failure of every model
-    dtype = loading.get("dtype")
+    dtype = placement(loading).dtype  # a wrong option is one line at once, and not a failure of every model
     named, loader = _named(models), partial(load, **loading)
     with (
         _opened(Path(folder), named, settings, None if dtype is None else str(dtype)) as run,
