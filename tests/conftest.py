@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,15 @@ _WHOLE_RUNS = (  # how paths begin
 )
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Whole measures, studies, exports, commands and pages of the docs are slow: not in `make test-fast`."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole measures, studies, exports, commands and pages of the docs are slow: not in `make test-fast`.
+
+    Tests of SmolLM2 come first: one worker reads it, and the longest test does not end the suite alone.
+    """
     for item in items:
         if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: "smollm2" not in item.keywords)
 
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)

@@ -51,3 +51,14 @@ def test_readings_and_gradients_on_the_gpu_equal_those_on_the_cpu(name: str) -> 
     on_cpu, on_gpu = (answers_of(load(name, device=device)) for device in ("cpu", "cuda"))
     for cpu, gpu in zip(on_cpu, on_gpu, strict=True):
         np.testing.assert_allclose(gpu, cpu, atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+def test_a_model_spread_over_card_and_host_answers_as_one_on_the_card(name: str) -> None:
+    whole = load(name, device="cuda")
+    half = sum(weight.nbytes for weight in whole.hf.parameters()) // 2
+    spread = load(name, device_map="auto", max_memory={0: half, "cpu": "8GiB"})
+    places = {str(place) for place in spread.hf.hf_device_map.values()}
+    assert {"0", "cpu"} <= places
+    for one, other in zip(answers_of(whole), answers_of(spread), strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-5, rtol=1e-5)
