@@ -176,6 +176,11 @@ def test_a_map_that_forgets_a_part_is_one_line(folders: dict[str, Path]) -> None
         load(folders["llama"], device_map={"lm_head": "cpu", "model.norm": "disk"})
 
 
+def test_a_device_map_for_a_shipped_model_is_refused_because_it_would_change_nothing() -> None:
+    with pytest.raises(BadOption, match="A shipped model is small and lies on one device"):
+        load("lh:bert-mini", device_map={"": "cpu"})
+
+
 def test_without_accelerate_a_device_map_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(BadOption, match=r"pip install 'levelhead\[scale\]'"):

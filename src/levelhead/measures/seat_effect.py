@@ -141,6 +141,7 @@ def all_influences(effect: SeatEffect, vectors: FloatArray) -> list[FloatArray]:
 
 def word_means(vectors: FloatArray, word: Ints) -> FloatArray:
     """The mean of each word's contexts: vectors [context, d], word [context] -> [word, d]"""
-    sums = np.zeros((int(word.max()) + 1, vectors.shape[1]))
-    np.add.at(sums, word, vectors)
-    return np.asarray(sums / np.maximum(np.bincount(word), 1)[:, None])
+    counts = np.bincount(word)
+    by_word = np.split(np.argsort(word, kind="stable"), np.cumsum(counts)[:-1])
+    sums = [vectors[contexts].sum(axis=0, dtype=np.float64) for contexts in by_word]  # np.add.at: 20 x slower
+    return np.asarray(np.stack(sums) / np.maximum(counts, 1)[:, None])

@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from levelhead.errors import CannotDo, UnknownModel
+from levelhead.errors import BadOption, CannotDo, UnknownModel
 from levelhead.files import new_folder
 from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
@@ -76,7 +76,7 @@ def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
         try:
             with panics_as_errors():
                 loaded = load(path, placement, trust)
-        except UnknownModel:
+        except (UnknownModel, BadOption):
             raise
         except torch.OutOfMemoryError as error:
             raise CannotDo(
@@ -243,6 +243,8 @@ def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:
 
 
 def _load_int8(folder: Path, placement: Placement, trust: Trust) -> Loaded:
+    if placement.device_map is not None:
+        raise BadOption("A shipped model is small and lies on one device. Leave the device map out.")
     check_config(folder, trust)
     check_safetensors(folder / WEIGHTS_FILE)
     check_tokenizer(folder)
