@@ -22,6 +22,7 @@ from levelhead.edits.gates import removed
 from levelhead.engine.budget import KINDS, token_budget
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.run import read_one
+from levelhead.models.encoding import encode
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
@@ -31,7 +32,7 @@ from levelhead.studies.heads.scores import absolute_seat
 GIB = 1 << 30
 CARD = 24 * GIB
 REMOVED = 64  # heads, evenly spread over the layers, of which each is removed
-ROWS = 200  # contexts that they are removed on
+ROWS = 800  # contexts that they are removed on
 
 
 def bench() -> list[Claim]:
@@ -92,6 +93,9 @@ def _heads(model: Model) -> list[Claim]:
     table = word_table(test, template_contexts(test))
     reading, objective = table.static(), absolute_seat(table.sets)
     sizes = ", ".join(f"{kind} {token_budget(model, kind):,}" for kind in KINDS)
+    few = word_table(test, template_contexts(test, 1))
+    gate_gradients(model, few.static(), absolute_seat(few.sets))  # libraries choose their kernels
+    list(encode(model, reading.texts))  # texts are tokenized once, whoever comes first
     torch.cuda.reset_peak_memory_stats()
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),

@@ -106,7 +106,9 @@ class WordCollector(Collector[Floats]):
         if self._sums is None:
             self._sums = np.zeros((*self._shape, values.shape[1]), np.float32)
         share = np.asarray([self._share[a] for a in asks], np.float32)
-        np.add.at(self._sums[variant], [self._item[a] for a in asks], values.numpy() * share[:, None])
+        item = torch.tensor([self._item[a] for a in asks])
+        parts = values * torch.from_numpy(share)[:, None]
+        torch.from_numpy(self._sums[variant]).index_add_(0, item, parts)  # np.add.at takes ten times as long
 
     def answer(self) -> Floats:
         return np.zeros((*self._shape, 0), np.float32) if self._sums is None else self._sums

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,7 @@ def _integers(values: FloatArray) -> list[int]:
     return [numerator * (common // denominator) for numerator, denominator in ratios]
 
 
+@lru_cache(maxsize=4)  # lists are tested in several variants, one after the other
 def _partitions(n: int, k: int, seed: int, limit: int) -> npt.NDArray[np.bool_]:
     """Different choices of k of n items as masks [partition, item].
 

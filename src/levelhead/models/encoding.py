@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
 
 Ints = NDArray[np.int32]
 Span = tuple[int, int]  # characters, end excluded
 _CHUNK = 512  # texts encoded at a time: the tokenizer's own records are a hundred times larger than a row
+_KEPT = 1 << 16  # rows of a model, so that what is asked of it again and again is tokenized once
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,25 @@ def encode(model: Model, texts: Iterable[Text | str], cut: int | None = None) ->
     for text in texts:
         chunk.append(Text.of(text))
         if len(chunk) == _CHUNK:
-            yield from _encode_chunk(model, chunk, cut)
+            yield from _rows(model, chunk, cut)
             chunk = []
     if chunk:
-        yield from _encode_chunk(model, chunk, cut)
+        yield from _rows(model, chunk, cut)
+
+
+@once_a_model
+def _kept_rows(model: Model, cut: int | None) -> dict[Text, TokenRow]:
+    """The rows of a model that have been made, up to so many."""
+    return {}
+
+
+def _rows(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[TokenRow]:
+    kept = _kept_rows(model, cut)
+    new = [text for text in dict.fromkeys(texts) if text not in kept]
+    made = dict(zip(new, _encode_chunk(model, new, cut), strict=True))
+    kept.update(islice(made.items(), _KEPT - len(kept)))
+    for text in texts:
+        yield made[text] if text in made else kept[text]
 
 
 def _encode_chunk(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[TokenRow]:

@@ -64,7 +64,7 @@ def draw_twin(
     """
     if seed < 0 or bands < 1:
         raise BadOption(f"seed={seed}, bands={bands} came; a twin needs a seed from 0 and at least 1 band.")
-    kinds = token_kinds(model)
+    kinds = token_kinds(model).copy()
     if kept is not None:
         kinds[kept] = "other"
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
 
 TokenKind = Literal["word", "Word", "piece", "other"]
 _ROUNDS = 30  # of drawing words, until enough are of the right length
@@ -51,6 +52,7 @@ def word_shape(model: Model, after_space: bool = True) -> WordShape:
     )
 
 
+@once_a_model
 def token_kinds(model: Model) -> NDArray[np.str_]:
     """The kind of every row of the embedding matrix: [token]
 
@@ -75,6 +77,7 @@ def token_kinds(model: Model) -> NDArray[np.str_]:
         )
         if len(letters) >= 2 and letters.isalpha():
             kinds[number] = "piece" if not begins else "word" if letters.islower() else "Word"
+    kinds.flags.writeable = False
     return kinds
 
 

@@ -144,6 +144,7 @@ class AuditSizes(Record):
     sentences: int = 2  # of the text for fluency, one of so many is asked
     backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
     starts: int | None = 4  # first layers of token projections; None: all
+    screen_contexts: int | None = None  # for each word, for choosing projections; None: all of them
     screen: tuple[int, int] | None = (25, 6)  # most occupations, contexts for choosing; None: all of a half
     null: int = 19  # twins of the model without meaning
     triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more

@@ -31,6 +31,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.chat import chat_text, require_chat
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text, stated
@@ -189,7 +190,8 @@ def _after_space(prompt: Prompt, form: Form) -> bool:
 # ---- vocabulary tokens as words
 
 
-def token_forms(model: Model, after_space: bool = True) -> list[TokenForm]:
+@once_a_model
+def token_forms(model: Model, after_space: bool = True) -> Sequence[TokenForm]:
     """Each token of the vocabulary as it is read: [vocabulary]. Special tokens are never words."""
     backend: Any = model.tokenizer.backend_tokenizer
     shape = word_shape(model, after_space)

@@ -14,6 +14,7 @@ from levelhead.probes.words import Words, load_words
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import main_bias
+from levelhead.scoring.word_table import word_table
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
 from levelhead.studies.halves import Halves, halves
@@ -22,7 +23,9 @@ from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
 
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()
-QUICK_LARGE = AuditSizes(counter_sentences=100, triples=3, sentences=3, backgrounds=1, null=5)
+QUICK_LARGE = AuditSizes(
+    contexts=8, counter_sentences=100, triples=3, sentences=3, backgrounds=1, screen_contexts=2, null=5
+)
 FULL = AuditSizes(
     experiments=EXPERIMENTS,
     score_contexts=8,
@@ -117,7 +120,12 @@ class Extent:
 
     def halves(self, battery: Battery) -> Halves:
         """What projections are chosen on, and what ways out are verified on: no item is in both."""
-        return halves(battery, self.settings.seed, self.sizes.screen)
+        parts = halves(battery, self.settings.seed, self.sizes.screen)
+        if self.sizes.screen_contexts is None:
+            return parts
+        table = word_table(parts.choose.test, parts.choose.contexts)
+        few = table.first_contexts(self.sizes.screen_contexts).contexts
+        return replace(parts, choose=replace(parts.choose, contexts=few))
 
     def starts(self, model: Model) -> int:
         """From how many layers token projections are tried beside the paper's settings."""
