@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,24 @@ def test_a_closed_heads_parameters_do_not_change_in_training_and_an_open_ones_do
         for before, after in zip(head_slices(model, opened), head_slices(trained, opened), strict=True)
     ]
     assert sum(moved) >= 3
+
+
+def test_in_bfloat16_closed_heads_stay_weights_are_float32_and_a_killed_training_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Hyperparameters(epochs=2, batch_size=8, learning_rate=2e-3, weight_decay=0.3)
+    rough = replace(plan, bf16=True)
+    model, exact, trained = tiny("bert"), tuned("bert", folder, plan), tuned("bert", folder, rough)
+    for before, after in zip(head_slices(model, [CLOSED]), head_slices(trained.model, [CLOSED]), strict=True):
+        assert torch.equal(before.values(), after.values())
+    assert trained.model.hf.dtype == torch.float32
+    assert not same(exact, trained)
+    losses = [[point.loss for point in one.curve if point.loss is not None] for one in (exact, trained)]
+    assert losses[0] == pytest.approx(losses[1], abs=0.02)
+    monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
+    tuned("bert", folder, rough, place=tmp_path)
+    shutil.rmtree(sorted(tmp_path.glob("checkpoint-*"), key=lambda path: int(path.name[11:]))[-1])
+    assert same(tuned("bert", folder, rough, place=tmp_path), trained)
 
 
 def test_weight_decay_alone_would_move_a_closed_head(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,11 @@ Lora = Annotated[
     bool, typer.Option("--lora", help="Train low-rank adapters instead of all weights (needs peft).")
 ]
 
+Bf16 = Annotated[
+    bool,
+    typer.Option("--bf16", help="Compute in bfloat16: faster where the chip has it; weights stay float32."),
+]
+
 
 @app.command()
 @loads
@@ -58,6 +63,7 @@ def glue(
     weight_decay: WeightDecay = 0.01,
     max_length: MaxLength = 128,
     lora: Lora = False,
+    bf16: Bf16 = False,
     seed: FirstSeed = 0,
     json: Json = False,
     *,
@@ -69,7 +75,9 @@ def glue(
     from levelhead.studies.glue import GlueSettings
     from levelhead.studies.glue import glue as run_glue
 
-    training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
+    training = Hyperparameters(
+        epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
+    )
     settings = GlueSettings(data, tuple(listed(tasks)), seeds, train_rows, margin, training, seed)
     recipes = _recipes(heads, recipe or [])
     run = run_glue(load(name, **loading), settings, out, recipes)
@@ -96,6 +104,7 @@ def finetune(
     weight_decay: WeightDecay = 0.01,
     max_length: MaxLength = 128,
     lora: Lora = False,
+    bf16: Bf16 = False,
     seed: FirstSeed = 0,
     json: Json = False,
     *,
@@ -106,7 +115,9 @@ def finetune(
     from levelhead.models.model import load
     from levelhead.studies.finetuning import FinetuneSettings, train_classifier
 
-    training = Hyperparameters(epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora)
+    training = Hyperparameters(
+        epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
+    )
     settings = FinetuneSettings(task, data, train_rows, training, seed)
     recipes = _recipes(heads, [] if recipe is None else [recipe])
     if len(recipes) > 1:

@@ -53,6 +53,7 @@ class Hyperparameters:
     weight_decay: float = 0.01
     max_length: int = 128  # tokens; longer texts are cut
     lora: bool = False
+    bf16: bool = False  # forward and backward passes in bfloat16; weights and their updates stay in float32
 
     def __post_init__(self) -> None:
         if min(self.epochs, self.batch_size) < 1 or self.max_length < 8:
@@ -214,6 +215,8 @@ class _Trainer(Trainer):
 
 def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int, folder: Path) -> Trainer:
     cuda = classifier.device.type == "cuda"
+    if plan.bf16 and not cuda:  # torch's fused attention is 15 times slower on its way back there
+        classifier.hf.set_attn_implementation("eager")
     gpus = torch.cuda.device_count() if cuda else 1  # a batch is shared among all of them
     total, an_epoch = _total(data, plan), ceil(len(data.train) / plan.batch_size)
     args = TrainingArguments(
@@ -225,6 +228,7 @@ def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int
         warmup_steps=int(plan.warmup * total),
         weight_decay=plan.weight_decay,
         optim="adamw_torch",
+        bf16=plan.bf16,
         seed=seed,
         data_seed=seed,
         logging_steps=max(1, total // POINTS),

@@ -134,6 +134,7 @@ def _glue(settings: GlueRunSettings) -> Arguments:
         *("--warmup", str(settings.warmup), "--weight-decay", str(settings.weight_decay)),
         *("--max-length", str(settings.max_length)),
         *_switch("--lora", settings.lora),
+        *_switch("--bf16", settings.bf16),
     ]
 
 

@@ -128,6 +128,7 @@ class GlueRunSettings(RunSettings):
     weight_decay: float
     max_length: int
     lora: bool
+    bf16: bool = False
 
 
 @dataclass(frozen=True)
