@@ -16,7 +16,7 @@ Several objectives of one answer share both passes. Those that depend on differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
@@ -34,7 +34,8 @@ from levelhead.engine.batches import RowPool, Tokens, inputs
 from levelhead.engine.budget import Work
 from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.gated import gated_blocks
-from levelhead.engine.memory import Coming, Fitting
+from levelhead.engine.helped import crew_of
+from levelhead.engine.memory import Coming, Fitting, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import answer_prepared
 from levelhead.engine.trunk import Trunk
@@ -97,13 +98,28 @@ def several_gate_gradients(
     slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
     ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
     job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
-    with job.ready(model), steps(label, len(pool.rows)) as advance:
-        fitting = Fitting(model, pool.rows, job.work, batch_tokens)
-        for numbers in fitting.batches():
-            job.contribute(model, fitting, numbers, lambda number, *texts: ways[number].add(*texts))
-            advance(len(numbers))
+    with steps(label, len(pool.rows)) as advance:
+        for rows in _contributed(model, job, ways, batch_tokens):
+            advance(rows)
     of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
     return [of_slope[slope] for slope in slopes]
+
+
+def _contributed(
+    model: Model, job: GradientJob, ways: Sequence[_WayBack], batch_tokens: int | None
+) -> Iterator[int]:
+    """Let every batch contribute, and say how many rows each has."""
+    if (crew := crew_of(model)) is not None:
+        for numbers, parcels in crew.work(job, batch_tokens):
+            for parcel in parcels:
+                ways[parcel.number].add(parcel.tensor, parcel.asks)
+            yield len(numbers)
+        return
+    with job.ready(model):
+        fitting = Fitting(model, job.rows, job.work, batch_tokens)
+        for numbers in fitting.batches():
+            job.contribute(model, fitting, numbers, lambda number, *texts: ways[number].add(*texts))
+            yield len(numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +180,16 @@ class GradientJob:
                 add(number, part, of_rows)
 
         fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
+
+    def parcels(self, model: Model, fitting: Fitting, numbers: Sequence[int]) -> list[Parcel]:
+        """What these rows contribute, for another process."""
+        parcels: list[Parcel] = []
+
+        def pack(number: int, contributions: Tensor, asks: Numbers) -> None:
+            parcels.append(Parcel(number, 0, asks, contributions.cpu().numpy()))
+
+        self.contribute(model, fitting, numbers, pack)
+        return parcels
 
     @cached_property
     def _by_row(self) -> list[Numbers]:

@@ -15,7 +15,8 @@ from levelhead.engine.asks import asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens
 from levelhead.engine.budget import Work
 from levelhead.engine.collectors import Collector, Numbers
-from levelhead.engine.memory import Fitting, Handed
+from levelhead.engine.helped import crew_of
+from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.walk import Batch
 from levelhead.models.hooks import at_rest
@@ -62,7 +63,14 @@ def answer_prepared(
     batch_tokens: int | None,
 ) -> None:
     """Give collectors what they ask about the rows of a pool."""
-    job = AnswerJob(pool.rows, collectors, variants)
+    job, crew = AnswerJob(pool.rows, collectors, variants), crew_of(model)
+    if crew is not None:
+        with steps(label, len(pool.rows)) as advance:
+            for numbers, parcels in crew.work(job, batch_tokens):
+                for parcel in parcels:
+                    collectors[parcel.number].take(parcel.variant, parcel.asks, parcel.tensor)
+                advance(len(numbers))
+        return
     with job.ready(model), steps(label, len(pool.rows)) as advance:
         fitting = Fitting(model, pool.rows, job.work, batch_tokens)
         for numbers in fitting.batches():
@@ -99,6 +107,12 @@ class AnswerJob:
                 handed.arrive()
 
         fitting.run(numbers, answer)
+
+    def parcels(self, model: Model, fitting: Fitting, numbers: Sequence[int]) -> list[Parcel]:
+        """The answers about these rows, for collectors in another process."""
+        packed = Packed(self.collectors)
+        self.hand_over(model, fitting, numbers, packed)
+        return packed.parcels
 
     @cached_property
     def _by_row(self) -> list[list[Numbers]]:

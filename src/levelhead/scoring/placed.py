@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from levelhead.engine.budget import known_budget
+from levelhead.engine.budget import known_budget, shared_budget
 from levelhead.models.model import Model
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -24,8 +24,8 @@ def placed(model: Model) -> PlacedModel:
         dtype=str(model.hf.dtype).removeprefix("torch."),
         device=str(model.device),
         device_map=device_map if device_map is None or isinstance(device_map, str) else "own",
-        batch_tokens=known_budget(model, "answers"),
-        gradient_tokens=known_budget(model, "gradients"),
+        batch_tokens=shared_budget(model, "answers") or known_budget(model, "answers"),
+        gradient_tokens=shared_budget(model, "gradients") or known_budget(model, "gradients"),
     )
 
 
