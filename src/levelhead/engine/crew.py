@@ -13,12 +13,10 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import shutil
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, TypeVar, cast
@@ -28,6 +26,7 @@ import torch
 from levelhead.engine.jobs import Order
 from levelhead.engine.memory import Parcel
 from levelhead.errors import BadOption, CannotDo, LevelheadError
+from levelhead.files import scratch_folder
 from levelhead.models.checkpoint_files import one_line
 from levelhead.models.placement import Workers
 
@@ -210,6 +209,7 @@ def _outages() -> Iterator[None]:
 # ---- Ray itself
 
 _CREWS: dict[tuple[int, str | None], Crew] = {}  # by cards of a worker and address: one at a time
+_SCRATCH = ExitStack()  # what our own Ray writes, as long as it runs
 
 
 def crew(workers: Workers) -> Crew:
@@ -220,6 +220,7 @@ def crew(workers: Workers) -> Crew:
             other.resize(0)
         _CREWS.clear()
         _start(workers)
+        _ray()._private.worker._worker_logs_enabled = False  # on standard output, which is for results
         _CREWS[kind] = Crew(workers)
     if _CREWS[kind].size != workers.count:
         _CREWS[kind].resize(workers.count)
@@ -251,14 +252,14 @@ def _start(workers: Workers) -> None:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # Ray's own 15 is for machines that do something else as well
     }
     with _environment(own):
         if _ray().is_initialized():
             return
-        folder = tempfile.mkdtemp(prefix="levelhead-ray-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        folder = _SCRATCH.enter_context(scratch_folder("levelhead-ray"))
         atexit.register(dismiss)
-        _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=folder, **quiet)
+        _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=str(folder), **quiet)
 
 
 @contextmanager
@@ -277,5 +278,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 def dismiss() -> None:
     """Send all workers away and end Ray, or the connection to its cluster."""
+    atexit.unregister(dismiss)
     _CREWS.clear()
     _ray().shutdown()
+    _SCRATCH.close()

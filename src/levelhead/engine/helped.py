@@ -37,7 +37,7 @@ class ModelCrew:
     def work(self, job: Job, batch_tokens: int | None) -> Iterator[tuple[Sequence[int], list[Parcel]]]:
         """Every batch as the numbers of its rows, and what it gives, in the order of the batches."""
         copy = Copy.of(self.model)
-        limit = batch_tokens or self._budget(copy, job.work)
+        limit = batch_tokens or self.model.placement.batch_tokens or self._budget(copy, job.work)
         batches = tuple(Fitting(self.model, job.rows, job.work, limit).batches())
         order = Order(copy, job, self.twins, limit, batches)
         shards = Shards.of(self.model, order)

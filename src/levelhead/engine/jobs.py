@@ -21,7 +21,7 @@ from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions
 from levelhead.models.twins import Twin, twinned
 
-_HELD: dict[str, Model] = {}  # models of this process by their fingerprints, the last used one last
+_HELD: dict[str, Model] = {}  # models of this process by what they are copies of, the last used one last
 MOST_HELD = 2  # a study asks two models in turn at most
 
 
@@ -54,7 +54,6 @@ class Copy:
         placed, trust = model.placement, model.trust
         options: LoadOptions = {
             "dtype": model.hf.dtype if placed.dtype is None else placed.dtype,
-            "batch_tokens": placed.batch_tokens,
             "allow_pickle": trust.pickle,
             "trust_remote_code": trust.remote_code,
         }
@@ -75,7 +74,8 @@ def absolute(name: str) -> str:
 
 def held(copy: Copy) -> Model:
     """A model that this process holds; it is loaded where it does not hold it yet."""
-    model = _HELD.pop(copy.fingerprint, None)
+    key = repr(copy)
+    model = _HELD.pop(key, None)
     if model is None:
         while len(_HELD) >= MOST_HELD:
             del _HELD[next(iter(_HELD))]
@@ -84,7 +84,7 @@ def held(copy: Copy) -> Model:
             raise CannotDo(
                 f"{copy.name} is another model where a worker loads it. Give all machines the same files."
             )
-    _HELD[copy.fingerprint] = model
+    _HELD[key] = model
     return model
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -33,9 +35,18 @@ _FOLDERS: WeakKeyDictionary[Model, Path] = WeakKeyDictionary()
 _DAMAGES = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
-def keep_shards(model: Model, folder: Path) -> None:
-    """Let long passes of a model keep what its batches gave in this folder, from now on."""
-    _FOLDERS[model] = folder
+@contextmanager
+def keeping_shards(models: Iterable[Model], folder: Path) -> Iterator[None]:
+    """Inside, long passes of these models keep what their batches gave in this folder; it goes when all went
+    well."""
+    kept = list(models)
+    _FOLDERS.update(dict.fromkeys(kept, folder))
+    try:
+        yield
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for model in kept:
+            _FOLDERS.pop(model, None)
 
 
 class Pace:

@@ -40,7 +40,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention
@@ -89,7 +89,10 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
         "words": questions.test.fingerprint(),
         "contexts": contexts_fingerprint((*questions.table.contexts, *questions.fitting)),
     }
-    with Run.open(folder, layout.PLANTED, run_settings, hashes=hashes) as run:
+    with (
+        Run.open(folder, layout.PLANTED, run_settings, hashes=hashes) as run,
+        keeping_long_work(run, [model]),
+    ):
         base = run.result(layout.PLANTED_BASE, lambda: _base(model, questions))
         trials: list[PlantTrial] = []
         for kind in settings.kinds:
