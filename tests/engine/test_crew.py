@@ -17,11 +17,13 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site, Variant
 from levelhead.engine import crew as crews
 from levelhead.engine import gradients, run, shards
 from levelhead.engine.crew import Crew
+from levelhead.engine.finetuning import Hyperparameters
 from levelhead.engine.helped import crew_of
 from levelhead.engine.readings import (
     Attention,
@@ -33,6 +35,7 @@ from levelhead.engine.readings import (
     TokenLogProbs,
 )
 from levelhead.errors import BadOption, CannotDo
+from levelhead.mitigation.recipe import Recipe
 from levelhead.models.classifier import new_classifier
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
@@ -40,9 +43,12 @@ from levelhead.models.twins import draw_twin, twin_copy, twinned
 from levelhead.probes.contexts import template_contexts
 from levelhead.results.folder import LOCK
 from levelhead.scoring.word_table import word_table
+from levelhead.studies.glue import GlueSettings, glue
 from levelhead.studies.heads.scores import absolute_seat
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads
+from levelhead.surveying import SurveySettings, survey
+from tests.glue_files import write_glue
 from tests.tiny import tiny
 from tests.word_lists import GENDER, gender_toml
 
@@ -103,7 +109,10 @@ def answers(model: Model) -> list[Any]:
         States(TEXTS[:3], Site(1, "query")),
         Attention(TEXTS[:2], SPANS, SPANS),
     ]
-    edits: Variant = (*removed(model, ["1-2"]), Projection(Site(1, "block"), torch.eye(32)[:1], torch.ones(1)))
+    edits: Variant = (
+        *removed(model, ["1-2"]),
+        Projection(Site(1, "block"), torch.eye(32)[:1], torch.ones(1)),
+    )
     collected = run.read(model, readings, [(), edits], batch_tokens=BATCH)
     slopes = gradients.gate_gradients(model, readings[0], absolute_seat(TABLE.sets), batch_tokens=BATCH)
     top = collected[readings[4]]
@@ -290,8 +299,10 @@ def test_what_an_order_is_called_depends_on_its_values_and_not_on_objects_or_pro
 
 
 def files(folder: Path) -> dict[str, bytes]:
+    """Every file by its path; a report names the folder that it lies in."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    here = str(folder).encode()
+    return {str(path.relative_to(folder)): path.read_bytes().replace(here, b"HERE") for path in paths}
 
 
 def test_a_study_has_the_same_bytes_with_workers_and_after_its_driver_was_killed(
@@ -321,6 +332,24 @@ heads(load({str(folder)!r}, workers=2, batch_tokens={BATCH}), {settings}, {str(t
     for name, workers in (("killed", 3), ("two", 2), ("one", 1)):
         heads(load(folder, workers=workers, batch_tokens=BATCH), chosen, tmp_path / name)
         assert files(tmp_path / name) == expected, name
+
+
+def test_a_survey_and_glue_have_the_same_bytes_with_workers(
+    folder: Path, tmp_path: Path, sent: list[int]
+) -> None:
+    write_glue(tmp_path / "glue")
+    training = Hyperparameters(epochs=1, batch_size=8)
+    lessons = GlueSettings(str(tmp_path / "glue"), ("rte",), seeds=2, train_rows=16, training=training)
+    questions = SurveySettings((gender_toml(tmp_path), "gender"), ("seat",), quick=True)
+    models: list[str | Path] = [folder, "lh:none"]
+    for name, workers in (("alone", None), ("two", 2)):
+        model = load(folder, workers=workers)
+        glue(model, lessons, tmp_path / name / "glue", {"fewer": Recipe(gates={Head(0, 1): 0.0})})
+        survey(models, tmp_path / name / "survey", questions, workers=workers)
+    assert sent == [4, 4]  # 2 seeds x 2 recipes, 2 models x 2 biases
+    assert files(tmp_path / "alone") == files(tmp_path / "two")
+    failed = files(tmp_path / "two")["survey/survey.csv"]
+    assert b"lh:none" in failed
 
 
 # ---- mistakes

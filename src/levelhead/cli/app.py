@@ -192,6 +192,12 @@ def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> 
         )
 
 
+def refuse_workers(loading: Loading, why: str) -> None:
+    """Refuse workers where there is nothing that they could share."""
+    if loading["workers"] is not None:
+        raise BadOption(f"--workers {loading['workers']} came; {why}. Leave it out.")
+
+
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     """What a number of a single measure must carry to be trusted: the weights, their place, the data and the
     versions behind it."""

@@ -16,7 +16,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, TypeVar, cast
@@ -66,9 +66,13 @@ class Crew:
         yield lambda number, actor: actor.parcels.remote(place, key, number)
 
     def call(self, function: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
-        """What a function gives for each of these arguments, in order; workers call it, one at a time."""
-        sends = [lambda actor, given=given: actor.call.remote(function, given) for given in calls]
+        """What a function gives for each of these arguments, in order; each worker has one call at a time."""
+        sends = [lambda actor, given=given: actor.call.remote(function, *given) for given in calls]
         return cast(Iterator[T], self.in_order(sends, each=1))
+
+    def share(self, value: T) -> T:
+        """A value that many calls are given, to be put among their arguments: it travels once."""
+        return cast(T, _ray().put(value))
 
     def in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
         """What was sent for, in order. each: so many things a worker has at once."""
@@ -147,8 +151,10 @@ class _Refusal:
 class _Hired:
     """What a worker does. Ray makes a new one where one has died, which then opens the order once more."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, folder: str) -> None:
         torch.set_num_threads(threads)
+        with suppress(OSError):  # paths are the driver's, where its folder is there
+            os.chdir(folder)
         self._key = ""
         self._order: Order | None = None
 
@@ -160,9 +166,9 @@ class _Hired:
         """What a batch gives. The order is fetched and opened once, however many of its batches follow."""
         if self._order is None or key != self._key:
             self._order, self._key = cast(Order, _ray().get(place[0])), key
-        return self.call(self._order.parcels, (number,))
+        return self.call(self._order.parcels, number)
 
-    def call(self, function: Callable[..., T], given: tuple[Any, ...]) -> T | _Refusal:
+    def call(self, function: Callable[..., T], *given: Any) -> T | _Refusal:
         """What a function gives."""
         try:
             return function(*given)
@@ -182,7 +188,7 @@ def _hire(workers: Workers) -> _Hand:
         "max_task_retries": _RETRIES,
         "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(number), **traveling}},
     }
-    hired = actor.options(**options).remote(number)
+    hired = actor.options(**options).remote(number, os.getcwd())
     return _Hand(hired, hired.hello.remote())
 
 

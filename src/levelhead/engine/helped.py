@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from levelhead.engine.budget import Work, keep_shared_budget, shared_budget
 from levelhead.engine.crew import Crew, crew
-from levelhead.engine.jobs import Copy, Job, Order, budget
+from levelhead.engine.jobs import Copy, Job, Order, budget, held
 from levelhead.engine.memory import Fitting, Parcel
 from levelhead.engine.shards import Pace, Shards
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _AHEAD = 2  # batches that a worker has at once: the next is there when one is done
+
+
+def _with_model(copy: Copy, function: Callable[..., T], *given: Any) -> T:
+    return function(held(copy), *given)
 
 
 def crew_of(model: Model) -> ModelCrew | None:
@@ -53,6 +60,13 @@ class ModelCrew:
                     if shards is not None and pace.is_long():
                         shards.write(number, parcels)
                 yield rows, parcels
+
+    def call(
+        self, function: Callable[Concatenate[Model, P], T], calls: Sequence[tuple[Any, ...]]
+    ) -> Iterator[T]:
+        """What a function of the model gives with each of these arguments, in order; workers call it."""
+        copy = Copy.of(self.model)
+        return self.crew.call(_with_model, [(copy, function, *given) for given in calls])
 
     def _budget(self, copy: Copy, work: Work) -> int:
         """The tokens of a batch. What one worker measures holds for all: their number decides nothing."""

@@ -7,6 +7,7 @@ batches.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from levelhead.engine.budget import Work, token_budget
 from levelhead.engine.memory import Fitting, Parcel
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
-from levelhead.models.placement import LoadOptions
+from levelhead.models.placement import LoadOptions, Placement
 from levelhead.models.twins import Twin, twinned
 
 _HELD: dict[str, Model] = {}  # models of this process by what they are copies of, the last used one last
@@ -53,17 +54,23 @@ class Copy:
         """How a worker loads this model: with its own cards, if it has any, else on this model's device."""
         placed, trust = model.placement, model.trust
         options: LoadOptions = {
-            "dtype": model.hf.dtype if placed.dtype is None else placed.dtype,
+            "device": worker_device(placed),
+            "dtype": placed.dtype,
+            "device_map": placed.device_map,
+            "max_memory": placed.max_memory,
             "allow_pickle": trust.pickle,
             "trust_remote_code": trust.remote_code,
         }
-        if placed.device_map is not None:
-            options |= {"device_map": placed.device_map, "max_memory": placed.max_memory}
-        elif placed.workers is not None and placed.workers.gpus:
-            options["device"] = "cuda"
-        else:
-            options["device"] = "cpu" if placed.device.type == "cuda" else str(placed.device)
         return cls(absolute(model.name), options, model.fingerprint)
+
+
+def worker_device(placed: Placement) -> str | None:
+    """The device of a worker's model: its own card, if it has any; None where a map says it."""
+    if placed.device_map is not None:
+        return None
+    if placed.workers is not None and placed.workers.gpus:
+        return "cuda"
+    return "cpu" if placed.device.type == "cuda" else str(placed.device)
 
 
 def absolute(name: str) -> str:
@@ -86,6 +93,16 @@ def held(copy: Copy) -> Model:
             )
     _HELD[key] = model
     return model
+
+
+def held_alone(name: str, options: LoadOptions) -> Model:
+    """A model by its name; the ones that this process held before are let go first."""
+    key = repr((name, options))
+    if key not in _HELD:
+        _HELD.clear()
+        gc.collect()
+        _HELD[key] = load(name, **options)
+    return _HELD[key]
 
 
 @dataclass(frozen=True, eq=False)
