@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ from levelhead.models.placement import Workers
 
 _RETRIES = 5  # workers that may die over one task; if more do, it is the task
 _PATIENCE = 300.0  # seconds until a cluster has room for a first worker
+_KNOCK = 10.0  # seconds until a cluster's head answers
 _TRAVELING = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # of the environment, to other machines
 T = TypeVar("T")
 Send = Callable[[Any], Any]  # sends a worker something to do, and gives what Ray knows the answer by
@@ -245,6 +247,7 @@ def _start(workers: Workers) -> None:
     if workers.address is not None:
         try:
             if not _ray().is_initialized():
+                _check_listening(workers.address)
                 _ray().init(address=workers.address, **quiet)
         except Exception as error:  # what Ray raises depends on what listens there
             raise BadOption(
@@ -266,6 +269,13 @@ def _start(workers: Workers) -> None:
         folder = _SCRATCH.enter_context(scratch_folder("levelhead-ray"))
         atexit.register(dismiss)
         _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=str(folder), **quiet)
+
+
+def _check_listening(address: str) -> None:
+    """OSError where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.partition(":")
+    if port:
+        socket.create_connection((host, int(port)), timeout=_KNOCK).close()
 
 
 @contextmanager

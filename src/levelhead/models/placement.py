@@ -106,6 +106,8 @@ def _workers(options: PlacementOptions, on_card: bool) -> Workers | None:
         raise BadOption(
             f"workers={count}, gpus_per_worker={gpus} came; allowed are 1 to {MOST_WORKERS}, and from 0."
         )
+    if address not in (None, AUTO) and not re.fullmatch(r"[^\s:/]+:\d{1,5}", str(address)):
+        raise BadOption(f"No Ray address {str(address)[:80]!r}. Give auto, or HOST:PORT of a cluster's head.")
     if find_spec("ray") is None:
         raise BadOption("Workers need the package ray: pip install 'levelhead[ray]'")
     if gpus and address is None and (cards := torch.cuda.device_count()) < count * gpus:
