@@ -16,12 +16,12 @@ from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
 
-SENTENCES, TOKENS, ROUNDS = 400, 512, 2
+SENTENCES, TOKENS, ROUNDS = 400, 256, 2
 _THREADS = "OMP_NUM_THREADS"
 
 
 def bench() -> list[Claim]:
-    """Sentence vectors of 400 sentences of mixed length, in batches of 512 tokens."""
+    """Sentence vectors of 400 sentences of mixed length, in batches of 256 tokens."""
     threads, before = torch.get_num_threads(), os.environ.get(_THREADS)
     torch.set_num_threads(1)
     os.environ[_THREADS] = "1"
