@@ -35,6 +35,8 @@ from levelhead.results.folder import LOCK
 from levelhead.studies.glue import GlueSettings, glue
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads
+from levelhead.studies.planted.settings import PlantedSettings
+from levelhead.studies.planted.study import plant_and_find
 from levelhead.surveying import SurveySettings, survey
 from tests.engine.crew_cases import BATCH, TEXTS, answers, same_bits
 from tests.glue_files import write_glue
@@ -120,19 +122,24 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes().replace(here, b"HERE") for path in paths}
 
 
-def test_a_survey_and_glue_have_the_same_bytes_with_workers(
+def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     folder: Path, tmp_path: Path, sent: list[int]
 ) -> None:
     write_glue(tmp_path / "glue")
     training = Hyperparameters(epochs=1, batch_size=8)
     lessons = GlueSettings(str(tmp_path / "glue"), ("rte",), seeds=1, train_rows=16, training=training)
     questions = SurveySettings((gender_toml(tmp_path),), ("seat",), quick=True)
+    plants = PlantedSettings(
+        gender_toml(tmp_path), heads=1, seeds=2, kinds=("attention",), sentences="shipped", n_sentences=12
+    )
     models: list[str | Path] = [folder, "lh:none"]
     for name, workers in (("alone", None), ("helped", 3)):
         model = load(folder, workers=workers)
         glue(model, lessons, tmp_path / name / "glue", {"fewer": Recipe(gates={Head(0, 1): 0.0})})
         survey(models, tmp_path / name / "survey", questions, workers=workers)
-    assert sent == [2, 2]  # two recipes, two models
+        plant_and_find(model, plants, tmp_path / name / "planted")
+    assert sent[:2] == [2, 2]  # two recipes, two models
+    assert sent[-1] == 2  # two seeds
     assert files(tmp_path / "alone") == files(tmp_path / "helped")
     failed = files(tmp_path / "helped")["survey/survey.csv"]
     assert b"lh:none" in failed

@@ -87,7 +87,7 @@ class Crew:
                     hand.load += 1
                     flying[send(hand.actor)] = number, hand
                 if following in done:
-                    yield done.pop(following)
+                    yield _accepted(done.pop(following))
                     following += 1
                 else:
                     self._await(flying, done)
@@ -114,11 +114,15 @@ class Crew:
                     number, hand = flying.pop(ref)
                     hand.load -= 1
                     done[number] = answer
-        for answer in done.values():
-            if isinstance(answer, _Refusal):
-                raise answer.error
         if not arrived and len(coming) == self.size and time.monotonic() - self._since > _PATIENCE:
             raise CannotDo(_no_room(self._workers))
+
+
+def _accepted(answer: Any) -> Any:
+    """An answer, or the error that came in its place."""
+    if isinstance(answer, _Refusal):
+        raise answer.error
+    return answer
 
 
 def _no_room(workers: Workers) -> str:
