@@ -54,6 +54,7 @@ _TEXTS = {
 _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
 _JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
+    "heads, workers": ("heads", "MASKED", "--bias", "WORDS", "--null", "2", "--workers", "2"),
     "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
     "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
     "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),

@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -103,6 +104,23 @@ def new_folder(target: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_folder(name: str) -> Iterator[Path]:
+    """A folder among the system's temporary ones that is ours as long as we live.
+
+    Those that killed processes left under the same name go with it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    try:
+        with _held(folder):
+            yield folder
+    finally:
+        for ended in (folder, *folder.parent.glob(f"{name}-*")):
+            with suppress(OSError), _opened_folder(ended) as handle:  # somebody else's stays
+                if _lock(handle):
+                    shutil.rmtree(ended, ignore_errors=True)
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn a full disk, or a place that is closed to us, into one line that names `path`."""
     try:
@@ -169,10 +187,16 @@ def _held(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    handle = os.open(folder, os.O_RDONLY | _NO_LINK)
-    try:
+    with _opened_folder(folder) as handle:
         _lock(handle)
         yield
+
+
+@contextmanager
+def _opened_folder(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY | _NO_LINK)
+    try:
+        yield handle
     finally:
         os.close(handle)
 

@@ -10,12 +10,14 @@ asks only the new ones. A model that fails is a line with its reason, and is tri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
 
+from levelhead.engine.crew import Crew, crew
+from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.files import write_whole
 from levelhead.models.model import Model, load
@@ -31,7 +33,14 @@ from levelhead.results.records.survey import SurveyLine, SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import AuditSizes, SurveyRunSettings
 from levelhead.results.steps import training_step
-from levelhead.scoring.registry import Question, own_hashes, own_questions, questions
+from levelhead.scoring.registry import (
+    Question,
+    load_measures,
+    own_files,
+    own_hashes,
+    own_questions,
+    questions,
+)
 from levelhead.studies.extent import AuditSettings, Extent
 
 WHOLE = AuditSizes(null=0)  # what a quick audit asks of a small model
@@ -41,6 +50,7 @@ QUICK = AuditSizes(
 NO_PARQUET = (
     "no survey.parquet: it needs pandas and pyarrow (pip install pandas pyarrow); survey.csv has it all"
 )
+_NO_WORKERS: LoadOptions = {"workers": None, "gpus_per_worker": None, "ray": None}
 _REASON = 300  # characters
 _GIVE = "Give a text file with one model a line."
 Open = Run[SurveyRunSettings]
@@ -92,14 +102,21 @@ def survey(
     loading: device, dtype ..., as for `load`.
     """
     settings = settings or SurveySettings()
-    dtype = placement(loading).dtype  # a wrong option is one line at once, and not a failure of every model
-    named, loader = _named(models), partial(load, **loading)
+    placed = placement(loading)  # a wrong option is one line at once, and not a failure of every model
+    named = _named(models)
+    alone: LoadOptions = {**loading, "device": worker_device(placed), **_NO_WORKERS}
     with (
-        _opened(Path(folder), named, settings, None if dtype is None else str(dtype)) as run,
+        _opened(Path(folder), named, settings, None if placed.dtype is None else str(placed.dtype)) as run,
         steps("Survey", len(named) * len(settings.biases)) as advance,
     ):
-        for name, model in named.items():
-            for task in _tasks(run, name, model, settings, loader):
+        left = dict(named)
+        if placed.workers is not None:
+            for task in _tasks_of_workers(run, named, settings, crew(placed.workers), alone):
+                run.file(layout.SURVEY_TASKS.of(survey_label(task.model, task.bias)), task)
+                advance(1)
+            left = {name: model for name, model in named.items() if isinstance(model, Model)}
+        for name, model in left.items():
+            for task in _tasks(run, name, model, settings, partial(load, **loading)):
                 run.file(layout.SURVEY_TASKS.of(survey_label(task.model, task.bias)), task)
             advance(len(settings.biases))
         _write_tables(run)
@@ -197,11 +214,50 @@ def _tasks(
         yield from (SurveyTask(name, words_name(bias), reason=_reason(error)) for bias in left)
         return
     if any(task.weights != subject.fingerprint for task in done):
-        raise BadRun(
-            f"{name} is another model than the one that {run.folder} has results of. Give a new folder."
-        )
+        raise _another_model(run, name)
     for bias in left:
         yield _task(subject, name, bias, settings)
+
+
+def _tasks_of_workers(
+    run: Open,
+    named: Mapping[str, Model | str],
+    settings: SurveySettings,
+    workers: Crew,
+    options: LoadOptions,
+) -> Iterator[SurveyTask]:
+    """The tasks of models that are named, as far as they are not done yet: a worker each, in order."""
+    asked = replace(settings, measures=tuple(question.name for question in settings.questions()))
+    names = [name for name, model in named.items() if isinstance(model, str)]
+    pairs = [(name, bias) for name in names for bias in settings.biases]
+    left = [(name, bias) for name, bias in pairs if _stored(run, name, words_name(bias)) is None]
+    calls = [(name, bias, asked, options, own_files()) for name, bias in left]
+    for task in workers.call(_task_of_worker, calls):
+        done = [_stored(run, task.model, words_name(bias)) for bias in settings.biases]
+        if not task.failed and any(other.weights != task.weights for other in done if other is not None):
+            raise _another_model(run, task.model)
+        yield task
+
+
+def _task_of_worker(
+    name: str, bias: Words, settings: SurveySettings, options: LoadOptions, measures: Sequence[str]
+) -> SurveyTask:
+    """One task, in a process that was made for it."""
+    for file in set(measures) - set(own_files()):
+        load_measures(file)
+    try:
+        model = held_alone(name, options)
+    except BadOption:
+        raise
+    except Exception as error:  # as where models are asked one after the other
+        return SurveyTask(name, words_name(bias), reason=_reason(error))
+    return _task(model, name, bias, settings)
+
+
+def _another_model(run: Open, name: str) -> BadRun:
+    return BadRun(
+        f"{name} is another model than the one that {run.folder} has results of. Give a new folder."
+    )
 
 
 def _stored(run: Open, model: str, bias: str) -> SurveyTask | None:

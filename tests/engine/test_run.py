@@ -15,7 +15,7 @@ import torch
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site, Variant
-from levelhead.engine import run as engine
+from levelhead.engine import walk
 from levelhead.engine.batches import Tokens, batches, inputs
 from levelhead.engine.readings import (
     Attention,
@@ -167,7 +167,7 @@ def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(rows)
         return inputs(model, rows)
 
-    monkeypatch.setattr(engine, "inputs", counting)
+    monkeypatch.setattr(walk, "inputs", counting)
     text = "The nurse said that she was tired."
     reading = WordVectors(
         [Text(text)] * 50, [find_word(text, w) for w in ("nurse", "she") for _ in range(25)]

@@ -42,7 +42,7 @@ from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import ask_bias_change
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.scoring.registry import SEAT, Question, own_hashes, own_questions, questions
 from levelhead.studies.counteracts import Edited, counteracts
 from levelhead.studies.extent import AuditSettings, Extent
@@ -88,7 +88,11 @@ def audit(
     extent = Extent(settings, model)
     battery = extent.battery()
     subjects = _subjects(model, classifier)
-    with _opened(folder, extent, battery, classifier) as run, steps("Audit", 5) as advance:
+    with (
+        _opened(folder, extent, battery, classifier) as run,
+        keeping_long_work(run, [subject.model for subject in subjects]),
+        steps("Audit", 5) as advance,
+    ):
         located = _locate(extent, run)
         advance(1)
         for subject in subjects:

@@ -77,6 +77,18 @@ class Loading(TypedDict):
         int | None,
         typer.Option(min=1, help="Tokens of one batch. Default: what memory allows; 2048 on a CPU."),
     ]
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="Processes that share the work, by Ray (docs/scale.md)."),
+    ]
+    gpus_per_worker: Annotated[
+        int | None,
+        typer.Option(min=0, max=4096, help="Cards of each. Default: 1 where the model lies on one."),
+    ]
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="auto|ADDRESS", help="A running Ray cluster. Default: Ray is started here."),
+    ]
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
     ]
@@ -91,6 +103,9 @@ _LOADING: Loading = {
     "device_map": None,
     "max_memory": None,
     "batch_tokens": None,
+    "workers": None,
+    "gpus_per_worker": None,
+    "ray": None,
     "allow_pickle": False,
     "trust_remote_code": False,
 }
@@ -175,6 +190,12 @@ def refuse_idle(effective: bool, needed: str, options: Mapping[str, object]) -> 
         raise BadOption(
             f"{' and '.join(idle)} would change nothing without {needed}. Add that, or leave it out."
         )
+
+
+def refuse_workers(loading: Loading, why: str) -> None:
+    """Refuse workers where there is nothing that they could share."""
+    if loading["workers"] is not None:
+        raise BadOption(f"--workers {loading['workers']} came; {why}. Leave it out.")
 
 
 def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_workers
 from levelhead.cli.debias import parse_heads
 from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RunFolder
 from levelhead.cli.preflight import listed
@@ -115,6 +115,7 @@ def finetune(
     from levelhead.models.model import load
     from levelhead.studies.finetuning import FinetuneSettings, train_classifier
 
+    refuse_workers(loading, "this is one training, which cannot be shared")
     training = Hyperparameters(
         epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
     )

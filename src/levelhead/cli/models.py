@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_workers
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
@@ -32,6 +32,7 @@ def models(
     from levelhead.models.model import load
     from levelhead.models.sources import list_shipped, save_plain
 
+    refuse_workers(loading, "to describe a model, nothing is asked of it")
     if save is not None:
         folder = save_plain(*save)
         if json:

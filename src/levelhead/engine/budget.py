@@ -41,6 +41,16 @@ def known_budget(model: Model, work: Work) -> int | None:
     return told or (None if model.device.type == "cuda" else CPU_TOKENS)
 
 
+def shared_budget(model: Model, work: Work) -> int | None:
+    """The tokens of a batch that goes to a worker; None where none has gone yet."""
+    return model.fitting_tokens.get(f"{work} of workers")
+
+
+def keep_shared_budget(model: Model, work: Work, tokens: int) -> int:
+    """Keep what a worker has measured, beside what fits here."""
+    return model.fitting_tokens.setdefault(f"{work} of workers", tokens)
+
+
 def fitting_tokens(free: int, peaks: tuple[int, int], sizes: tuple[int, int]) -> int:
     """The tokens that fit into so many free bytes, if batches of two sizes had these peaks."""
     token = max(1.0, (peaks[1] - peaks[0]) / (sizes[1] - sizes[0]))

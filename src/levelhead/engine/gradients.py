@@ -16,11 +16,12 @@ Several objectives of one answer share both passes. Those that depend on differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,10 +30,12 @@ from torch import Tensor
 
 from levelhead.edits.gates import HeadGates
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, read_tokens
-from levelhead.engine.batches import RowPool, inputs
-from levelhead.engine.collectors import Collector
+from levelhead.engine.batches import RowPool, Tokens, inputs
+from levelhead.engine.budget import Work
+from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.gated import gated_blocks
-from levelhead.engine.memory import Coming, Fitting
+from levelhead.engine.helped import crew_of
+from levelhead.engine.memory import Coming, Fitting, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import answer_prepared
 from levelhead.engine.trunk import Trunk
@@ -43,6 +46,7 @@ from levelhead.progress import steps
 
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]
+Add = Callable[[int, Tensor, Numbers], None]  # number of the cotangent, contributions, an ask of each
 
 
 @dataclass(frozen=True)
@@ -93,23 +97,29 @@ def several_gate_gradients(
     answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
     slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
     ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
-    by_row = asks_by_row(collector, len(pool.rows))
-    fitting = Fitting(model, pool.rows, "gradients", batch_tokens)
-
-    def differentiate(numbers: Sequence[int], recompute: bool = model.waits_on_host) -> None:
-        asks = asks_of_batch(collector, by_row, numbers, model.device)
-        batch = inputs(model, [pool.rows[n] for n in numbers])
-        cotangents = [way.cotangent for way in ways]
-        parts = _contributions(_Pass(model, cotangents, point, recompute), batch, asks)
-        for way, part in zip(ways, parts, strict=True):
-            way.add(part, [by_row[n][0] for n in numbers])
-
-    with at_rest(model.hf), steps(label, len(pool.rows)) as advance:
-        for numbers in fitting.batches():
-            fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
-            advance(len(numbers))
+    job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
+    with steps(label, len(pool.rows)) as advance:
+        for rows in _contributed(model, job, ways, batch_tokens):
+            advance(rows)
     of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
     return [of_slope[slope] for slope in slopes]
+
+
+def _contributed(
+    model: Model, job: GradientJob, ways: Sequence[_WayBack], batch_tokens: int | None
+) -> Iterator[int]:
+    """Let every batch contribute, and say how many rows each has."""
+    if (crew := crew_of(model)) is not None:
+        for numbers, parcels in crew.work(job, batch_tokens):
+            for parcel in parcels:
+                ways[parcel.number].add(parcel.tensor, parcel.asks)
+            yield len(numbers)
+        return
+    with job.ready(model):
+        fitting = Fitting(model, job.rows, job.work, batch_tokens)
+        for numbers in fitting.batches():
+            job.contribute(model, fitting, numbers, lambda number, *texts: ways[number].add(*texts))
+            yield len(numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,24 +151,64 @@ def _point(model: Model, at: Doubles | None) -> Tensor:
         raise BadOption(
             f"Gates of shape {values.shape} came; {model.name} needs finite ones of shape {shape}."
         )
-    return torch.from_numpy(values).float().to(model.device)
+    return torch.from_numpy(values).float()
+
+
+@dataclass(frozen=True, eq=False)
+class GradientJob:
+    """What all batches of the second pass have in common: nothing in it depends on who runs it."""
+
+    rows: Sequence[Tokens]
+    collector: Collector[Any]
+    cotangents: Sequence[Tensor]  # dJ/dy, each pushed back by itself
+    point: Tensor  # [layer, head]
+    work: ClassVar[Work] = "gradients"
+
+    def ready(self, model: Model) -> AbstractContextManager[None]:
+        """The model as its batches need it."""
+        return at_rest(model.hf)
+
+    def contribute(self, model: Model, fitting: Fitting, numbers: Sequence[int], add: Add) -> None:
+        """Add what these rows contribute: for each cotangent its number, [row, layer, head], and an ask of
+        each row."""
+
+        def differentiate(some: Sequence[int], recompute: bool = model.waits_on_host) -> None:
+            asks = asks_of_batch(self.collector, self._by_row, some, model.device)
+            batch = inputs(model, [self.rows[n] for n in some])
+            of_rows = np.asarray([self._by_row[n][0] for n in some])
+            for number, part in enumerate(_contributions(self, _Pass(model, recompute), batch, asks)):
+                add(number, part, of_rows)
+
+        fitting.run(numbers, differentiate, partial(differentiate, recompute=True))
+
+    def parcels(self, model: Model, fitting: Fitting, numbers: Sequence[int]) -> list[Parcel]:
+        """What these rows contribute, for another process."""
+        parcels: list[Parcel] = []
+
+        def pack(number: int, contributions: Tensor, asks: Numbers) -> None:
+            parcels.append(Parcel(number, 0, asks, contributions.cpu().numpy()))
+
+        self.contribute(model, fitting, numbers, pack)
+        return parcels
+
+    @cached_property
+    def _by_row(self) -> list[Numbers]:
+        return asks_by_row(self.collector, len(self.rows))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """What all batches of the second pass have in common."""
+    """Who runs a batch, and how."""
 
     model: Model
-    cotangents: Sequence[Tensor]  # dJ/dy, each pushed back by itself
-    point: Tensor  # [layer, head]
     recompute: bool  # blocks run again on the way back, in less memory
 
 
-def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> list[Tensor]:
+def _contributions(job: GradientJob, given: _Pass, batch: dict[str, Tensor], asks: Asks) -> list[Tensor]:
     """What each row of a batch adds to dJ/dm: [row, layer, head], for each cotangent."""
     model, collector = given.model, asks.collector
     rows, width = batch["input_ids"].shape
-    gates = [gate.repeat(rows, 1).requires_grad_() for gate in given.point]
+    gates = [gate.repeat(rows, 1).requires_grad_() for gate in job.point.to(model.device)]
     trunk = Trunk(model)
     with torch.no_grad():
         plan = trunk.plan(batch)
@@ -168,7 +218,7 @@ def _contributions(given: _Pass, batch: dict[str, Tensor], asks: Asks) -> list[T
         values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
         totals = [
             collector.pull(cotangent.to(values.device), asks.numbers, values.float()).sum()
-            for cotangent in given.cotangents
+            for cotangent in job.cotangents
         ]
     return [_pushed_back(model, total, gates, again=total is not totals[-1]) for total in totals]
 
@@ -227,9 +277,9 @@ class _WayBack:
         self._count = torch.zeros(strata, dtype=torch.float64)
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
-        self._coming: tuple[Coming, Sequence[int]] | None = None
+        self._coming: tuple[Coming, Numbers] | None = None
 
-    def add(self, contributions: Tensor, asks: Sequence[int]) -> None:
+    def add(self, contributions: Tensor, asks: Numbers) -> None:
         """Contributions of some texts [text, layer, head], and an ask of each, which names its stratum.
 
         Those of the batch before are added up meanwhile: a card works while the host adds.
@@ -243,7 +293,7 @@ class _WayBack:
             return
         coming, asks = self._coming
         self._coming = None
-        stratum = torch.tensor([self._collector.stratum(ask) for ask in asks])
+        stratum = torch.tensor([self._collector.stratum(int(ask)) for ask in asks])
         values = coming.open().double()
         self._count.index_add_(0, stratum, torch.ones(len(asks), dtype=torch.float64))
         self._sum.index_add_(0, stratum, values)

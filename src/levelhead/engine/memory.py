@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.engine.batches import Tokens, batches
@@ -42,12 +44,35 @@ class Coming:
         return self._values
 
 
+@dataclass(frozen=True, eq=False)
+class Parcel:
+    """Values that a batch gives, on their way to another process."""
+
+    number: int  # of the collector, or of the cotangent
+    variant: int
+    asks: Numbers  # [ask]
+    values: NDArray[Any]  # [ask, ...], reduced
+
+    @property
+    def tensor(self) -> Tensor:
+        """The values as a collector takes them; what comes from another process cannot be written to."""
+        return torch.from_numpy(self.values if self.values.flags.writeable else self.values.copy())
+
+
 class Handed:
     """The way from a batch to its collectors: no ask's values pass twice, and nobody waits for a card."""
 
     def __init__(self) -> None:
         self._passed: dict[tuple[int, int], list[Numbers]] = defaultdict(list)
         self._coming: list[tuple[Collector[Any], int, Numbers, Coming]] = []
+
+    def keep(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
+        """Give a collector values that are ready for it."""
+        collector.take(variant, asks, values)
+
+    def adds_where_it_lies(self, collector: Collector[Any]) -> bool:
+        """Whether values are kept before they are reduced and fetched."""
+        return collector.adds_up
 
     def take(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
         """Hand over the values [ask, ...] of asks that have none yet; what lies on a card is sent for."""
@@ -57,19 +82,34 @@ class Handed:
             asks, values = asks[new], values[torch.from_numpy(new).to(values.device)]
         if not len(asks):
             return
-        if collector.adds_up:
-            collector.take(variant, asks, values)
+        if self.adds_where_it_lies(collector):
+            self.keep(collector, variant, asks, values)
         elif values.is_cuda:
             self._coming.append((collector, variant, asks, Coming(collector.reduced(asks, values))))
         else:
-            collector.take(variant, asks, collector.reduced(asks, values).cpu())
+            self.keep(collector, variant, asks, collector.reduced(asks, values).cpu())
         passed.append(asks)
 
     def arrive(self) -> None:
         """Give the collectors what was sent for."""
         for collector, variant, asks, values in self._coming:
-            collector.take(variant, asks, values.open())
+            self.keep(collector, variant, asks, values.open())
         self._coming.clear()
+
+
+class Packed(Handed):
+    """The way from a batch to collectors in another process, which keeps and adds what is unpacked there."""
+
+    def __init__(self, collectors: Sequence[Collector[Any]]) -> None:
+        super().__init__()
+        self._numbers = {id(collector): number for number, collector in enumerate(collectors)}
+        self.parcels: list[Parcel] = []
+
+    def keep(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
+        self.parcels.append(Parcel(self._numbers[id(collector)], variant, asks, values.numpy()))
+
+    def adds_where_it_lies(self, collector: Collector[Any]) -> bool:
+        return False
 
 
 class Fitting:

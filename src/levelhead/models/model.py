@@ -20,6 +20,7 @@ from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, Unkn
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
+from levelhead.models.condition import Standing, condition
 from levelhead.models.derivation import NotDerived, find_family
 from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
@@ -46,12 +47,15 @@ class Model(Anatomy):
         self.tokenizer: Any = source.tokenizer
         self._missing = source.missing
         self.placement = source.placement
+        self.trust = source.trust
         self.fitting_tokens: dict[str, int] = {}  # of a batch that fits, by kind of work, once it is known
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
         self._weights_hash = source.weights_hash
         self._prove_family()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
+        self.standing: list[Standing] = []  # contexts that are on and could be on elsewhere too
+        self._as_loaded = condition(self.hf) if self.placement.workers else None
 
     # ---- what it can do
 
@@ -158,6 +162,12 @@ class Model(Anatomy):
         limits = [value for value in (limit, stated) if value is not None and 0 < value < 10**6]
         return min(limits) if limits else None
 
+    @property
+    def is_as_loaded(self) -> bool:
+        """Whether only what stands in `standing` tells the network from the one that workers load."""
+        hooks = frozenset(hook for context in self.standing for hook in context.hooks)
+        return self._as_loaded is not None and condition(self.hf).without(hooks) == self._as_loaded
+
     # ---- changing it
 
     def edited(self, *edits: Edit) -> AbstractContextManager[Model]:
@@ -250,7 +260,8 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
     device: cpu, cuda, cuda:1 ...; cuda where there is one. dtype: float32, bfloat16, float16, or auto, the
     checkpoint's own, which models above 1 B parameters get. device_map: auto, balanced, a JSON file or a
     mapping of modules to devices, with max_memory ("0=20GiB,cpu=60GiB") for each. batch_tokens: the tokens
-    of one batch, which otherwise follow from free memory. See docs/scale.md.
+    of one batch, which otherwise follow from free memory. workers: processes that share the work, with
+    gpus_per_worker cards each; ray: the address of a cluster, or auto. See docs/scale.md.
 
     Weights are read from safetensors or GGUF; pickles and remote code only when you say so: allow_pickle,
     trust_remote_code.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -17,6 +17,7 @@ from levelhead.errors import BadOption
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO: Literal["auto"] = "auto"
 MAPS = (AUTO, "balanced")
+MOST_WORKERS = 4096
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _HOSTS = ("cpu", "disk")
@@ -32,6 +33,9 @@ class PlacementOptions(TypedDict, total=False):
     device_map: str | Path | Mapping[str, Place] | None  # auto, balanced, a JSON file, or module -> device
     max_memory: str | Mapping[Place, int | str] | None  # "0=20GiB,cpu=60GiB", or device -> size
     batch_tokens: int | None  # of one batch, padding included
+    workers: int | None  # processes that hold the model and share the work (Ray)
+    gpus_per_worker: int | None  # cards of each; 1 where this machine's model lies on one
+    ray: str | None  # address of a running cluster, or auto; none: Ray is started on this machine
 
 
 class LoadOptions(PlacementOptions, total=False):
@@ -39,6 +43,15 @@ class LoadOptions(PlacementOptions, total=False):
 
     allow_pickle: bool
     trust_remote_code: bool
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many processes share the work, with how many cards each, and where."""
+
+    count: int
+    gpus: int = 0
+    address: str | None = None  # of a running Ray cluster; None: Ray is started on this machine
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,11 @@ class Placement:
     device_map: Literal["auto", "balanced"] | Mapping[str, Place] | None = None
     max_memory: Mapping[Place, int] | None = None
     batch_tokens: int | None = None
+    workers: Workers | None = None
+
+    def alone(self) -> Placement:
+        """The same place without workers, who have the weights of the model that they were hired for only."""
+        return replace(self, workers=None)
 
 
 AS_IT_IS = Placement()  # of a network that is in memory already
@@ -63,9 +81,9 @@ def placement(options: PlacementOptions) -> Placement:
         raise BadOption("device and device_map came; a map says where every part lies. Leave device out.")
     if max_memory is not None and device_map not in MAPS:
         raise BadOption("max_memory would change nothing without a device_map of auto or balanced. Add that.")
-    return Placement(
-        _device(device), _dtype(options.get("dtype")), device_map, max_memory, checked_tokens(options)
-    )
+    place, tokens = _device(device), checked_tokens(options)
+    workers = _workers(options, place.type == "cuda")
+    return Placement(place, _dtype(options.get("dtype")), device_map, max_memory, tokens, workers)
 
 
 def checked_tokens(options: PlacementOptions) -> int | None:
@@ -74,6 +92,30 @@ def checked_tokens(options: PlacementOptions) -> int | None:
     if tokens is not None and tokens < 1:
         raise BadOption(f"batch_tokens={tokens} came; a batch has at least 1 token.")
     return tokens
+
+
+def _workers(options: PlacementOptions, on_card: bool) -> Workers | None:
+    count, gpus, address = options.get("workers"), options.get("gpus_per_worker"), options.get("ray")
+    if count is None:
+        given = {"gpus_per_worker": gpus, "ray": address}
+        if idle := [name for name, value in given.items() if value is not None]:
+            raise BadOption(f"{idle[0]} would change nothing without workers. Add that, or leave it out.")
+        return None
+    gpus = int(on_card) if gpus is None else gpus
+    if not 1 <= count <= MOST_WORKERS or not 0 <= gpus <= MOST_WORKERS:
+        raise BadOption(
+            f"workers={count}, gpus_per_worker={gpus} came; allowed are 1 to {MOST_WORKERS}, and from 0."
+        )
+    if address not in (None, AUTO) and not re.fullmatch(r"[^\s:/]+:\d{1,5}", str(address)):
+        raise BadOption(f"No Ray address {str(address)[:80]!r}. Give auto, or HOST:PORT of a cluster's head.")
+    if find_spec("ray") is None:
+        raise BadOption("Workers need the package ray: pip install 'levelhead[ray]'")
+    if gpus and address is None and (cards := torch.cuda.device_count()) < count * gpus:
+        raise BadOption(
+            f"{count} workers with gpus_per_worker={gpus} came; this machine has {cards} cards. Give fewer, "
+            "or the address of a cluster as ray."
+        )
+    return Workers(count, gpus, address)
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | Literal["auto"] | None:

@@ -41,6 +41,7 @@ __all__ = [
     "save_plain",
 ]
 
+NO_TRUST = Trust()
 HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors", NUMBERS]
 
 
@@ -59,6 +60,7 @@ class Source:
     adapter: tuple[AffineEdit, ...] = ()  # edits that belong to the weights (docs/method.md, Export)
     placement: Placement = AS_IT_IS
     weights_hash: Future[str] | None = None  # under way, where the weights are hashed from their files
+    trust: Trust = NO_TRUST
 
 
 def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
@@ -76,7 +78,8 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
         hf = hf.to(placed.device)
     check_finite(hf, name)
     hashed = _hashing(hf, loaded.files) if hf.device.type == "cuda" else None
-    return Source(name, hf, loaded.tokenizer, origin, loaded.missing, loaded.adapter, placed, hashed)
+    about = origin, loaded.missing, loaded.adapter, placed, hashed, trust
+    return Source(name, hf, loaded.tokenizer, *about)
 
 
 def _hashing(hf: Any, files: tuple[Path, ...]) -> Future[str]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from levelhead.errors import BadOption, CannotDo
+from levelhead.models.condition import Standing
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 from levelhead.models.vocabulary import token_kinds
@@ -102,9 +103,13 @@ def twinned(model: Model, twin: Twin) -> Iterator[Model]:
 
     with ExitStack() as stack:
         embedding = model.hf.get_input_embeddings()
-        stack.callback(embedding.register_forward_pre_hook(read_as, prepend=True).remove)
+        handles = [embedding.register_forward_pre_hook(read_as, prepend=True)]
+        stack.callback(handles[0].remove)
         if model.abilities & {"mlm", "causal"}:
-            stack.callback(model.hf.register_forward_hook(scored_as).remove)
+            handles.append(model.hf.register_forward_hook(scored_as))
+            stack.callback(handles[1].remove)
+        model.standing.append(Standing(twin, frozenset(handle.id for handle in handles)))
+        stack.callback(model.standing.pop)
         yield model
 
 
@@ -128,7 +133,8 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     if head is not None and hf.get_input_embeddings().weight is not head.weight and _tied(model):
         hf.tie_weights()
     name = f"{model.name} twin {twin.seed}"
-    return Model(Source(name, hf, model.tokenizer, model.origin, model._missing, placement=model.placement))
+    about = model.origin, model._missing
+    return Model(Source(name, hf, model.tokenizer, *about, placement=model.placement.alone()))
 
 
 def _tied(model: Model) -> bool:

@@ -75,6 +75,7 @@ from levelhead.results.settings import (
 # ---- every study that asks models
 
 PLACES = CsvFile("places.csv", PlacedModel)
+SHARDS = "shards"  # a folder that is there while workers read what takes long; nobody else reads it
 
 # ---- heads
 

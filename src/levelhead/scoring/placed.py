@@ -6,10 +6,12 @@ Nothing of it belongs to a run's settings: a run goes on where cards, or what is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from levelhead.engine.budget import known_budget
+from levelhead.engine.budget import known_budget, shared_budget
+from levelhead.engine.shards import keeping_shards
 from levelhead.models.model import Model
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -24,9 +26,15 @@ def placed(model: Model) -> PlacedModel:
         dtype=str(model.hf.dtype).removeprefix("torch."),
         device=str(model.device),
         device_map=device_map if device_map is None or isinstance(device_map, str) else "own",
-        batch_tokens=known_budget(model, "answers"),
-        gradient_tokens=known_budget(model, "gradients"),
+        batch_tokens=shared_budget(model, "answers") or known_budget(model, "answers"),
+        gradient_tokens=shared_budget(model, "gradients") or known_budget(model, "gradients"),
     )
+
+
+def keeping_long_work(run: Run[Any], models: Iterable[Model]) -> AbstractContextManager[None]:
+    """Inside, what workers give for a long reading is kept in the run's folder, batch by batch, until all is
+    done: a run that was killed in its middle asks for the rest."""
+    return keeping_shards(models, run.folder.absolute() / layout.SHARDS)
 
 
 def note_places(run: Run[Any], models: Iterable[Model]) -> None:

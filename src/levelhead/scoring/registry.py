@@ -36,6 +36,7 @@ from levelhead.scoring.lpbs import LPBS_TESTS
 
 ENTRY_POINTS = "levelhead.measures"  # the group under which an installed package names its measures
 Ask = Callable[[Model, Sequence[Variant], Battery], Answers]
+_FILES = "levelhead_measures_"  # how the modules of such files are called
 OwnAsk = Callable[[Model, Sequence[Variant]], Sequence[Measurement]]  # one measurement a variant
 
 
@@ -163,10 +164,17 @@ def register_measure(info: MeasureInfo, ask: OwnAsk) -> None:
     _OWN[info.name] = own
 
 
+def own_files() -> tuple[str, ...]:
+    """The files that `load_measures` has read, for processes that are to ask the same."""
+    modules = (sys.modules.get(getattr(own.ask, "__module__", "")) for own in _OWN.values())
+    files = (str(m.__file__) for m in modules if m is not None and m.__name__.startswith(_FILES))
+    return tuple(dict.fromkeys(files))
+
+
 def load_measures(path: str | Path) -> None:
     """Run a Python file that registers measures."""
     file = Path(path).expanduser()
-    name = f"levelhead_measures_{text_hash(str(file.resolve()))[:12]}"
+    name = f"{_FILES}{text_hash(str(file.resolve()))[:12]}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise BadOption(f"{file} is no Python file. Give one that calls levelhead.register_measure.")

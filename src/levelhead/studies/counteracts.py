@@ -37,7 +37,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
 from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls, prompt_form
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ def counteracts(
     edited = _all_variants(settings, variants or {})
     for model in models:
         prompt_form(model, settings.chat)  # a model that cannot be asked is refused before the first is
-    with _opened(folder, models, settings, cloze_set, edited) as run:
+    with (
+        _opened(folder, models, settings, cloze_set, edited) as run,
+        keeping_long_work(run, models),
+    ):
         for model in models:
             subjects = {name: _Subject(model.name, name) for name in edited}
             missing = [name for name, subject in subjects.items() if subject.cells not in run]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
 from levelhead.engine.finetuning import FineTuned, Hyperparameters, TaskData, finetune
+from levelhead.engine.helped import crew_of
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
     GlueDifference,
@@ -48,6 +49,7 @@ from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
 from levelhead.scoring.glue import task_data
 
+Open = Run[GlueRunSettings]
 _NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
 
 
@@ -133,13 +135,18 @@ def glue(
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
         used = run.results(layout.GLUE_TASKS, lambda: [exam.used() for exam in exams])
+        checkpoints = run.folder.absolute() / layout.CHECKPOINTS
+        lessons = [  # seed by seed, so that what a killed run has can be compared
+            _Lesson(exam.task.name, treatment, seed, checkpoints)
+            for exam in exams
+            for seed in settings.all_seeds
+            for treatment in treatments
+        ]
         units: list[GlueUnit] = []
-        with steps("GLUE", len(exams) * settings.seeds * len(treatments)) as advance:
-            for exam in exams:
-                classroom = _Classroom(model, exam, settings.training)
-                for unit in _units(classroom, treatments, settings.all_seeds, run):
-                    units.append(unit)
-                    advance(1)
+        with steps("GLUE", len(lessons)) as advance:
+            for unit in _units(model, exams, lessons, settings.training, run):
+                units.append(unit)
+                advance(1)
         shutil.rmtree(run.folder / layout.CHECKPOINTS, ignore_errors=True)
         cells = run.results(layout.GLUE_CELLS, lambda: glue_cells(used, units))
         run.results(layout.GLUE_COSTS, lambda: glue_costs(used, units, cells, settings.margin))
@@ -193,22 +200,26 @@ def _hashes(model: Model, exams: Sequence[Exam], treatments: Sequence[_Treatment
 
 
 @dataclass(frozen=True, eq=False)
-class _Classroom:
-    """One model, one task: what all of its trainings share."""
+class _Lesson:
+    """One training: a task, a treatment of the model, a seed."""
 
-    model: Model
-    exam: Exam
-    training: Hyperparameters
+    task: str
+    treatment: _Treatment
+    seed: int
+    folder: Path  # of all checkpoints
 
-    @cached_property
-    def data(self) -> TaskData:
-        """The examples, tokenized once."""
-        return task_data(self.model, self.exam.train, self.exam.dev, self.training.max_length)
+    @property
+    def label(self) -> str:
+        return f"{self.task}/{self.treatment.name}/{self.seed}"
 
-    def train(self, treatment: _Treatment, seed: int, checkpoints: Path) -> GlueUnit:
-        """One unit."""
-        tuned = finetune(self.model, treatment.edits, self.data, self.training, seed, checkpoints)
-        return glue_unit(self.exam, tuned, treatment.name, seed)
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / file_label(self.label)
+
+    def unit(self, model: Model, exam: Exam, data: TaskData, training: Hyperparameters) -> GlueUnit:
+        """Train, and answer the exam."""
+        tuned = finetune(model, self.treatment.edits, data, training, self.seed, self.checkpoints)
+        return glue_unit(exam, tuned, self.treatment.name, self.seed)
 
 
 def glue_unit(exam: Exam, tuned: FineTuned, recipe: str, seed: int) -> GlueUnit:
@@ -222,19 +233,35 @@ def glue_unit(exam: Exam, tuned: FineTuned, recipe: str, seed: int) -> GlueUnit:
 
 
 def _units(
-    classroom: _Classroom,
-    treatments: Sequence[_Treatment],
-    seeds: Sequence[int],
-    run: Run[GlueRunSettings],
+    model: Model, exams: Sequence[Exam], lessons: Sequence[_Lesson], training: Hyperparameters, run: Open
 ) -> Iterator[GlueUnit]:
-    """Every training of one task: seed by seed, so that what a killed run has can be compared."""
-    for seed in seeds:
-        for treatment in treatments:
-            label = f"{classroom.exam.task.name}/{treatment.name}/{seed}"
-            place = run.folder / layout.CHECKPOINTS / file_label(label)
-            train = partial(classroom.train, treatment, seed, place)
-            yield run.result(layout.GLUE_UNITS.of(label), train)
-            shutil.rmtree(place, ignore_errors=True)
+    """Every training, in order; those that are there already are not trained again."""
+    missing = [lesson for lesson in lessons if layout.GLUE_UNITS.of(lesson.label) not in run]
+    trained = _trained(model, {exam.task.name: exam for exam in exams}, missing, training)
+    for lesson in lessons:
+        yield run.result(layout.GLUE_UNITS.of(lesson.label), partial(next, trained))
+        shutil.rmtree(lesson.checkpoints, ignore_errors=True)
+
+
+def _trained(
+    model: Model, exams: Mapping[str, Exam], lessons: Sequence[_Lesson], training: Hyperparameters
+) -> Iterator[GlueUnit]:
+    """The trainings one after the other, or each by one of the model's workers."""
+    if (crew := crew_of(model)) is not None:
+        shared = {name: crew.crew.share(exam) for name, exam in exams.items()}
+        yield from crew.call(_train, [(shared[lesson.task], lesson, training) for lesson in lessons])
+        return
+    tokenized: dict[str, TaskData] = {}
+    for lesson in lessons:
+        exam = exams[lesson.task]
+        if lesson.task not in tokenized:
+            tokenized = {lesson.task: task_data(model, exam.train, exam.dev, training.max_length)}
+        yield lesson.unit(model, exam, tokenized[lesson.task], training)
+
+
+def _train(model: Model, exam: Exam, lesson: _Lesson, training: Hyperparameters) -> GlueUnit:
+    data = task_data(model, exam.train, exam.dev, training.max_length)
+    return lesson.unit(model, exam, data, training)
 
 
 # ---- tables

@@ -46,7 +46,7 @@ from levelhead.results.records.heads import (
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.piece_rows import ask_seat_rows
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
@@ -77,7 +77,11 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         hashes["sentences"] = text_hash(f"{s.text}\n{s.counter}" for s in counter.sentences)
     if "debias" in settings.experiments:
         hashes["fluency text"] = text_hash(fluency_text(settings.text))
-    with Run.open(folder, layout.HEADS, _run_settings(model, prepared, settings), hashes=hashes) as run:
+    stored = _run_settings(model, prepared, settings)
+    with (
+        Run.open(folder, layout.HEADS, stored, hashes=hashes) as run,
+        keeping_long_work(run, [model]),
+    ):
         run.file(layout.WORD_LIST, prepared.word_list())
         run.file(layout.CONTEXTS, prepared.table.contexts)
         run.result(layout.WORDS, prepared.used)

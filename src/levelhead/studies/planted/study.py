@@ -18,7 +18,7 @@ docs/planted.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from scipy import stats
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
+from levelhead.engine.helped import crew_of
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
@@ -40,14 +41,14 @@ from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.counter_sentences import counter_sentences, sentence_source
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import FROM_TEMPLATES
-from levelhead.studies.planted.planting import Planter
+from levelhead.studies.planted.planting import Kind, Planter
 from levelhead.studies.planted.settings import LARGEST, PlantedSettings
 
 LOCALIZERS = ("gradient", "ablation", "attention")
@@ -89,14 +90,20 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
         "words": questions.test.fingerprint(),
         "contexts": contexts_fingerprint((*questions.table.contexts, *questions.fitting)),
     }
-    with Run.open(folder, layout.PLANTED, run_settings, hashes=hashes) as run:
+    with (
+        Run.open(folder, layout.PLANTED, run_settings, hashes=hashes) as run,
+        keeping_long_work(run, [model]),
+    ):
         base = run.result(layout.PLANTED_BASE, lambda: _base(model, questions))
-        trials: list[PlantTrial] = []
-        for kind in settings.kinds:
-            planter = Planter(model, questions.fitting, kind)
-            for seed in range(settings.seed, settings.seed + settings.seeds):
-                trial = partial(_trial, planter, questions, settings, seed, base)
-                trials += run.results(layout.PLANT_TRIALS.of(f"{kind}/{seed}"), trial)
+        seeds = range(settings.seed, settings.seed + settings.seeds)
+        planned = {
+            layout.PLANT_TRIALS.of(f"{kind}/{seed}"): (kind, seed)
+            for kind in settings.kinds
+            for seed in seeds
+        }
+        missing = [plant for key, plant in planned.items() if key not in run]
+        tried = _trials(model, questions, settings, base, missing)
+        trials = [trial for key in planned for trial in run.results(key, partial(next, tried))]
         run.results(layout.PLANT_SUMMARY, lambda: summary(trials, settings, in_all))
         note_places(run, [model])
         return PlantedRun(run.data())
@@ -163,6 +170,29 @@ def precision(suspicion: Doubles, heads: Sequence[Head]) -> float:
 
 
 # ---- trials
+
+
+def _trials(
+    model: Model,
+    questions: Questions,
+    settings: PlantedSettings,
+    base: PlantedBase,
+    plants: Sequence[tuple[Kind, int]],
+) -> Iterator[list[PlantTrial]]:
+    """The trials of each kind and seed, one after the other, or each by one of the model's workers."""
+    if (crew := crew_of(model)) is not None:
+        shared = crew.crew.share(questions)
+        yield from crew.call(_tried, [(shared, settings, base, *plant) for plant in plants])
+        return
+    planters = {kind: Planter(model, questions.fitting, kind) for kind, _ in plants}
+    for kind, seed in plants:
+        yield _trial(planters[kind], questions, settings, seed, base)
+
+
+def _tried(
+    model: Model, questions: Questions, settings: PlantedSettings, base: PlantedBase, kind: Kind, seed: int
+) -> list[PlantTrial]:
+    return _trial(Planter(model, questions.fitting, kind), questions, settings, seed, base)
 
 
 def choose(

@@ -34,7 +34,7 @@ from levelhead.results.records.projections import (
 )
 from levelhead.results.settings import SweepRunSettings
 from levelhead.scoring import pairs as ask
-from levelhead.scoring.placed import note_places
+from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.studies.projections import tables
 from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.settings import (
@@ -85,14 +85,15 @@ def sweep(nsp: Model, nli: Model, plan: Sweep, run: Run[SweepRunSettings]) -> Sw
     one.
     """
     ask.nli_order(nli, plan.labels)  # refuse a classifier that cannot be asked before the work begins
-    run.results(
-        layout.SUBSPACES,
-        lambda: [fit for model in (nsp, nli) for fit in _subspaces(model, plan.fitted_on(model))],
-    )
-    outcomes = _measure(nsp, nli, plan, run, _paper_part())
-    observed = run.results(layout.OBSERVATIONS, lambda: tables.observations(outcomes))
-    correlation = run.result(layout.CORRELATION, lambda: tables.strength_and_fairness(outcomes))
-    deeper = _deeper(nsp, nli, plan, run, outcomes[0]) if plan.depth else []
+    with keeping_long_work(run, [nsp, nli]):
+        run.results(
+            layout.SUBSPACES,
+            lambda: [fit for model in (nsp, nli) for fit in _subspaces(model, plan.fitted_on(model))],
+        )
+        outcomes = _measure(nsp, nli, plan, run, _paper_part())
+        observed = run.results(layout.OBSERVATIONS, lambda: tables.observations(outcomes))
+        correlation = run.result(layout.CORRELATION, lambda: tables.strength_and_fairness(outcomes))
+        deeper = _deeper(nsp, nli, plan, run, outcomes[0]) if plan.depth else []
     note_places(run, [nsp, nli])
     _write_tables(run, outcomes, deeper)
     _write_recipes(run, nli, plan, [o.setting for o in (*outcomes, *deeper)])

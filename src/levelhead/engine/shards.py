@@ -1,0 +1,134 @@
+"""What batches of a long pass gave, in the run's folder: a driver that dies asks only for the others again.
+
+    RUN/shards/<sha256 of the order>/<number of the batch>.npz
+
+An order's hash covers the model's fingerprint, rows, asks, edits, twins, cotangents and the cut into batches,
+so what lies there is what would be computed. Only passes that take long are kept; the folder goes when the
+run has ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelhead.engine.jobs import Order
+from levelhead.engine.memory import Parcel
+from levelhead.files import write_whole
+from levelhead.models.model import Model
+
+LONG = 30.0  # seconds of a pass from which on its batches are kept
+_FOLDERS: WeakKeyDictionary[Model, Path] = WeakKeyDictionary()
+_DAMAGES = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+@contextmanager
+def keeping_shards(models: Iterable[Model], folder: Path) -> Iterator[None]:
+    """Inside, long passes of these models keep what their batches gave in this folder; it goes when all went
+    well."""
+    kept = list(models)
+    _FOLDERS.update(dict.fromkeys(kept, folder))
+    try:
+        yield
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for model in kept:
+            _FOLDERS.pop(model, None)
+
+
+class Pace:
+    """Whether a pass takes long, by the time from its first batch on: what came before was preparation."""
+
+    def __init__(self, batches: int) -> None:
+        self._batches, self._done, self._began = batches, 0, 0.0
+
+    def is_long(self) -> bool:
+        """Count a batch that is done, and say how long all of them will take by now."""
+        self._began = self._began or time.monotonic()
+        taken = (time.monotonic() - self._began) / max(1, self._done)
+        self._done += 1
+        return taken * self._batches >= LONG
+
+
+class Shards:
+    """What batches of one order gave, by their numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    def of(cls, model: Model, order: Order) -> Shards | None:
+        """The shards of an order; None where no run keeps any for this model."""
+        folder = _FOLDERS.get(model)
+        return None if folder is None else cls(folder / order_hash(order))
+
+    def missing(self, batches: int) -> list[int]:
+        """The batches that are not there."""
+        there = {path.name for path in self._folder.glob("*.npz")} if self._folder.is_dir() else set()
+        return [number for number in range(batches) if f"{number}.npz" not in there]
+
+    def read(self, number: int) -> list[Parcel] | None:
+        """What a batch gave; None where its file is damaged."""
+        try:
+            with np.load(self._folder / f"{number}.npz", allow_pickle=False) as stored:
+                return [
+                    Parcel(int(collector), int(variant), stored[f"asks{i}"], stored[f"values{i}"])
+                    for i, (collector, variant) in enumerate(stored["parcels"])
+                ]
+        except _DAMAGES:
+            return None
+
+    def write(self, number: int, parcels: Sequence[Parcel]) -> None:
+        """Keep what a batch gave; the file appears whole or not at all."""
+        arrays: dict[str, Any] = {f"asks{i}": parcel.asks for i, parcel in enumerate(parcels)}
+        arrays |= {f"values{i}": parcel.values for i, parcel in enumerate(parcels)}
+        places = np.asarray([(p.number, p.variant) for p in parcels], np.int64).reshape(-1, 2)
+        write_whole(self._folder / f"{number}.npz", lambda work: np.savez(work, parcels=places, **arrays))
+
+
+def order_hash(order: Order) -> str:
+    """sha256 of all that an order's answers depend on."""
+    digest = hashlib.sha256()
+    _Canonical(digest.update).dump((order.copy.fingerprint, order.job, order.twins, order.batches))
+    return digest.hexdigest()
+
+
+class _Canonical(pickle.Pickler):
+    """The same bytes for equal values in every process: a tensor is its numbers, not its storage's address,
+    and it does not matter which parts of a value are one object."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        super().__init__(_Sink(write), protocol=5)
+        self.fast = True
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            numbers = value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+            return tuple, ((str(value.dtype), tuple(value.shape), numbers),)
+        if isinstance(value, set | frozenset):
+            return tuple, (tuple(sorted(map(repr, value))),)
+        return NotImplemented
+
+
+class _Sink:
+    """A file that is only written to."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+
+    def write(self, data: bytes) -> int:
+        self._write(data)
+        return len(data)
