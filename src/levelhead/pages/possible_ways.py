@@ -14,8 +14,6 @@ from levelhead.pages.names import NLI, names_of
 from levelhead.pages.sizes import SHOWN, Size
 from levelhead.pages.tables import Cell, Part, shown, words
 from levelhead.pages.ways_out import Ability, abilities
-from levelhead.results import layout
-from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Mitigation
 from levelhead.results.records.common import SAME_ITEMS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS
@@ -24,6 +22,7 @@ from levelhead.results.runs import AuditRun
 _LEAVE = "leave it as it is"
 _RATIO = "perplexity ratio"
 _FOLDER = "debiased-model"  # where the command writes to
+_GONE = "RECIPE.toml"  # a recipe whose file somebody deleted
 
 
 @dataclass(frozen=True)
@@ -161,9 +160,9 @@ def _command(audit: AuditRun, mitigation: Mitigation) -> str:
 
 
 def _recipe_file(audit: AuditRun, mitigation: Mitigation) -> str:
-    """The file of the run folder that holds this recipe."""
-    folder = audit.folder / layout.RECIPES
-    for path in sorted(folder.glob("*.toml")):
-        if TextFile(path.name).read(folder) == mitigation.recipe:
-            return str(path)
-    return "RECIPE.toml"  # an older run: its text is to be copied from the page
+    """The file of the run folder that holds this recipe.
+
+    One that was deleted is given a name only: its text stands on the page, to be saved under it.
+    """
+    holding = (str(path) for path, text in audit.recipe_texts.items() if text == mitigation.recipe)
+    return next(holding, _GONE)

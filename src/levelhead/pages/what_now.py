@@ -36,6 +36,8 @@ KINDS = (
     Kind(("fairness",), "when it infers from a job who it is"),
 )
 
+# docs/method.md, False alarms and power: the line "any of them", twins and random weights together
+MODELS_TRIED, FALSE_ALARMS = 128, 3
 _UNTESTED = "That cannot be said: nothing was held against a model without meaning."
 
 
@@ -145,7 +147,11 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     if not _tested(kinds):
         return _UNTESTED
     claims = len(headline_claims(audit))
-    rule = f"At most 5 in 100 models without a bias get a page that claims one, all {claims} claims counted"
+    rule = (
+        "The tests are set so that at most 5 in 100 models without a bias get a page that claims one, all "
+        f"{claims} claims counted; of {MODELS_TRIED} models without meaning that were audited to see, about "
+        f"gender, {FALSE_ALARMS} got one"
+    )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
         return f"{rule}. The largest p of what was found: {p_text(largest)}."
