@@ -52,7 +52,7 @@ def tested_p(measurement: Measurement) -> float | None:
 
 def floor_text(null: Null) -> str:
     """What a model without meaning shows, in words."""
-    text = f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
+    text = f"{null.floor:z.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
     if null.least is None:
         return text
     beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
@@ -74,9 +74,9 @@ def valued(measurement: Measurement, digits: int = 2) -> str:
     if measurement.value is None:
         return f"not measured ({measurement.reason})"
     if measurement.interval is None:
-        return f"{measurement.value:.{digits}f}"
+        return f"{measurement.value:z.{digits}f}"
     low, high = measurement.interval
-    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{measurement.value:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def p_text(value: float | None) -> str:

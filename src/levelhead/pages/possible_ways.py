@@ -20,7 +20,6 @@ from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS
 from levelhead.results.runs import AuditRun
 
 _LEAVE = "leave it as it is"
-_RATIO = "perplexity ratio"
 _FOLDER = "debiased-model"  # where the command writes to
 _GONE = "RECIPE.toml"  # a recipe whose file somebody deleted
 
@@ -128,24 +127,17 @@ def _way(contents: Contents, audit: AuditRun, tried: _Tried, sizes: Mapping[str,
     return WayOut(
         name=tried.mitigation.variant,
         buys=tried.change,
-        costs=_costs(contents, tried.known),
+        costs=_costs(tried.known),
         verdict=f"recommended: {verdict}" if best else verdict,
         recommended=best,
         command=Code(f"Write the model: {name}", _command(audit, tried.mitigation), folded=not best),
     )
 
 
-def _costs(contents: Contents, known: Sequence[Ability]) -> Cell:
+def _costs(known: Sequence[Ability]) -> Cell:
     """What became of every ability that was measured on the same items."""
-    return words("; ".join(_cost(contents, each) for each in known) or "not measured")
-
-
-def _cost(contents: Contents, each: Ability) -> str:
-    lost = "" if each.kept else " (too much)"
-    if each.name == _RATIO:
-        return f"perplexity {100 * (each.after - 1):+.1f} %{lost}".replace("-", "−")
-    title = info_of(contents, each.name).title.partition(" (")[0].lower()
-    return f"{title} {each.before:.2f} → {each.after:.2f}{lost}"
+    costs = (f"{each.in_words}{'' if each.kept else ' (too much)'}" for each in known)
+    return words("; ".join(costs) or "not measured")
 
 
 def _command(audit: AuditRun, mitigation: Mitigation) -> str:

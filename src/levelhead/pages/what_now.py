@@ -115,7 +115,7 @@ def _found(contents: Contents, kind: _AskedKind) -> Found:
 def _numbers(contents: Contents, each: Reported) -> Cell:
     info = info_of(contents, each.name)
     null, p = each.measurement.null, tested_p(each.measurement)
-    chance = "" if null is None else f"; without meaning {null.floor:.2f} ± {null.spread:.2f}"
+    chance = "" if null is None else f"; without meaning {null.floor:z.2f} ± {null.spread:.2f}"
     tail = "" if p is None else f"{chance}; p {p_text(p)}"
     return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))
 
@@ -149,8 +149,8 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     claims = len(headline_claims(audit))
     rule = (
         "The tests are set so that at most 5 in 100 models without a bias get a page that claims one, all "
-        f"{claims} claims counted; of {MODELS_TRIED} models without meaning that were audited to see, about "
-        f"gender, {FALSE_ALARMS} got one"
+        f"{claims} claims counted; tried on gender, {FALSE_ALARMS} of {MODELS_TRIED} models without meaning "
+        "got one"
     )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
