@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
-from levelhead.cli.options import Bias, ModelName, Seed
+from levelhead.cli.options import Bias, FluencyText, ModelName, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ _ROWS = 1000  # of each GLUE task, to train on
 @loads
 def audit(
     name: ModelName = "lh:bert-mini",
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")
-    ] = Path("runs/audit"),
+    out: RunFolder = Path("runs/audit"),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
     bias: Bias = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
@@ -32,15 +30,8 @@ def audit(
         int | None,
         typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="Text for fluency: a .txt or .jsonl file, a folder, hub:NAME.")
-    ] = None,
-    measure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
-        ),
-    ] = None,
+    text: FluencyText = None,
+    measure: OwnMeasures = None,
     glue: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),

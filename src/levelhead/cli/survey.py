@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import Biases, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
 from levelhead.errors import CannotDo
 
@@ -24,23 +25,14 @@ def survey(
             metavar="MODELS...", help="Names, a .txt file with one a line, a folder of checkpoints."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for tables and the page.")
-    ] = Path("runs/survey"),
-    bias: Annotated[
-        str, typer.Option(help="gender, race, or your word lists (docs/own-words.md), with commas.")
-    ] = "gender",
+    out: RunFolder = Path("runs/survey"),
+    bias: Biases = "gender",
     measures: Annotated[
         str | None, typer.Option(help="Of seat, lpbs, triples, inference, fluency, your own. Default: all.")
     ] = None,
-    measure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
-        ),
-    ] = None,
+    measure: OwnMeasures = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer items: wider intervals, sooner.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
