@@ -10,6 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import Biases, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_wrapped
 from levelhead.errors import CannotDo
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def survey(
 
 
 def _print(run: SurveyRun) -> None:
-    from levelhead.pages.sections.survey import rankings, survey_findings, survey_headline
+    from levelhead.pages.sections.survey import floors_text, rankings, survey_findings, survey_headline
     from levelhead.results import layout
     from levelhead.surveying import NO_PARQUET
 
@@ -71,9 +72,14 @@ def _print(run: SurveyRun) -> None:
         body = [(line.rank, line.model, line.value, line.low, line.high, line.n) for line in lines]
         columns = ("rank", "model", info.name, "low", "high", "n")
         print_table(f"{bias}: {info.title}", columns, body, info.reading)
-    print(f"\n{survey_headline(run)}\n")
+    print()
+    print_wrapped(survey_headline(run))
+    print()
     for finding in survey_findings(run):
-        print(f"- {finding.text}")
+        print_wrapped(finding.text, "- ", "  ")
+    if caveat := floors_text(run):
+        print()
+        print_wrapped(caveat)
     if not (run.folder / layout.SURVEY_PARQUET).exists():
         print(f"\n{NO_PARQUET}")
     print(f"\nPage:  {run.folder / layout.REPORT.name}\nTable: {run.folder / layout.SURVEY_TABLE.name}")
