@@ -26,8 +26,8 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
     level = base.get(LOG_ODDS)
     if level is None or level.value is None or level.null is None:
         return None
-    side = "follow" if level.value > 0 else "run against"
     null = level.null
+    side = "follow" if level.value > null.floor else "run against"
     chance = (
         f"{null.floor:z.2f} ± {null.spread:.2f} with occupations dealt out anew, p {p_text(null.p_value)}"
     )
