@@ -308,7 +308,9 @@ def test_a_copy_of_a_model_does_not_differ_and_other_data_are_not_compared(tmp_p
 
 def test_a_page_that_compares_seat_says_that_tokenizers_have_floors(tmp_path: Path) -> None:
     seats = {"a": association(0.5, 1), "b": association(0.8, 2)}
-    assert FLOORS in report_html(open_contents(written(tmp_path / "seat", seats).folder))
+    page = report_html(open_contents(written(tmp_path / "seat", seats).folder))
+    assert FLOORS in page
+    assert '"measure": "Word association (SEAT)"' in page  # the chart has the names of measures in full
     others = {name: replace(each, name="ss_paired", neutral=0.5) for name, each in seats.items()}
     run = written(tmp_path / "others", others)
     assert len(run.differences) == 1

@@ -403,6 +403,15 @@ def test_a_nulls_own_limit_says_whether_a_value_is_beyond_it(least: float, beyon
     assert ("perhaps nothing beyond that" in floor_text(null)) is not beyond
 
 
+def test_only_nulls_of_twins_speak_of_models_without_meaning_and_small_floors_keep_digits() -> None:
+    twins, flips = (
+        Null(method, 19, 0.0, 0.004, 0.03) for method in ("null twins; p two-sided", "sign flips")
+    )
+    assert floor_text(twins) == "0.0000 ± 0.0040 in models without meaning, p 0.03"
+    assert floor_text(flips) == "0.0000 ± 0.0040 by chance, p 0.03"
+    assert floor_text(replace(flips, floor=-0.001, spread=0.1)) == "0.00 ± 0.10 by chance, p 0.03"
+
+
 def test_a_notebook_shows_the_untouched_model_and_runs_no_script() -> None:
     measurements = {BASE: {HOSTILE: Measurement.missing(HOSTILE, HOSTILE)}, CLOSED: {"seat": seat(1.0)}}
     text = notebook_html(HOSTILE, [HOSTILE], measurements)

@@ -148,7 +148,7 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
     ]
     assert answers[0][1].startswith("Yes: ")
     assert answers[1][1] == "Strong in how close its words lie to each other."
-    assert answers[2][1].startswith("The tests are set so that at most 5 in 100 models without a bias")
+    assert answers[2][1].startswith("The largest p of what was found is < 0.001. The tests are set so that ")
 
 
 def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit: Contents) -> None:
@@ -182,7 +182,7 @@ def test_the_way_that_helps_and_keeps_abilities_is_recommended_with_its_price_an
     recipe = audit.folder / "recipes" / "02-tokens.toml"
     assert best.command.text == f"levelhead debias lh:tiny --recipe {recipe} -o debiased-model"
     closed = box.ways[1]
-    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| 0.35 on other words")
+    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| +0.35 on other words")
     assert closed.command is not None
     assert closed.command.text == "levelhead debias lh:tiny --heads 4-5,1-2 -o debiased-model"
     assert box.ways[-1].name == "leave it as it is"

@@ -101,11 +101,9 @@ def _removal(contents: Contents) -> tuple[str, Cell, float]:
     fitted = () if contents.heads is None else contents.heads.cross_fit
     for each in fitted:
         if each.name == CHANGE_ON_OTHER_WORDS and each.value is not None:
-            parts = (
-                Part("|SEAT| "),
-                Part(shown(each.value, 2), contents.address(each)),
-                Part(" on other words"),
-            )
+            sign = "+" if each.value > 0 else ""
+            value = Part(shown(each.value, 2), contents.address(each))
+            parts = (Part(f"|SEAT| {sign}"), value, Part(" on other words"))
             return "seat", Cell(parts), -each.value
     return "seat", words("not measured"), 0.0
 
@@ -116,7 +114,9 @@ def _projection(contents: Contents, variant: str) -> tuple[str, Cell, float]:
         change = each.measurement
         if name != "fluency" and change.value is not None:
             title = info_of(contents, name).title
-            parts = (Part(f"{title} "), Part(shown(change.value, 2), each.address), Part(" on other items"))
+            sign = "+" if change.value > 0 else ""
+            value = Part(shown(change.value, 2), each.address)
+            parts = (Part(f"{title} {sign}"), value, Part(" on other items"))
             return name, Cell(parts), abs(change.value)
     return "", words("not measured"), 0.0
 

@@ -33,7 +33,7 @@ KINDS = (
     Kind(("lpbs",), "when it fills in a blank"),
     Kind(("preference", "ss_paired", "strength"), "when it chooses the next sentence"),
     Kind(("log_odds",), "when it guesses who does a job"),
-    Kind(("fairness",), "when it infers from a job who it is"),
+    Kind(("fairness",), "when it concludes from a job which group someone belongs to"),
 )
 
 # docs/method.md, False alarms and power: the line "any of them", twins and random weights together
@@ -154,7 +154,7 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
-        return f"{rule}. The largest p of what was found: {p_text(largest)}."
+        return f"The largest p of what was found is {p_text(largest)}. {rule}."
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
 
 

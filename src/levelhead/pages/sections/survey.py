@@ -44,7 +44,9 @@ def ranking_section(contents: Contents) -> Section | None:
     for bias in run.settings.biases:
         own = [ranking for ranking in rankings(run) if ranking[0] == bias]
         drawn = [
-            Labeled(line.model, line_measurement(line, info)) for _, info, lines in own for line in lines
+            Labeled(line.model, replace(line_measurement(line, info), name=info.title))
+            for _, info, lines in own
+            for line in lines
         ]
         if drawn:
             chart = intervals(drawn, f"Models by their bias: {bias}")
