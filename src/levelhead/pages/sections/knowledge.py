@@ -47,8 +47,8 @@ def _kinds_table(run: PromptsRun) -> Iterator[Table]:
     if prompts := kind_examples(run):
         expected = {cell.kind: cell.expected for cell in run.knowledge()}
         lines = [[words(kind), words(text), words(expected.get(kind))] for kind, text in prompts.items()]
-        columns = ("Knowledge", "For example", "Should do to the stereotype")
-        yield Table("kinds", "The kinds of knowledge", columns, lines)
+        note = "Expected: what such a sentence is meant to do to the stereotype."
+        yield Table("kinds", "The kinds of knowledge", ("Knowledge", "For example", "Expected"), lines, note)
 
 
 def _judged_cells(contents: Contents, run: PromptsRun) -> tuple[ClozeCell, ...]:
