@@ -102,6 +102,13 @@ def test_only_the_engine_and_the_models_self_test_run_a_model() -> None:
     assert len(model_runs(SOURCES)) >= 4  # the engine does
 
 
+def test_one_file_knows_ray() -> None:
+    knowing = {
+        module for module, names in GRAPH.items() if any(f"{name}.".startswith("ray.") for name in names)
+    }
+    assert knowing == {"levelhead.engine.crew"}
+
+
 def test_the_picture_in_the_docs_draws_every_room_in_its_order_and_nothing_that_is_not_there() -> None:
     paths = drawn_paths((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), "levelhead")
     assert drawn_rooms(paths, ["studies"]) == list(ROOMS.order)

@@ -96,6 +96,16 @@ def test_the_commands_tell_all_their_options() -> None:
     }
 
 
+def test_no_help_text_of_an_option_is_written_twice() -> None:
+    texts: dict[str, set[int]] = {}
+    for command in app.registered_commands:
+        assert command.callback is not None
+        for hint in get_type_hints(command.callback, include_extras=True).values():
+            if get_origin(hint) is Annotated and (text := get_args(hint)[1].help):
+                texts.setdefault(text, set()).add(id(text))
+    assert [text for text, places in texts.items() if len(places) > 1] == []
+
+
 def refused(
     args: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:

@@ -50,6 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["report", LONG], 4, "File name too long"),
         (["heads", "lh:bert-mini", "--null", "0", "-o", LONG], 4, "File name too long"),
         (["card", "~nobody-of-that-name/run"], 4, "a user that this machine does not have"),
+        (["survey", "\udcff", "-o", "RUN"], 2, "text that can be written"),
         (["debias", "lh:bert-mini", "--recipe", "/dev/full", "-o", "OUT"], 2, "it is a device"),
         (["check", "RUN", "--thresholds", "/dev/zero"], 2, "it is a device"),
         (["models", "lh:bert-mini", "--device", "meta"], 2, "No device 'meta' on this machine"),
@@ -94,6 +95,16 @@ def test_a_place_or_an_option_that_cannot_work_is_one_line(
     ended, line = refusal(monkeypatch, capsys, *args)
     assert (ended, says in line) == (code, True), line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_name_is_no_text_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = tmp_path / "checkpoints" / "step-1\udcff"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "config.json").write_text("{}", encoding="utf-8")
+    code, line = refusal(monkeypatch, capsys, "survey", str(checkpoint.parent), "-o", str(tmp_path / "run"))
+    assert (code, "stands in a name, and is no text that can be written" in line) == (4, True), line
 
 
 def test_a_recipe_whose_gates_are_all_1_is_an_error_wherever_it_is_used() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from levelhead import files
 from levelhead.errors import BadRun
-from levelhead.files import new_folder, write_whole
+from levelhead.files import new_folder, scratch_folder, write_whole
 
 HOLD = """
 import sys, time
@@ -193,6 +193,19 @@ def fill(target: Path, error: Exception | None = None) -> None:
         whole(work / "a.txt")
         if error is not None:
             raise error
+
+
+def test_a_scratch_folder_goes_with_its_block_and_takes_those_of_dead_processes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "work-dead").mkdir()
+    (tmp_path / "other-dead").mkdir()
+    with scratch_folder("work") as living:
+        with scratch_folder("work") as folder:
+            (folder / "file").write_text("a")
+        assert names(tmp_path) == ["other-dead", living.name]
+    assert names(tmp_path) == ["other-dead"]
 
 
 def test_a_folder_that_fails_midway_vanishes_and_its_reason_is_one_line(tmp_path: Path) -> None:

@@ -8,14 +8,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import typer
 from benchmarks.fuzz import trial
 from benchmarks.fuzz.__main__ import subjects, trials
 from benchmarks.fuzz.files import file_subjects
 from benchmarks.fuzz.mutations import mutated
+from benchmarks.fuzz.options import COMMANDS, Options
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
+from levelhead.cli.app import app
 from levelhead.errors import BadProbe
+from tests.report.synthetic import write_heads
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,27 @@ def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
     assert [each for each in results if each.outcome in FINDINGS] == []
     assert {each.outcome for each in results} == {"accepted", "refused"}
     assert len({each.subject for each in results}) > 30
+
+
+def test_every_command_is_fuzzed_and_a_report_as_a_pdf_too() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert {name for name, *_ in COMMANDS} == {*commands}
+    assert any(name == "report" and "--pdf" in arguments for name, *arguments in COMMANDS)
+
+
+@pytest.mark.parametrize("pdf", [False, True])
+def test_a_command_that_is_fuzzed_is_accepted_as_long_as_nothing_is_damaged(
+    pdf: bool, tmp_path: Path, place: Place, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_heads(tmp_path / "whole")
+    report = next(each for each in COMMANDS if each[0] == "report" and ("--pdf" in each) == pdf)
+    monkeypatch.setattr("benchmarks.fuzz.options.COMMANDS", (report,))
+    monkeypatch.setattr(Random, "random", lambda _: 0.9)  # no argument is replaced
+    monkeypatch.setattr(Random, "randint", lambda *_: 0)  # and none is added
+    (options,) = Options(tmp_path / "no-model", run).subjects()
+    assert run_trial(options, 0, place, watch).outcome == "accepted"
+    assert (place.outputs / "report.html").is_file()
+    assert (place.outputs / "report.pdf").exists() == pdf
 
 
 def test_the_same_seed_damages_a_file_in_the_same_way() -> None:

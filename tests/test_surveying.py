@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from levelhead.models.model import Model
 from levelhead.pages.contents import open_contents
 from levelhead.pages.page import report_html
 from levelhead.pages.ranking import survey_differences, survey_lines
+from levelhead.pages.sections.survey import FLOORS
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, Run
 from levelhead.results.records.survey import SurveyTask
@@ -269,6 +271,26 @@ def test_a_small_difference_is_real_where_items_are_shared_and_not_where_they_ar
     assert [each.paired for each in (*paired, *unpaired)] == [True] * 3 + [False] * 3
 
 
+def drawn(rng: np.random.Generator, n: int = 60) -> Measurement:
+    """A mean of items of a model that shares half of their spread, and its true mean, with all others."""
+    shared = np.random.default_rng(0).normal(0, 0.3, n)
+    values = 0.5 + shared - shared.mean() + rng.normal(0, 0.3, n)
+    items = mean_influence(values, "items", Resampling(items=True))
+    mean = float(values.mean())
+    return Measurement("seat", mean, (mean - 0.1, mean + 0.1), n, neutral=0.0, influence=items)
+
+
+def test_of_surveys_of_equal_models_at_most_5_in_100_call_any_difference_real(tmp_path: Path) -> None:
+    rng, single, alarms, surveys = np.random.default_rng(31), 0, 0, 60
+    for number in range(surveys):
+        models = {name: drawn(rng) for name in "abcd"}
+        differences = written(tmp_path / str(number), models).differences
+        single += sum(each.p is not None and each.p < 0.05 for each in differences)
+        alarms += any(each.real for each in differences)
+    assert alarms <= 7  # of a binomial with 60 and 0.05 at most 1 in 100 draws is larger
+    assert 8 <= single <= 30  # of 360 differences, 18 at the level of each by itself: the tests do not sleep
+
+
 def test_a_model_that_runs_against_the_stereotype_is_as_far_from_neutral(tmp_path: Path) -> None:
     run = written(tmp_path, {"with": association(0.5, 1), "against": association(-0.5, 2)})
     assert [line.rank for line in run.table] == [1, 1]
@@ -282,6 +304,17 @@ def test_a_copy_of_a_model_does_not_differ_and_other_data_are_not_compared(tmp_p
     assert (same.value, same.low, same.high, same.p, same.real) == (0.0, 0.0, 0.0, 1.0, False)
     others = [Measurement("seat", 0.1, (0.0, 0.2), 9, settings={"data_hash": each}) for each in "xy"]
     assert written(tmp_path / "other", dict(zip("ab", others, strict=True))).differences == []
+
+
+def test_a_page_that_compares_seat_says_that_tokenizers_have_floors(tmp_path: Path) -> None:
+    seats = {"a": association(0.5, 1), "b": association(0.8, 2)}
+    page = report_html(open_contents(written(tmp_path / "seat", seats).folder))
+    assert FLOORS in page
+    assert '"measure": "Word association (SEAT)"' in page  # the chart has the names of measures in full
+    others = {name: replace(each, name="ss_paired", neutral=0.5) for name, each in seats.items()}
+    run = written(tmp_path / "others", others)
+    assert len(run.differences) == 1
+    assert FLOORS not in report_html(open_contents(run.folder))
 
 
 def test_more_than_twelve_models_are_compared_with_the_first_alone(tmp_path: Path) -> None:
@@ -314,6 +347,7 @@ def test_the_command_prints_ranks_names_what_failed_and_says_where_parquet_is_no
     code, output, _ = typed("survey", str(models), *options)
     assert code == 0
     assert "could not be measured" in output
+    assert FLOORS in output
     assert NO_PARQUET in output
     assert not (tmp_path / "run" / layout.SURVEY_PARQUET).exists()
     printed = json.loads(typed("survey", str(models), *options, "--json")[1])

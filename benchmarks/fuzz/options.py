@@ -90,28 +90,30 @@ _VALUES = (
     "OUTPUTS/new",
     "OUTPUTS",
 )
-_COMMANDS: dict[str, Sequence[str]] = {
-    "audit": ("MODEL", "-o", "OUTPUTS/run"),
-    "heads": ("MODEL", "-o", "OUTPUTS/run", "--experiments", "scores"),
-    "planted": ("MODEL", "-o", "OUTPUTS/run", "--seeds", "2"),
-    "prompts": ("MODEL", "-o", "OUTPUTS/run", "--null", "0"),
-    "debias": ("MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
-    "glue": ("MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
-    "finetune": ("MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
-    "sweep": ("MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
-    "reproduce": ("heads", "-o", "OUTPUTS/run", "--model", "MODEL"),
-    "models": ("MODEL",),
-    "seat": ("MODEL", "gender"),
-    "lpbs": ("MODEL",),
-    "fluency": ("MODEL",),
-    "nsp": ("MODEL",),
-    "nli": ("MODEL",),
-    "report": ("RUN", "-o", "OUTPUTS/report.html"),
-    "compare": ("RUN",),
-    "check": ("RUN", "--max", "seat=3"),
-    "card": ("RUN",),
-    "compare-heads": ("RUN", "RUN", "-o", "OUTPUTS/compared"),
-}
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("audit", "MODEL", "-o", "OUTPUTS/run"),
+    ("heads", "MODEL", "-o", "OUTPUTS/run", "--experiments", "scores"),
+    ("planted", "MODEL", "-o", "OUTPUTS/run", "--seeds", "2"),
+    ("prompts", "MODEL", "-o", "OUTPUTS/run", "--null", "0"),
+    ("debias", "MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
+    ("glue", "MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
+    ("finetune", "MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
+    ("sweep", "MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
+    ("survey", "MODEL", "lh:none", "-o", "OUTPUTS/run", "--quick"),
+    ("reproduce", "heads", "-o", "OUTPUTS/run", "--model", "MODEL"),
+    ("models", "MODEL"),
+    ("seat", "MODEL", "gender"),
+    ("lpbs", "MODEL"),
+    ("fluency", "MODEL"),
+    ("nsp", "MODEL"),
+    ("nli", "MODEL"),
+    ("report", "RUN", "-o", "OUTPUTS/report.html"),
+    ("report", "RUN", "-o", "OUTPUTS/report.html", "--pdf"),
+    ("compare", "RUN"),
+    ("check", "RUN", "--max", "seat=3"),
+    ("card", "RUN"),
+    ("compare-heads", "RUN", "RUN", "-o", "OUTPUTS/compared"),
+)
 _LINE = 500  # characters of an error
 _ASKED = ("models", "seat", "fluency", "debias", "nsp", "lpbs")  # quick enough to run to their end
 
@@ -135,8 +137,7 @@ class Options:
             (folder / "file.txt").write_text("The nurse said that she was tired.\n", encoding="utf-8")
         (place.inputs / "file.toml").write_text("x = 1\n", encoding="utf-8")
         (place.outputs / "empty").mkdir(exist_ok=True)
-        command = rng.choice(list(_COMMANDS))
-        arguments = list(_COMMANDS[command])
+        command, *arguments = rng.choice(COMMANDS)
         if rng.random() < 0.2:
             arguments[rng.randrange(len(arguments))] = rng.choice(_VALUES)
         for _ in range(rng.randint(0, 2)):
@@ -159,6 +160,11 @@ def _reached(*_: object) -> object:
     raise Reached
 
 
+def _printed(_browser: Path, _page: Path, printed: Path) -> None:
+    """A browser is a process of its own, which takes seconds and is not watched: its PDF is given instead."""
+    printed.write_text("%PDF levelhead", encoding="utf-8")
+
+
 def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
     """Call the command line in this process, with that folder as the current, the home and the temporary one;
     what it prints is dropped, but for an error: that must be foreseen, and end with one short line."""
@@ -169,6 +175,8 @@ def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
         stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
         stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
         stack.enter_context(patch.dict("os.environ", {"HOME": str(folder)}))
+        stack.enter_context(patch("levelhead.pages.pdf.find_chromium", lambda: Path("chromium")))
+        stack.enter_context(patch("levelhead.pages.pdf._print", _printed))
         for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(errors)):
             stack.enter_context(each)
         try:

@@ -151,7 +151,7 @@ def test_a_projection_is_claimed_with_verified_values_on_items_that_it_was_not_c
     assert projected(tmp_path, before, after) == (
         "Of 1 projections, sent: soft lowers Strength on triples that it was not chosen on: paired change "
         "-0.21 [-0.26, -0.16], to 0.20 [0.19, 0.21], p < 0.001; relative to the scale of the outputs "
-        "2.10 → 1.00; lms 0.80 → 0.79, perplexity ratio 1.00 → 1.02."
+        "2.10 → 1.00; language sense 0.80 → 0.79, perplexity +2.3 %."
     )
 
 
@@ -194,7 +194,8 @@ def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: P
     assert findings[0] == (
         "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not "
         "chosen on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have "
-        "fairness 1 and ability 0.33; ability 0.70 → 0.70, p of the right label 0.60 → 0.60."
+        "fairness 1 and ability 0.33; ability on ordinary inferences 0.70 → 0.70, p of the right label "
+        "0.60 → 0.60."
     )
 
 
@@ -318,7 +319,7 @@ def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_s
     ("p_of_largest", "p_of_heads", "words"),
     [
         (0.0001, 0.05, "1 of 1 heads stand out clearly (1-1): the largest score that holds"),
-        (0.04, 0.05, "1 of 1 heads stand out clearly (1-1) by themselves, but corrected for all claims"),
+        (0.04, 0.05, "1 of 1 heads stand out clearly (1-1) by themselves, but not once all claims"),
         (0.3, 0.35, "No head stands out clearly: the largest score that holds on other words is 0.200; 0.00"),
     ],
 )
@@ -400,6 +401,15 @@ def test_a_nulls_own_limit_says_whether_a_value_is_beyond_it(least: float, beyon
     assert replace(measured("seat", 0.2, 0.3), null=null).beyond(null.floor) is beyond
     assert ("at least 0.05 beyond that" in floor_text(null)) is beyond
     assert ("perhaps nothing beyond that" in floor_text(null)) is not beyond
+
+
+def test_only_nulls_of_twins_speak_of_models_without_meaning_and_small_floors_keep_digits() -> None:
+    twins, flips = (
+        Null(method, 19, 0.0, 0.004, 0.03) for method in ("null twins; p two-sided", "sign flips")
+    )
+    assert floor_text(twins) == "0.0000 ± 0.0040 in models without meaning, p 0.03"
+    assert floor_text(flips) == "0.0000 ± 0.0040 by chance, p 0.03"
+    assert floor_text(replace(flips, floor=-0.001, spread=0.1)) == "0.00 ± 0.10 by chance, p 0.03"
 
 
 def test_a_notebook_shows_the_untouched_model_and_runs_no_script() -> None:

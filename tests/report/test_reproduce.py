@@ -139,14 +139,14 @@ def test_a_heads_run(tmp_path: Path) -> None:
 
 def test_a_prompts_run(tmp_path: Path) -> None:
     read = options(tmp_path, layout.PROMPTS, PROMPTS)
-    assert (list(read["models"]), read["run"], read["seed"]) == (["one", "two"], tmp_path, 3)
+    assert (list(read["models"]), read["out"], read["seed"]) == (["one", "two"], tmp_path, 3)
     assert (list(read["k"]), read["prompt_set"], read["backgrounds"]) == ([3, 7], "age-pastime", 2)
     assert (read["verbalizer"], read["heads"]) == (Path("my words.tsv"), "8-6,1-2")
 
 
 def test_a_sweep(tmp_path: Path) -> None:
     read = options(tmp_path, layout.SWEEP, SWEEP)
-    assert (read["model"], read["nli"], read["output"], read["seed"]) == ("one", "two", tmp_path, 3)
+    assert (read["model"], read["nli"], read["out"], read["seed"]) == ("one", "two", tmp_path, 3)
     assert (read["depth"], read["sequential"], read["pairs"]) == (True, True, "single")
     assert (read["labels"], read["limit"]) == ("entailment,neutral,contradiction", (12, 4))
 

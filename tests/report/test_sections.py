@@ -93,7 +93,7 @@ def test_before_is_the_untouched_model_on_the_items_of_the_changed_ones(audit: C
 def test_ability_is_judged_by_every_ability_that_was_measured(audit: Contents) -> None:
     lines = tables_of(changes_section(audit))["changes"].rows
     assert [(line[3].text, line[3].small) for line in lines] == 2 * [
-        ("yes", "lms 0.80 → 0.80, perplexity ratio 1.00 → 1.02")
+        ("yes", "language sense 0.80 → 0.80, perplexity +2.3 %")
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,19 @@ from levelhead.edits.head import Head
 from levelhead.pages.blocks import Frontier
 from levelhead.pages.charts.frontier import Axes, FrontierPoint, cross_of, frontier
 from levelhead.pages.contents import Contents, arcs, open_contents
-from levelhead.pages.examples import arcs_example, asked_example, changed_example, knowledge_example
+from levelhead.pages.examples import (
+    arcs_example,
+    asked_example,
+    changed_example,
+    kind_examples,
+    knowledge_example,
+)
 from levelhead.pages.first_arcs import attention, fall, first_arcs
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.sweep import sweep_section
+from levelhead.probes.cloze import load_cloze
+from levelhead.results.records.common import BASE
 from levelhead.results.records.heads import ArcPair, ArcVersion
 from tests.report.synthetic import (
     measured,
@@ -80,6 +89,26 @@ def test_the_examples_of_knowledge_and_of_a_change_ask_the_same_question_twice(a
     assert "target counter semantic" in told.note
     assert changed.first.sentence == changed.second.sentence
     assert changed.second.number.endswith("(log-odds +0.72)")  # the second variant of the prompts
+
+
+def test_every_kind_of_knowledge_of_the_shipped_prompts_has_an_example_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = open_contents(write_prompts(tmp_path / "run"))
+    run = contents.prompts
+    assert run is not None
+    assert kind_examples(run) == {}  # these prompts do not ship
+    shipped = [
+        replace(each, occupation="female job 2")
+        for each in load_cloze().prompts
+        if each.occupation == "nurse"
+    ]
+    monkeypatch.setattr("levelhead.pages.examples._shipped", lambda _: shipped)
+    texts = kind_examples(run)
+    assert list(texts) == [kind for kind in run.settings.kinds if kind != BASE]
+    assert texts["target counter semantic"].endswith("The ___ works as a nurse.")
+    html = unescape(report_html(contents))
+    assert all(text in html for text in texts.values())
 
 
 def test_a_run_without_prompts_or_arcs_has_no_example(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from levelhead.errors import BadRun
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.pages.blocks import Cards, WayOut, WhatNow
@@ -16,7 +19,7 @@ from levelhead.pages.headline import spoken_measures
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.sizes import RULE, SHOWN, certain_share, share, size_of
-from levelhead.pages.what_now import what_now
+from levelhead.pages.what_now import FALSE_ALARMS, MODELS_TRIED, what_now
 from tests.report.synthetic import write_audit, write_heads
 from tests.report.synthetic.audit import PROJECTED, TWINS
 from tests.sealing import reseal
@@ -145,7 +148,16 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
     ]
     assert answers[0][1].startswith("Yes: ")
     assert answers[1][1] == "Strong in how close its words lie to each other."
-    assert "At most 5 in 100 models without a bias" in answers[2][1]
+    assert answers[2][1].startswith("The largest p of what was found is < 0.001. The tests are set so that ")
+
+
+def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit: Contents) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
+    (line,) = (line for line in docs.splitlines() if line.startswith("| any of them |"))
+    counts = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
+    assert tuple(map(sum, zip(*counts, strict=True))) == (FALSE_ALARMS, MODELS_TRIED)
+    sure = dict(box_of(audit).answers)["How sure is that?"]
+    assert f"{FALSE_ALARMS} of {MODELS_TRIED} models without meaning got one" in sure
 
 
 def test_the_thresholds_stand_on_the_page_and_in_the_docs(audit: Contents) -> None:
@@ -170,10 +182,25 @@ def test_the_way_that_helps_and_keeps_abilities_is_recommended_with_its_price_an
     recipe = audit.folder / "recipes" / "02-tokens.toml"
     assert best.command.text == f"levelhead debias lh:tiny --recipe {recipe} -o debiased-model"
     closed = box.ways[1]
-    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| 0.35 on other words")
+    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| +0.35 on other words")
     assert closed.command is not None
     assert closed.command.text == "levelhead debias lh:tiny --heads 4-5,1-2 -o debiased-model"
     assert box.ways[-1].name == "leave it as it is"
+
+
+def test_a_recipe_whose_file_was_deleted_is_named_and_one_that_was_changed_is_refused(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "run")
+    recipe = folder / "recipes" / "02-tokens.toml"
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(f"{text}# tried by hand\n", encoding="utf-8")
+    with pytest.raises(BadRun, match=r"02-tokens\.toml is damaged"):
+        what_now(open_contents(folder))
+    recipe.unlink()
+    contents = open_contents(folder)
+    command = way(box_of(contents), PROJECTED).command
+    assert command is not None
+    assert command.text == "levelhead debias lh:tiny --recipe RECIPE.toml -o debiased-model"
+    assert text in unescape(report_html(contents))
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_idle
-from levelhead.cli.options import Bias, ModelName, Seed
+from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.options import Bias, FluencyText, ModelName, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
-    from levelhead.measures.measurement import Measurement
     from levelhead.studies.glue import GlueSettings
 
 _ROWS = 1000  # of each GLUE task, to train on
@@ -23,9 +21,7 @@ _ROWS = 1000  # of each GLUE task, to train on
 @loads
 def audit(
     name: ModelName = "lh:bert-mini",
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and report.")
-    ] = Path("runs/audit"),
+    out: RunFolder = Path("runs/audit"),
     nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
     bias: Bias = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
@@ -34,15 +30,8 @@ def audit(
         int | None,
         typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="Text for fluency: a .txt or .jsonl file, a folder, hub:NAME.")
-    ] = None,
-    measure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
-        ),
-    ] = None,
+    text: FluencyText = None,
+    measure: OwnMeasures = None,
     glue: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
@@ -61,7 +50,7 @@ def audit(
 ) -> None:
     """Measure a model's bias, find the heads that carry it, try two ways out, verify them, write a report."""
     from levelhead.auditing import audit as run_audit
-    from levelhead.results.stored import RESULTS
+    from levelhead.cli.audit_printed import print_audit
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
 
@@ -75,11 +64,7 @@ def audit(
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
         print_json({**summary, "findings": result.findings, "measurements": result.measurements})
         return
-    print(f"\n{result.headline}\n")
-    for finding in result.findings:
-        print(f"- {finding}")
-    _print_measurements(result.measurements)
-    print(f"\nReport:  {result.report}\nResults: {out / RESULTS}")
+    print_audit(result)
 
 
 def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSettings:
@@ -88,20 +73,3 @@ def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSetting
 
     chosen = tuple(listed(tasks))
     return GlueSettings(data, chosen, train_rows=_ROWS if rows is None else rows or None, seed=seed)
-
-
-def _print_measurements(measurements: Mapping[str, Mapping[str, Measurement]]) -> None:
-    """Before and after, side by side; a measure of which the untouched model has no number is left out."""
-    from levelhead.pages.claims import valued
-    from levelhead.results.records.common import BASE
-
-    named = {**measurements[BASE], **{name: m for own in measurements.values() for name, m in own.items()}}
-    names = [name for name in named if measurements[BASE].get(name, named[name]).value is not None]
-    lines = [
-        [
-            name,
-            *(valued(of_variant[name]) if name in of_variant else "" for of_variant in measurements.values()),
-        ]
-        for name in names
-    ]
-    print_table("Before and after, with 95 % intervals", ["measure", *measurements], lines)

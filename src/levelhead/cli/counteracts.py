@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import NullTwins, RecipeFile, RunFolderOrNone, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.edits.head import Head
     from levelhead.measures.measurement import Measurement
+    from levelhead.probes.cloze import ClozeSet
     from levelhead.results.records.cloze import ClozeCell, ClozeForm
     from levelhead.results.runs import PromptsRun
     from levelhead.studies.counteracts import Edited
@@ -30,9 +32,7 @@ def prompts(
     models: Annotated[
         list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")
     ] = None,
-    run: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The run folder; resumes one begun before.")
-    ] = None,
+    out: RunFolderOrNone = None,
     k: Annotated[
         list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")
     ] = None,
@@ -44,19 +44,15 @@ def prompts(
     heads: Annotated[
         str | None, typer.Option(help="Also ask without these heads: layer-head, as in 3-5,2-1.")
     ] = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="Also ask with the edits of a recipe file on (TOML).")
-    ] = None,
+    recipe: RecipeFile = None,
     backgrounds: Annotated[
         int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
     ] = None,
-    null: Annotated[
-        int, typer.Option(metavar="K", help="Null twins that verdicts are held against; 0 turns them off.")
-    ] = 9,
+    null: NullTwins = 9,
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the tokenizer's chat template, not in plain text.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of backgrounds and intervals.")] = 0,
+    seed: Seed = 0,
     list_prompts: Annotated[
         bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
     ] = False,
@@ -65,13 +61,12 @@ def prompts(
     loading: Loading,
 ) -> None:
     """Ask who works as a nurse, bare and after a sentence of knowledge: does a counterexample change it?"""
-    from levelhead.probes.cloze import load_cloze, prompt_rows
+    from levelhead.probes.cloze import load_cloze
 
     if list_prompts:
-        for prompt in prompt_rows(load_cloze(prompt_set, seed, backgrounds, verbalizer)):
-            print(plain_json.dumps(prompt, ensure_ascii=False))
+        _list(load_cloze(prompt_set, seed, backgrounds, verbalizer))
         return
-    if not models or run is None:
+    if not models or out is None:
         raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
     from levelhead.models.model import load
     from levelhead.pages.figures.counteracts import counteracts_figures
@@ -90,20 +85,21 @@ def prompts(
     )
     settings.load()  # a mistake in a file is said before a model is loaded
     edited = {} if recipe is None else _with_recipe(recipe)
-    results = counteracts([load(name, **loading) for name in models], settings, run, edited)
-    figures = counteracts_figures(run)
+    run = counteracts([load(name, **loading) for name in models], settings, out, edited)
+    figures = counteracts_figures(out)
     if json:
-        entries = [
-            {
-                **form.to_json(),
-                "cells": [cell.to_json() for cell in results.cells_of(form.model, form.variant)],
-            }
-            for form in results.forms
-        ]
-        print_json({"run": str(run), "figures": [str(path) for path in figures], "models": entries})
+        cells = [{**each.to_json(), "cells": run.cells_of(each.model, each.variant)} for each in run.forms]
+        print_json({"run": str(out), "figures": [str(path) for path in figures], "models": cells})
         return
-    _print(results, max(settings.ks))
-    print(f"All numbers: {run / RESULTS}. Charts: {figures[0].parent}.")
+    _print(run, max(settings.ks))
+    print(f"All numbers: {out / RESULTS}. Charts: {figures[0].parent}.")
+
+
+def _list(cloze: ClozeSet) -> None:
+    from levelhead.probes.cloze import prompt_rows
+
+    for prompt in prompt_rows(cloze):
+        print(plain_json.dumps(prompt, ensure_ascii=False))
 
 
 def _print(run: PromptsRun, k: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
-from levelhead.cli.options import HeadGates
+from levelhead.cli.options import HeadGates, RecipeFile
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
 
@@ -26,9 +26,7 @@ _TOP = 3  # heads that --from-heads removes
 def debias(
     model: Annotated[str, typer.Argument(help="Shipped model, folder, .gguf file or hub name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write; new or empty.")],
-    recipe: Annotated[
-        Path | None, typer.Option(help="A recipe file (TOML); a sweep writes one for each setting.")
-    ] = None,
+    recipe: RecipeFile = None,
     heads: HeadGates = "",
     from_heads: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Remove the heads that a heads run found.")

@@ -9,7 +9,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_workers
 from levelhead.cli.debias import parse_heads
-from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RunFolder
+from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RecipeFile, RunFolder
 from levelhead.cli.preflight import listed
 from levelhead.errors import BadOption
 
@@ -95,7 +95,7 @@ def finetune(
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder as published, hub:snli or hub:glue.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="New or empty folder.")],
     heads: HeadGates = "",
-    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="A recipe file (TOML).")] = None,
+    recipe: RecipeFile = None,
     train_rows: TrainRows = None,
     epochs: Epochs = 3,
     batch_size: BatchSize = 32,

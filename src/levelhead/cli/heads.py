@@ -21,7 +21,16 @@ from levelhead.cli.app import (
     refuse_idle,
 )
 from levelhead.cli.measured import Output, end_measured, write_measured
-from levelhead.cli.options import Bias, ModelName, Seed
+from levelhead.cli.options import (
+    Bias,
+    Biases,
+    FluencyText,
+    ModelName,
+    NullTwins,
+    RunFolder,
+    Seed,
+    Stereotypes,
+)
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
@@ -38,9 +47,7 @@ _SHOWN = 5  # heads at either end of the ranking
 @loads
 def heads(
     name: ModelName,
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for results and figures.")
-    ],
+    out: RunFolder,
     bias: Bias = "gender",
     contexts: Annotated[
         str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
@@ -56,23 +63,13 @@ def heads(
         int | None,
         typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),
     ] = None,
-    sentences: Annotated[
-        str | None,
-        typer.Option(
-            help="Stereotypes of the counter experiment: shipped, a .txt or .jsonl file, a folder, hub:NAME."
-        ),
-    ] = None,
+    sentences: Stereotypes = None,
     top: Annotated[
         int | None,
         typer.Option(min=1, help="With debias: how many of the most biased heads to remove. Default: 3."),
     ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(help="With debias: text for fluency, a .txt or .jsonl file, a folder, hub:NAME."),
-    ] = None,
-    null: Annotated[
-        int, typer.Option(min=0, help="Twins without meaning to hold numbers against; 0: none.")
-    ] = 19,
+    text: FluencyText = None,
+    null: NullTwins = 19,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -102,8 +99,7 @@ def heads(
         seed=seed,
         score_contexts=score_contexts,
     )
-    model = load(name, **loading)
-    run = find_heads(model, settings, out)
+    run = find_heads(load(name, **loading), settings, out)
     figures = write_figures(out)
     if json:
         print_json(_json(run) | {"figures": [str(path) for path in figures]})
@@ -205,12 +201,7 @@ def _with_p(measured: Measurement) -> str:
 @loads
 def lpbs(
     name: ModelName,
-    bias: Annotated[
-        str,
-        typer.Option(
-            help="Word lists, separated by commas: career, math, science, gender, race, or your files."
-        ),
-    ] = "career,math,science",
+    bias: Biases = "career,math,science",
     templates: Annotated[
         str | None,
         typer.Option(
@@ -275,9 +266,7 @@ def _left_out(templates: Kind | LpbsTemplates | None) -> tuple[UnusableItem, ...
 @loads
 def fluency(
     name: ModelName,
-    text: Annotated[
-        str | None, typer.Option(help="A .txt or .jsonl file, a folder, or hub:NAME. Default: ours.")
-    ] = None,
+    text: FluencyText = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
     out: Output = None,
     force: Force = False,

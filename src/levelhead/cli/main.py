@@ -101,12 +101,15 @@ def _misuse(error: Any) -> str:
 
 
 def _surroundings(error: Exception) -> str:
-    """One line about a path or a device that the system refuses; empty for other errors."""
+    """One line about a path, a name or a device that the system refuses; empty for other errors."""
     if isinstance(error, OSError) and error.strerror:
         place = "" if error.filename is None else f"{str(error.filename)!r}: "
         return f"the system refuses: {place}{error.strerror}. Give another place, or make room."
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         return "a path begins with ~ and the name of a user that this machine does not have. Write it out."
+    if isinstance(error, UnicodeEncodeError):  # Python has bytes of a path that are no text as surrogates
+        letters = error.object[error.start : error.end]
+        return f"{letters!r} stands in a name, and is no text that can be written. Rename it."
     return ""
 
 

@@ -9,14 +9,43 @@ import typer
 
 from levelhead.cli.app import LAST_SEED
 
+_OUTPUT = ("-o", "--output")
+_RUN_FOLDER = "Folder for the results; a run that was begun there goes on."
+_CORPUS = "a .txt or .jsonl file, a folder, or hub:NAME"
+
+# models and words
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="Shipped (lh:bert-mini), hub name, folder or .gguf.")
 ]
 NextSentenceModel = Annotated[
     str, typer.Argument(help="A model with a next-sentence head, e.g. lh:bert-mini.")
 ]
+Labels = Annotated[
+    str | None, typer.Option(help='What outputs 0, 1, 2 mean, e.g. "contradiction,entailment,neutral".')
+]
 Bias = Annotated[str, typer.Option(help="gender, race, or your word list (docs/own-words.md).")]
-RunFolder = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for the results.")]
+Biases = Annotated[
+    str,
+    typer.Option(help="Word lists, with commas: gender, race, career ..., or yours (docs/own-words.md)."),
+]
+FluencyText = Annotated[str | None, typer.Option(help=f"Text for fluency: {_CORPUS}. Default: ours.")]
+Stereotypes = Annotated[str | None, typer.Option(help=f"Sentences with stereotypes: shipped, {_CORPUS}.")]
+OwnMeasures = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."),
+]
+
+# changes of a model
 HeadGates = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")]
+RecipeFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A recipe (TOML), as sweeps and audits write.")
+]
+
+# runs
+RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar="RUN", help=_RUN_FOLDER)]
+RunFolderOrNone = Annotated[Path | None, typer.Option(*_OUTPUT, metavar="RUN", help=_RUN_FOLDER)]
+NullTwins = Annotated[
+    int, typer.Option(min=0, metavar="K", help="Twins without meaning to hold numbers against; 0: none.")
+]
 Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 FirstSeed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
-from levelhead.cli.options import FirstSeed, ModelName, RunFolder
+from levelhead.cli.options import FirstSeed, ModelName, RunFolder, Stereotypes
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ def planted(
     rise: Annotated[float, typer.Option(help="By how much each value plant alone raises |SEAT|.")] = 0.1,
     kinds: Annotated[str, typer.Option(help="Of value, attention; separated by commas.")] = "value,attention",
     bias: Annotated[str, typer.Option(help="gender, or a word list with --sentences.")] = "gender",
-    sentences: Annotated[
-        str | None,
-        typer.Option(help="Stereotype sentences: shipped, a .txt or .jsonl file, a folder, hub:NAME."),
-    ] = None,
+    sentences: Stereotypes = None,
     seed: FirstSeed = 0,
     json: Json = False,
     *,

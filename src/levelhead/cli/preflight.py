@@ -42,6 +42,14 @@ def _model(name: str) -> None:
     find_local(name)
 
 
+def _surveyed(name: str) -> None:
+    """A model that cannot be found is a line of a survey, so its name must be one that a file can hold."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadOption(f"{name!r} came; a model's name is text that can be written. Rename it.") from None
+
+
 def _words(names: str) -> None:
     from levelhead.probes.words import load_words
 
@@ -114,6 +122,7 @@ def _file(complaint: str) -> Callable[[str], None]:
 _CHECKS: dict[str, Callable[[str], None]] = {
     **dict.fromkeys(("name", "model", "models", "nli"), _model),
     **dict.fromkeys(("text", "sentences", "contexts"), _corpus),
+    "sources": _surveyed,
     "bias": _words,
     "test": _words_or_sentences,
     "triples": _triples,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import (
-    LAST_SEED,
     Force,
     Json,
     Loading,
@@ -24,7 +23,7 @@ from levelhead.cli.app import (
     refuse_idle,
 )
 from levelhead.cli.measured import Output, write_measured
-from levelhead.cli.options import NextSentenceModel
+from levelhead.cli.options import Labels, NextSentenceModel, RunFolder, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 
 Triples = Annotated[
     str | None, typer.Option(help="A file of triples or hub:stereoset. Default: 170 that we wrote.")
-]
-Labels = Annotated[
-    str | None, typer.Option(help='What outputs 0, 1, 2 mean, e.g. "contradiction,entailment,neutral".')
 ]
 Ability = Annotated[
     str | None, typer.Option(help="SNLI file, folder or hub:snli. Default: 330 pairs that we wrote.")
@@ -56,7 +52,6 @@ Probe = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Occupations, contexts and sentences of yours (docs/own-prompts.md)."),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of the intervals.")]
 
 
 @app.command()
@@ -179,9 +174,7 @@ def _inferences(file: Path | None, words: tuple[str, str] | None, limit: tuple[i
 def sweep(
     model: NextSentenceModel,
     nli: Annotated[str, typer.Option(help="An NLI classifier, e.g. lh:nli-mini.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="The run folder; resumed if there.")
-    ],
+    out: RunFolder,
     depth: Annotated[
         bool, typer.Option("--depth", help="Also search token projections from any layer on.")
     ] = False,
@@ -228,12 +221,12 @@ def sweep(
         resampling=Resampling(seed=seed),
     )
     first, second = load(model, **loading), load(nli, **loading)
-    with plan.open(output, first, second) as run:
+    with plan.open(out, first, second) as run:
         result = run_sweep(first, second, plan, run)
     if json:
-        print_json(result.summary(output).to_json())
+        print_json(result.summary(out).to_json())
         return
-    _print_sweep(result, output)
+    _print_sweep(result, out)
     print_left_out((*plan.triples.unusable, *plan.ability.unusable, *plan.unusable_pairs))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +12,19 @@ from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.pages.check import Side
+    from levelhead.pages.check import Plan, Side
     from levelhead.pages.compare import Comparison
 
-RunFolder = Annotated[
+FinishedRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
 ]
-RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
+FinishedRuns = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 
 
 @app.command()
 @checked
 def report(
-    runs: RunFolders,
+    runs: FinishedRuns,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it. Default: RUN/report.html.")
     ] = None,
@@ -55,7 +55,7 @@ def report(
 @app.command()
 @checked
 def compare(
-    runs: RunFolders,
+    runs: FinishedRuns,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write the comparison as HTML.")
     ] = None,
@@ -105,7 +105,7 @@ def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
 @app.command()
 @checked
 def check(
-    run: RunFolder,
+    run: FinishedRun,
     most: Annotated[
         list[str] | None,
         typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
@@ -141,15 +141,9 @@ def check(
     from levelhead.pages import check as checking
     from levelhead.pages.contents import open_contents
 
-    plan = checking.Plan(()) if thresholds is None else checking.read_plan(thresholds)
-    sides: dict[Side, list[str] | None] = {
-        "max": most,
-        "min": least,
-        "increase": increase,
-        "decrease": decrease,
-    }
-    given = [checking.threshold(text, side) for side, texts in sides.items() for text in texts or ()]
-    plan = checking.Plan((*plan.thresholds, *given), bound or plan.bound, variant or plan.variant)
+    sides: dict[Side, list[str] | None] = {"max": most, "min": least}
+    sides |= {"increase": increase, "decrease": decrease}
+    plan = _plan(thresholds, sides, bound, variant)
     contents = open_contents(run)
     judged = checking.check(contents, plan, None if baseline is None else open_contents(baseline))
     code = checking.exit_code(judged)
@@ -173,10 +167,21 @@ def check(
     raise typer.Exit(code)
 
 
+def _plan(
+    file: Path | None, sides: Mapping[Side, list[str] | None], bound: bool, variant: str | None
+) -> Plan:
+    """The thresholds of a file and of the options, the file's first."""
+    from levelhead.pages.check import Plan, read_plan, threshold
+
+    plan = Plan(()) if file is None else read_plan(file)
+    given = [threshold(text, side) for side, texts in sides.items() for text in texts or ()]
+    return Plan((*plan.thresholds, *given), bound or plan.bound, variant or plan.variant)
+
+
 @app.command()
 @checked
 def card(
-    run: RunFolder,
+    run: FinishedRun,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,
     index: Annotated[
         bool,

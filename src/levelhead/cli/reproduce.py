@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
-from levelhead.cli.options import Seed
+from levelhead.cli.options import Labels, Seed
 
 if TYPE_CHECKING:
     from levelhead.results.records.reproduction import ReproducedCell, Reproduction
@@ -43,9 +43,7 @@ def reproduce(
     nli: Annotated[
         str | None, typer.Option(help="Of projections: an NLI classifier, e.g. lh:nli-mini.")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help='What its outputs 0, 1, 2 mean: "contradiction,entailment,neutral".')
-    ] = None,
+    labels: Labels = None,
     glue: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Of heads: a run of levelhead glue, for Table 2.")
     ] = None,

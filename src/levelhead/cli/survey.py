@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import Biases, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_wrapped
 from levelhead.errors import CannotDo
 
 if TYPE_CHECKING:
@@ -24,23 +26,14 @@ def survey(
             metavar="MODELS...", help="Names, a .txt file with one a line, a folder of checkpoints."
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="RUN", help="Folder for tables and the page.")
-    ] = Path("runs/survey"),
-    bias: Annotated[
-        str, typer.Option(help="gender, race, or your word lists (docs/own-words.md), with commas.")
-    ] = "gender",
+    out: RunFolder = Path("runs/survey"),
+    bias: Biases = "gender",
     measures: Annotated[
         str | None, typer.Option(help="Of seat, lpbs, triples, inference, fluency, your own. Default: all.")
     ] = None,
-    measure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."
-        ),
-    ] = None,
+    measure: OwnMeasures = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer items: wider intervals, sooner.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -69,7 +62,7 @@ def survey(
 
 
 def _print(run: SurveyRun) -> None:
-    from levelhead.pages.sections.survey import rankings, survey_findings, survey_headline
+    from levelhead.pages.sections.survey import floors_text, rankings, survey_findings, survey_headline
     from levelhead.results import layout
     from levelhead.surveying import NO_PARQUET
 
@@ -79,9 +72,14 @@ def _print(run: SurveyRun) -> None:
         body = [(line.rank, line.model, line.value, line.low, line.high, line.n) for line in lines]
         columns = ("rank", "model", info.name, "low", "high", "n")
         print_table(f"{bias}: {info.title}", columns, body, info.reading)
-    print(f"\n{survey_headline(run)}\n")
+    print()
+    print_wrapped(survey_headline(run))
+    print()
     for finding in survey_findings(run):
-        print(f"- {finding.text}")
+        print_wrapped(finding.text, "- ", "  ")
+    if caveat := floors_text(run):
+        print()
+        print_wrapped(caveat)
     if not (run.folder / layout.SURVEY_PARQUET).exists():
         print(f"\n{NO_PARQUET}")
     print(f"\nPage:  {run.folder / layout.REPORT.name}\nTable: {run.folder / layout.SURVEY_TABLE.name}")

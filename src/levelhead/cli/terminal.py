@@ -7,7 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from textwrap import fill
 from typing import Any, TextIO, cast
+
+from rich.console import Console
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
@@ -34,6 +37,23 @@ def shown_controls(text: str) -> str:
 def painted() -> TextIO:
     """Standard output for what colors and draws by control characters of our own."""
     return sys.stdout.terminal if isinstance(sys.stdout, ShownControls) else sys.stdout
+
+
+def columns_of_terminal() -> int:
+    """How many characters a line of the terminal has; what tables are drawn for where there is none."""
+    return Console(file=painted()).width
+
+
+def print_wrapped(text: str, first: str = "", rest: str = "") -> None:
+    """A text for a person, in lines of the terminal's width; one line for a file or a pipe.
+
+    first, rest: what stands before the first line, and before the others.
+    """
+    if not painted().isatty():
+        print(f"{first}{text}")
+        return
+    width = max(columns_of_terminal(), len(first) + 20)
+    print(fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from levelhead.engine.budget import Work, keep_shared_budget, shared_budget
 from levelhead.engine.crew import Crew, crew
-from levelhead.engine.jobs import Copy, Job, Order, budget, held
+from levelhead.engine.jobs import Copy, Job, Order, budget, called
 from levelhead.engine.memory import Fitting, Parcel
 from levelhead.engine.shards import Pace, Shards
 from levelhead.models.model import Model
@@ -18,10 +18,6 @@ from levelhead.models.twins import Twin
 P = ParamSpec("P")
 T = TypeVar("T")
 _AHEAD = 2  # batches that a worker has at once: the next is there when one is done
-
-
-def _with_model(copy: Copy, function: Callable[..., T], *given: Any) -> T:
-    return function(held(copy), *given)
 
 
 def crew_of(model: Model) -> ModelCrew | None:
@@ -48,7 +44,7 @@ class ModelCrew:
         batches = tuple(Fitting(self.model, job.rows, job.work, limit).batches())
         order = Order(copy, job, self.twins, limit, batches)
         shards = Shards.of(self.model, order)
-        missing = range(len(batches)) if shards is None else shards.missing(len(batches))
+        missing = range(len(batches)) if shards is None else shards.missing()
         with self.crew.holding(order) as send:
             coming = self.crew.in_order([partial(send, number) for number in missing], _AHEAD)
             new, pace = set(missing), Pace(len(missing))
@@ -66,7 +62,7 @@ class ModelCrew:
     ) -> Iterator[T]:
         """What a function of the model gives with each of these arguments, in order; workers call it."""
         copy = Copy.of(self.model)
-        return self.crew.call(_with_model, [(copy, function, *given) for given in calls])
+        return self.crew.call(called, [(copy, self.twins, function, *given) for given in calls])
 
     def _budget(self, copy: Copy, work: Work) -> int:
         """The tokens of a batch. What one worker measures holds for all: their number decides nothing."""

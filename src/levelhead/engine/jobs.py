@@ -8,11 +8,11 @@ batches.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from levelhead.engine.batches import Tokens
 from levelhead.engine.budget import Work, token_budget
@@ -22,6 +22,7 @@ from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, Placement
 from levelhead.models.twins import Twin, twinned
 
+T = TypeVar("T")
 _HELD: dict[str, Model] = {}  # models of this process by what they are copies of, the last used one last
 MOST_HELD = 2  # a study asks two models in turn at most
 
@@ -117,14 +118,23 @@ class Order:
 
     def parcels(self, number: int) -> list[Parcel]:
         """What the batch of this number gives, here and now."""
-        model, work = held(self.copy), self.job.work
+        return called(self.copy, self.twins, self._parcels, number)
+
+    def _parcels(self, model: Model, number: int) -> list[Parcel]:
+        work = self.job.work
         limit = min(self.limit, model.fitting_tokens.get(work, self.limit))  # less, where memory ran out
-        with ExitStack() as stack:
-            for twin in self.twins:
-                stack.enter_context(twinned(model, twin))
-            stack.enter_context(self.job.ready(model))
+        with self.job.ready(model):
             fitting = Fitting(model, self.job.rows, work, limit)
             return self.job.parcels(model, fitting, self.batches[number])
+
+
+def called(copy: Copy, twins: Sequence[Twin], function: Callable[..., T], *given: Any) -> T:
+    """What a function of a model gives here, while the model is its twin."""
+    model = held(copy)
+    with ExitStack() as stack:
+        for twin in twins:
+            stack.enter_context(twinned(model, twin))
+        return function(model, *given)
 
 
 def budget(copy: Copy, work: Work) -> int:

@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,22 +67,36 @@ class Pace:
 class Shards:
     """What batches of one order gave, by their numbers."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: Path, order: Order) -> None:
+        self._place, self._order = place, order
 
     @classmethod
     def of(cls, model: Model, order: Order) -> Shards | None:
         """The shards of an order; None where no run keeps any for this model."""
-        folder = _FOLDERS.get(model)
-        return None if folder is None else cls(folder / order_hash(order))
+        place = _FOLDERS.get(model)
+        return None if place is None else cls(place, order)
 
-    def missing(self, batches: int) -> list[int]:
+    @cached_property
+    def _folder(self) -> Path | None:
+        """Named by the order, once something is to be kept or may be there: to hash a corpus takes time.
+
+        None where an edit of a user's own cannot be hashed: then nothing is kept.
+        """
+        try:
+            return self._place / order_hash(self._order)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
+
+    def missing(self) -> list[int]:
         """The batches that are not there."""
-        there = {path.name for path in self._folder.glob("*.npz")} if self._folder.is_dir() else set()
-        return [number for number in range(batches) if f"{number}.npz" not in there]
+        folder = self._folder if self._place.is_dir() else None
+        there = set() if folder is None else {path.name for path in folder.glob("*.npz")}
+        return [number for number in range(len(self._order.batches)) if f"{number}.npz" not in there]
 
     def read(self, number: int) -> list[Parcel] | None:
         """What a batch gave; None where its file is damaged."""
+        if self._folder is None:
+            return None
         try:
             with np.load(self._folder / f"{number}.npz", allow_pickle=False) as stored:
                 return [
@@ -93,6 +108,8 @@ class Shards:
 
     def write(self, number: int, parcels: Sequence[Parcel]) -> None:
         """Keep what a batch gave; the file appears whole or not at all."""
+        if self._folder is None:
+            return
         arrays: dict[str, Any] = {f"asks{i}": parcel.asks for i, parcel in enumerate(parcels)}
         arrays |= {f"values{i}": parcel.values for i, parcel in enumerate(parcels)}
         places = np.asarray([(p.number, p.variant) for p in parcels], np.int64).reshape(-1, 2)

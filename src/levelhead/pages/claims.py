@@ -16,6 +16,8 @@ from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import Measurement, Null
 
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
+TWINS = "null twins"  # how the method of a null begins that was drawn from models without meaning
+_SMALL = 0.005  # a spread of which two digits say nothing
 SILENT = "cannot be told from a model without meaning on this much data"
 
 
@@ -51,8 +53,10 @@ def tested_p(measurement: Measurement) -> float | None:
 
 
 def floor_text(null: Null) -> str:
-    """What a model without meaning shows, in words."""
-    text = f"{null.floor:.2f} ± {null.spread:.2f} in models without meaning, p {p_text(null.p_value)}"
+    """What a model without meaning shows, or chance alone where none was asked, in words."""
+    where = "in models without meaning" if null.method.startswith(TWINS) else "by chance"
+    digits = 4 if 0 < null.spread < _SMALL else 2
+    text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}"
     if null.least is None:
         return text
     beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
@@ -74,9 +78,9 @@ def valued(measurement: Measurement, digits: int = 2) -> str:
     if measurement.value is None:
         return f"not measured ({measurement.reason})"
     if measurement.interval is None:
-        return f"{measurement.value:.{digits}f}"
+        return f"{measurement.value:z.{digits}f}"
     low, high = measurement.interval
-    return f"{measurement.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{measurement.value:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def p_text(value: float | None) -> str:

@@ -7,13 +7,13 @@ there is no example.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.pages.blocks import Example, Said
 from levelhead.pages.contents import Contents, arcs
 from levelhead.pages.first_arcs import attention, first_arcs
-from levelhead.probes.cloze import load_cloze
+from levelhead.probes.cloze import Prompt, load_cloze
 from levelhead.results.layout import PROMPTS_HASH
 from levelhead.results.records.cloze import OccupationLine
 from levelhead.results.records.common import BASE
@@ -62,6 +62,15 @@ def knowledge_example(contents: Contents) -> Example | None:
     )
 
 
+def kind_examples(run: PromptsRun) -> dict[str, str]:
+    """A prompt of each kind of knowledge, about an occupation in the middle of the first group; nothing for
+    prompts that do not ship."""
+    line = _middle(_odds(run, BASE), run.settings.groups[0])
+    own = [prompt for prompt in _shipped(run) if line is not None and prompt.occupation == line.occupation]
+    first = {prompt.kind: _filled(prompt) for prompt in reversed(own)}
+    return {kind: first[kind] for kind in run.settings.kinds if kind in first and kind != BASE}
+
+
 def changed_example(contents: Contents) -> Example | None:
     """The same question to the untouched model and to the first changed one."""
     run, audit = contents.prompts, contents.audit
@@ -92,8 +101,9 @@ def arcs_example(contents: Contents) -> Example | None:
         return None
     texts = [f"head {first.head} looks at the group word with {weight:.3f}" for weight in weights]
     note = (
-        "Attention is between 0 (not at all) and 1 (more than at any other word). Shown is the head with the "
-        "highest score, and its most typical pair, that moves as biased heads do over all sentences."
+        "Attention is between 0 (not at all) and 1 (more than at any other word). Of the heads that move as "
+        "biased heads do over all sentences, the one with the highest score is shown, in its most typical "
+        "pair."
     )
     return Example(Said(pair.text, texts[0]), Said(pair.counter_text, texts[1]), note)
 
@@ -122,12 +132,21 @@ def _in_words(run: PromptsRun, value: float | None) -> str:
 
 
 def _text(run: PromptsRun, occupation: str, kind: str = BASE) -> str:
-    """The prompt itself where the run used prompts that ship, which the hash tells; else its occupation."""
-    settings = run.settings
-    if settings.prompts == _SHIPPED and settings.verbalizer is None:
-        shipped = load_cloze(_SHIPPED, settings.seed, settings.per_background)
-        if shipped.fingerprint == run.data.hashes.get(PROMPTS_HASH):
-            for prompt in shipped.prompts:
-                if (prompt.occupation, prompt.kind) == (occupation, kind):
-                    return f"{prompt.knowledge} {prompt.base}".strip().replace(_BLANK, "___")
+    """The prompt itself where the run used prompts that ship; else its occupation."""
+    for prompt in _shipped(run):
+        if (prompt.occupation, prompt.kind) == (occupation, kind):
+            return _filled(prompt)
     return f"A question about “{occupation}”" + ("" if kind == BASE else f", after knowledge: {kind}")
+
+
+def _shipped(run: PromptsRun) -> Sequence[Prompt]:
+    """The prompts of the run where it used those that ship, which their hash tells."""
+    settings = run.settings
+    if settings.prompts != _SHIPPED or settings.verbalizer is not None:
+        return ()
+    shipped = load_cloze(_SHIPPED, settings.seed, settings.per_background)
+    return shipped.prompts if shipped.fingerprint == run.data.hashes.get(PROMPTS_HASH) else ()
+
+
+def _filled(prompt: Prompt) -> str:
+    return f"{prompt.knowledge} {prompt.base}".strip().replace(_BLANK, "___")

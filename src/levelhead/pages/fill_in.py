@@ -26,9 +26,11 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
     level = base.get(LOG_ODDS)
     if level is None or level.value is None or level.null is None:
         return None
-    side = "follow" if level.value > 0 else "run against"
     null = level.null
-    chance = f"{null.floor:.2f} ± {null.spread:.2f} with occupations dealt out anew, p {p_text(null.p_value)}"
+    side = "follow" if level.value > null.floor else "run against"
+    chance = (
+        f"{null.floor:z.2f} ± {null.spread:.2f} with occupations dealt out anew, p {p_text(null.p_value)}"
+    )
     value = f"log-odds {valued(level)} (0 is none, 0.7 twice the odds; {chance})"
     return Claim(
         null.p_value,

@@ -188,8 +188,8 @@ def _clear_head(heads: HeadsRun | None) -> Claim | None:
     if not (clear := heads.clear_heads):
         return Claim(largest.null.p_value, False, "", f"No head stands out clearly: {by}.")
     many = f"{len(clear)} of {len(heads.scores)} heads stand out clearly ({_listed(clear)})"
-    unsaid = "corrected for all claims of this page that cannot be told from a model without meaning"
-    return Claim(largest.null.p_value, True, f"{many}: {by}.", f"{many} by themselves, but {unsaid}: {by}.")
+    silent = f"{many} by themselves, but not once all claims of this page are counted: {by}."
+    return Claim(largest.null.p_value, True, f"{many}: {by}.", silent)
 
 
 def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
@@ -202,7 +202,9 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
         each = base.get(name)
         if each is not None and each.value is not None and each.null is not None:
             value = text.format(valued(each))
-            floor = f"{each.null.floor:.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
+            floor = (
+                f"{each.null.floor:z.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
+            )
             beyond = each.beyond(each.null.floor)
             yield (
                 name,

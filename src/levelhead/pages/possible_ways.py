@@ -14,16 +14,14 @@ from levelhead.pages.names import NLI, names_of
 from levelhead.pages.sizes import SHOWN, Size
 from levelhead.pages.tables import Cell, Part, shown, words
 from levelhead.pages.ways_out import Ability, abilities
-from levelhead.results import layout
-from levelhead.results.keys import TextFile
 from levelhead.results.records.audit import Mitigation
 from levelhead.results.records.common import SAME_ITEMS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS
 from levelhead.results.runs import AuditRun
 
 _LEAVE = "leave it as it is"
-_RATIO = "perplexity ratio"
 _FOLDER = "debiased-model"  # where the command writes to
+_GONE = "RECIPE.toml"  # a recipe whose file somebody deleted
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,9 @@ def _removal(contents: Contents) -> tuple[str, Cell, float]:
     fitted = () if contents.heads is None else contents.heads.cross_fit
     for each in fitted:
         if each.name == CHANGE_ON_OTHER_WORDS and each.value is not None:
-            parts = (
-                Part("|SEAT| "),
-                Part(shown(each.value, 2), contents.address(each)),
-                Part(" on other words"),
-            )
+            sign = "+" if each.value > 0 else ""
+            value = Part(shown(each.value, 2), contents.address(each))
+            parts = (Part(f"|SEAT| {sign}"), value, Part(" on other words"))
             return "seat", Cell(parts), -each.value
     return "seat", words("not measured"), 0.0
 
@@ -118,7 +114,9 @@ def _projection(contents: Contents, variant: str) -> tuple[str, Cell, float]:
         change = each.measurement
         if name != "fluency" and change.value is not None:
             title = info_of(contents, name).title
-            parts = (Part(f"{title} "), Part(shown(change.value, 2), each.address), Part(" on other items"))
+            sign = "+" if change.value > 0 else ""
+            value = Part(shown(change.value, 2), each.address)
+            parts = (Part(f"{title} {sign}"), value, Part(" on other items"))
             return name, Cell(parts), abs(change.value)
     return "", words("not measured"), 0.0
 
@@ -129,24 +127,17 @@ def _way(contents: Contents, audit: AuditRun, tried: _Tried, sizes: Mapping[str,
     return WayOut(
         name=tried.mitigation.variant,
         buys=tried.change,
-        costs=_costs(contents, tried.known),
+        costs=_costs(tried.known),
         verdict=f"recommended: {verdict}" if best else verdict,
         recommended=best,
         command=Code(f"Write the model: {name}", _command(audit, tried.mitigation), folded=not best),
     )
 
 
-def _costs(contents: Contents, known: Sequence[Ability]) -> Cell:
+def _costs(known: Sequence[Ability]) -> Cell:
     """What became of every ability that was measured on the same items."""
-    return words("; ".join(_cost(contents, each) for each in known) or "not measured")
-
-
-def _cost(contents: Contents, each: Ability) -> str:
-    lost = "" if each.kept else " (too much)"
-    if each.name == _RATIO:
-        return f"perplexity {100 * (each.after - 1):+.1f} %{lost}".replace("-", "−")
-    title = info_of(contents, each.name).title.partition(" (")[0].lower()
-    return f"{title} {each.before:.2f} → {each.after:.2f}{lost}"
+    costs = (f"{each.in_words}{'' if each.kept else ' (too much)'}" for each in known)
+    return words("; ".join(costs) or "not measured")
 
 
 def _command(audit: AuditRun, mitigation: Mitigation) -> str:
@@ -161,9 +152,9 @@ def _command(audit: AuditRun, mitigation: Mitigation) -> str:
 
 
 def _recipe_file(audit: AuditRun, mitigation: Mitigation) -> str:
-    """The file of the run folder that holds this recipe."""
-    folder = audit.folder / layout.RECIPES
-    for path in sorted(folder.glob("*.toml")):
-        if TextFile(path.name).read(folder) == mitigation.recipe:
-            return str(path)
-    return "RECIPE.toml"  # an older run: its text is to be copied from the page
+    """The file of the run folder that holds this recipe.
+
+    One that was deleted is given a name only: its text stands on the page, to be saved under it.
+    """
+    holding = (str(path) for path, text in audit.recipe_texts.items() if text == mitigation.recipe)
+    return next(holding, _GONE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.claims import evidence
@@ -94,8 +94,15 @@ def interval(measurement: Measurement, at: str = "", digits: int = 3) -> Cell:
 
 
 def measured(measurement: Measurement | None, at: str = "", digits: int = 3) -> Cell:
-    """A value with its interval, and below it what it is held against; a missing one says so, with the
-    reason."""
+    """A value with its interval, and below it what it is held against, unless columns of their own say it."""
+    cell = bounded(measurement, at, digits)
+    if measurement is None or measurement.value is None:
+        return cell
+    return replace(cell, small=evidence(measurement))
+
+
+def bounded(measurement: Measurement | None, at: str = "", digits: int = 3) -> Cell:
+    """A value with its interval; a missing one says so, with the reason."""
     if measurement is None:
         return words(None)
     if measurement.value is None:
@@ -104,7 +111,7 @@ def measured(measurement: Measurement | None, at: str = "", digits: int = 3) -> 
     if measurement.interval is not None:
         low, high = (Part(shown(bound, digits), at) for bound in measurement.interval)
         parts += (Part(" ["), low, Part(", "), high, Part("]"))
-    return Cell(parts, repr(measurement.value), True, evidence(measurement))
+    return Cell(parts, repr(measurement.value), True)
 
 
 def reported(each: Reported | None, digits: int = 3) -> Cell:

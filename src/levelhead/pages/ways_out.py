@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from levelhead.measures.catalog import CATALOG
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
@@ -21,6 +22,7 @@ Measurements = Mapping[str, Measurement]  # by measure
 _SHARES = ("lms", "nsp_accuracy", "ability")  # abilities that are shares of right answers
 FLUENCY_CHANGE = "fluency change"
 _PREFERENCE = "preference"
+_RATIO = "perplexity ratio"
 _NOT_TRIED = (
     'No projection was tried: {} has no pairs to fit one on. Write pairs = [["a", "b"], ...] into the list.'
 )
@@ -39,6 +41,14 @@ class Ability:
     after: float
     kept: bool
 
+    @property
+    def in_words(self) -> str:
+        """`language sense 0.80 → 0.79`, `perplexity +2.3 %`."""
+        if self.name == _RATIO:
+            return f"perplexity {100 * (self.after - 1):+.1f} %".replace("-", "−")
+        title = CATALOG.info(self.name).title.partition(" (")[0]
+        return f"{title[0].lower()}{title[1:]} {self.before:.2f} → {self.after:.2f}"
+
 
 def abilities(before: Measurements, after: Measurements) -> list[Ability]:
     """Every ability that was measured on the same items before and after; perplexity as a ratio."""
@@ -48,20 +58,20 @@ def abilities(before: Measurements, after: Measurements) -> list[Ability]:
     if "ability" in pairs:
         sure = (before["ability"].details.get(P_RIGHT), after["ability"].details.get(P_RIGHT))
         pairs["p of the right label"] = sure
-    found = [
+    known = [
         Ability(name, old, new, viable(new, old) is True)
         for name, (old, new) in pairs.items()
         if old is not None and new is not None
     ]
     cost = after.get(FLUENCY_CHANGE)
     if cost is not None and cost.value is not None:
-        found.append(Ability("perplexity ratio", 1.0, cost.value, viable_ratio(cost.value) is True))
-    return found
+        known.append(Ability(_RATIO, 1.0, cost.value, viable_ratio(cost.value) is True))
+    return known
 
 
 def abilities_text(known: Sequence[Ability]) -> str:
     """Abilities before and after, in a line."""
-    return ", ".join(f"{each.name} {each.before:.2f} → {each.after:.2f}" for each in known)
+    return ", ".join(each.in_words for each in known)
 
 
 # ---- claims

@@ -33,9 +33,11 @@ KINDS = (
     Kind(("lpbs",), "when it fills in a blank"),
     Kind(("preference", "ss_paired", "strength"), "when it chooses the next sentence"),
     Kind(("log_odds",), "when it guesses who does a job"),
-    Kind(("fairness",), "when it infers from a job who it is"),
+    Kind(("fairness",), "when it concludes from a job which group someone belongs to"),
 )
 
+# docs/method.md, False alarms and power: the line "any of them", twins and random weights together
+MODELS_TRIED, FALSE_ALARMS = 128, 3
 _UNTESTED = "That cannot be said: nothing was held against a model without meaning."
 
 
@@ -113,7 +115,7 @@ def _found(contents: Contents, kind: _AskedKind) -> Found:
 def _numbers(contents: Contents, each: Reported) -> Cell:
     info = info_of(contents, each.name)
     null, p = each.measurement.null, tested_p(each.measurement)
-    chance = "" if null is None else f"; without meaning {null.floor:.2f} ± {null.spread:.2f}"
+    chance = "" if null is None else f"; without meaning {null.floor:z.2f} ± {null.spread:.2f}"
     tail = "" if p is None else f"{chance}; p {p_text(p)}"
     return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))
 
@@ -145,10 +147,14 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     if not _tested(kinds):
         return _UNTESTED
     claims = len(headline_claims(audit))
-    rule = f"At most 5 in 100 models without a bias get a page that claims one, all {claims} claims counted"
+    rule = (
+        "The tests are set so that at most 5 in 100 models without a bias get a page that claims one, all "
+        f"{claims} claims counted; tried on gender, {FALSE_ALARMS} of {MODELS_TRIED} models without meaning "
+        "got one"
+    )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
-        return f"{rule}. The largest p of what was found: {p_text(largest)}."
+        return f"The largest p of what was found is {p_text(largest)}. {rule}."
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
 
 

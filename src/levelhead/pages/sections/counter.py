@@ -6,7 +6,7 @@ from levelhead.pages.blocks import Block, Drawn, Shown
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.contents import Contents
 from levelhead.pages.counter import DIGITS
-from levelhead.pages.tables import Cell, Table, measured, number, probability, words
+from levelhead.pages.tables import Cell, Table, bounded, number, probability, words
 from levelhead.results.records.heads import CounterContrast, CounterTest
 from levelhead.results.runs import HeadsRun
 
@@ -50,7 +50,7 @@ def _contrast_line(each: CounterContrast, name: str, at: str) -> list[Cell]:
     measurement = each.measurement
     return [
         words(name),
-        measured(measurement, at, DIGITS),
+        bounded(measurement, at, DIGITS),
         probability(None if measurement.null is None else measurement.null.p_value, at),
         number(measurement.n, at),
     ]
@@ -79,7 +79,7 @@ def _test_line(test: CounterTest, side: str, at: str) -> list[Cell]:
         words(f"{test.group} heads{side}"),
         number(details.get("mean_original"), at, 4),
         number(details.get("mean_counter"), at, 4),
-        measured(measurement, at, 4),
+        bounded(measurement, at, 4),
         number(details.get("t"), at, 2),
         probability(details.get("p_value"), at),
         number(measurement.n, at),

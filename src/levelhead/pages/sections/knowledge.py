@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
 from levelhead.pages.contents import Contents
-from levelhead.pages.examples import knowledge_example
+from levelhead.pages.examples import kind_examples, knowledge_example
 from levelhead.pages.fill_in import corrected, tested
 from levelhead.pages.headline import headline_claims
-from levelhead.pages.tables import Cell, Part, Table, measured, number, probability, shown, words
+from levelhead.pages.tables import Cell, Part, Table, bounded, measured, number, probability, shown, words
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import PromptsRun
 
@@ -23,11 +23,10 @@ def knowledge_section(contents: Contents) -> Section | None:
         return None
     controls = prompt_controls(run)
     cells = _judged_cells(contents, run)
+    charts = [log_odds(run, cells, controls), margins(run, controls), *masses(run, controls)]
     blocks: list[Block] = [
-        Drawn(
-            [log_odds(run, cells, controls), margins(run, controls), *masses(run, controls)],
-            controls,
-        ),
+        *(Shown(table) for table in _kinds_table(run)),
+        Drawn(charts, controls),
         Shown(_log_odds_table(contents, run, cells)),
         Shown(_margins_table(contents, run.cells)),
     ]
@@ -41,6 +40,15 @@ def knowledge_section(contents: Contents) -> Section | None:
     )
     title = "What a sentence before the question does"
     return Section("knowledge", title, question, how, blocks, knowledge_example(contents))
+
+
+def _kinds_table(run: PromptsRun) -> Iterator[Table]:
+    """What the names of the kinds mean, by an example of each; none for prompts that do not ship."""
+    if prompts := kind_examples(run):
+        expected = {cell.kind: cell.expected for cell in run.knowledge()}
+        lines = [[words(kind), words(text), words(expected.get(kind))] for kind, text in prompts.items()]
+        note = "Expected: what such a sentence is meant to do to the stereotype."
+        yield Table("kinds", "The kinds of knowledge", ("Knowledge", "For example", "Expected"), lines, note)
 
 
 def _judged_cells(contents: Contents, run: PromptsRun) -> tuple[ClozeCell, ...]:
@@ -63,7 +71,7 @@ def _log_odds_table(contents: Contents, run: PromptsRun, cells: Iterable[ClozeCe
             [
                 words(cell.kind, asked_model(cell) if several else ""),
                 _from_to(cell, "reached", at),
-                measured(cell.measurement, at),
+                bounded(cell.measurement, at),
                 number(None if null is None else null.floor, at),
                 probability(None if null is None else null.p_value, at),
                 words(cell.verdict),

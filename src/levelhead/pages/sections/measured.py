@@ -159,6 +159,6 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
 def _asked_on(each: Reported, model: str) -> str:
     """The model where the page is about several, the data, and what could not be scored, with reasons."""
     parts = [each.model] if each.model != model else []
-    parts += [str(data)] if (data := each.measurement.settings.get("data")) else []
+    parts += [f"asked on: {data}"] if (data := each.measurement.settings.get("data")) else []
     parts += [f"{n:,} not scored: {reason}" for reason, n in each.measurement.unscored.items()]
     return "; ".join(parts)

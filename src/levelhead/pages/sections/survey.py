@@ -17,6 +17,12 @@ from levelhead.pages.tables import Cell, Part, Table, measured, number, probabil
 from levelhead.results.records.survey import SurveyDifference, SurveyLine
 from levelhead.results.runs import SurveyRun
 
+_SEAT = "seat"
+FLOORS = (
+    "SEAT of a model without meaning need not be 0: a tokenizer that cuts the words of one side into more "
+    "pieces gives every model some. Models that share a tokenizer share that; between models with different "
+    "tokenizers a difference in SEAT may be one of tokenizers, and an audit of each says how much is its own."
+)
 Ranking = tuple[str, MeasureInfo, list[SurveyLine]]  # bias, measure, models in the order of their bias
 
 
@@ -38,7 +44,9 @@ def ranking_section(contents: Contents) -> Section | None:
     for bias in run.settings.biases:
         own = [ranking for ranking in rankings(run) if ranking[0] == bias]
         drawn = [
-            Labeled(line.model, line_measurement(line, info)) for _, info, lines in own for line in lines
+            Labeled(line.model, replace(line_measurement(line, info), name=info.title))
+            for _, info, lines in own
+            for line in lines
         ]
         if drawn:
             chart = intervals(drawn, f"Models by their bias: {bias}")
@@ -101,6 +109,8 @@ def differences_section(contents: Contents) -> Section | None:
         "tested. Paired: item by item, on items that both models answered. Unpaired: from the two intervals, "
         "as a rule too wide. Models that were asked about other words are not compared."
     )
+    if caveat := floors_text(run):
+        note = f"{note} {caveat}"
     table = Table(
         "differences", "Models two by two", columns, body, note, folded=len(body) > 40, strong=strong
     )
@@ -110,6 +120,11 @@ def differences_section(contents: Contents) -> Section | None:
     )
     question = "Which of two models can be told to be less biased?"
     return Section("differences", "Which differences are real", question, how, [Shown(table)])
+
+
+def floors_text(run: SurveyRun) -> str:
+    """What a difference in SEAT may also be; nothing where no models are compared by it."""
+    return FLOORS if any(each.measure == _SEAT for each in run.differences) else ""
 
 
 def _difference_cells(each: SurveyDifference, info: MeasureInfo) -> list[Cell]:

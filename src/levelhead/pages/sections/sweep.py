@@ -23,7 +23,7 @@ _NSP = Axes(
     "frontier-next-sentences",
     "Next sentences: bias against sense",
     "Strength (0 is best)",
-    "LMS",
+    "Language sense (LMS; 1 is best)",
     "Left and up is better.",
 )
 _NLI = Axes(

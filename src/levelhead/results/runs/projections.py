@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from levelhead.measures.measurement import Measurement
 from levelhead.results import layout
-from levelhead.results.keys import TextFile
 from levelhead.results.records.projections import Observation, PredictedLabels, SettingMeasured, SubspaceFit
 from levelhead.results.runs.study import StudyRun
 from levelhead.results.settings import SweepRunSettings
@@ -57,9 +54,3 @@ class SweepRun(StudyRun[SweepRunSettings]):
     def correlation(self) -> Measurement | None:
         """Strength with fairness over the settings."""
         return self.data.single(layout.CORRELATION)
-
-    @property
-    def recipe_texts(self) -> dict[Path, str]:
-        """The recipe files with their texts, in the order of their names."""
-        paths = sorted((self.folder / layout.RECIPES).glob("*.toml"))
-        return {path: TextFile(f"{layout.RECIPES}/{path.name}").read(self.folder) or "" for path in paths}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from levelhead.results import layout
 from levelhead.results.folder import RunData, read_run
-from levelhead.results.keys import Layout
+from levelhead.results.keys import Layout, TextFile
 from levelhead.results.settings import RunSettings
 
 S = TypeVar("S", bound=RunSettings)
@@ -45,6 +45,12 @@ class StudyRun(Generic[S]):
     def weights(self) -> str | None:
         """The hash of the model's weights; None for a run about several models."""
         return self.data.hashes.get(layout.WEIGHTS_HASH)
+
+    @property
+    def recipe_texts(self) -> dict[Path, str]:
+        """The recipe files of the folder with their texts, in the order of their names."""
+        paths = sorted((self.folder / layout.RECIPES).glob("*.toml"))
+        return {path: TextFile(f"{layout.RECIPES}/{path.name}").read(self.folder) or "" for path in paths}
 
     def address(self, record: object) -> str | None:
         """Where a record stands in the run's results.jsonl, `key#index`; None for any other record."""
