@@ -63,6 +63,6 @@ def test_a_pass_is_long_by_the_pace_of_its_batches_and_not_by_what_came_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter([100.0, 100.0, 101.0, 104.0])
-    monkeypatch.setattr(shards.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("levelhead.engine.shards.time.monotonic", lambda: next(clock))
     pace = shards.Pace(20)
     assert [pace.is_long() for _ in range(3)] == [False, False, True]  # 20 batches of 1 s, then of 2 s
