@@ -16,7 +16,7 @@ from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import Measurement, Null
 
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
-TWINS = "null twins"  # how the method of a null begins that was drawn from models without meaning
+_TWINS = "null twins"  # how the method of a null begins that was drawn from models without meaning
 _SMALL = 0.005  # a spread of which two digits say nothing
 SILENT = "cannot be told from a model without meaning on this much data"
 
@@ -54,13 +54,18 @@ def tested_p(measurement: Measurement) -> float | None:
 
 def floor_text(null: Null) -> str:
     """What a model without meaning shows, or chance alone where none was asked, in words."""
-    where = "in models without meaning" if null.method.startswith(TWINS) else "by chance"
+    where = "in models without meaning" if of_twins(null) else "by chance"
     digits = 4 if 0 < null.spread < _SMALL else 2
     text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}"
     if null.least is None:
         return text
     beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
     return f"{text}; {beyond} beyond that on other words"
+
+
+def of_twins(null: Null) -> bool:
+    """Whether a null was drawn from models without meaning."""
+    return null.method.startswith(_TWINS)
 
 
 def evidence(measurement: Measurement) -> str:

@@ -202,14 +202,9 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
         each = base.get(name)
         if each is not None and each.value is not None and each.null is not None:
             value = text.format(valued(each))
-            floor = (
-                f"{each.null.floor:z.2f} ± {each.null.spread:.2f} by chance, p {p_text(each.null.p_value)}"
-            )
-            beyond = each.beyond(each.null.floor)
-            yield (
-                name,
-                Claim(each.null.p_value, beyond, f"{value}: {floor}.", f"{value}: {SILENT} ({floor})."),
-            )
+            floor, beyond = floor_text(each.null), each.beyond(each.null.floor)
+            spoken, silent = f"{value}: {floor}.", f"{value}: {SILENT} ({floor})."
+            yield name, Claim(each.null.p_value, beyond, spoken, silent)
     for name, each in base.items():
         if name.split()[0] == "lpbs" and each.value is not None:
             p = each.details.get("p_value")

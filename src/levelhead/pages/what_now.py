@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from levelhead.pages.blocks import Found, WayOut, WhatNow
-from levelhead.pages.claims import p_text, tested_p
+from levelhead.pages.claims import of_twins, p_text, tested_p
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.headline import headline_claims
 from levelhead.pages.infos import info_of, verdict_of
@@ -115,7 +115,10 @@ def _found(contents: Contents, kind: _AskedKind) -> Found:
 def _numbers(contents: Contents, each: Reported) -> Cell:
     info = info_of(contents, each.name)
     null, p = each.measurement.null, tested_p(each.measurement)
-    chance = "" if null is None else f"; without meaning {null.floor:z.2f} ± {null.spread:.2f}"
+    chance = ""
+    if null is not None:
+        where = "without meaning" if of_twins(null) else "by chance"
+        chance = f"; {where} {null.floor:z.2f} ± {null.spread:.2f}"
     tail = "" if p is None else f"{chance}; p {p_text(p)}"
     return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))
 
