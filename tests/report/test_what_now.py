@@ -154,8 +154,8 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
 def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit: Contents) -> None:
     docs = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
     (line,) = (line for line in docs.splitlines() if line.startswith("| any of them |"))
-    counts = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
-    assert tuple(map(sum, zip(*counts, strict=True))) == (FALSE_ALARMS, MODELS_TRIED)
+    twins, random, every = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
+    assert (twins[0] + random[0], twins[1] + random[1]) == every == (FALSE_ALARMS, MODELS_TRIED)
     sure = dict(box_of(audit).answers)["How sure is that?"]
     assert f"{FALSE_ALARMS} of {MODELS_TRIED} models without meaning got one" in sure
 

@@ -36,7 +36,7 @@ KINDS = (
     Kind(("fairness",), "when it concludes from a job which group someone belongs to"),
 )
 
-# docs/method.md, False alarms and power: the line "any of them", twins and random weights together
+# docs/method.md, False alarms and power: the line "any of them", its last column
 MODELS_TRIED, FALSE_ALARMS = 147, 5
 _UNTESTED = "That cannot be said: nothing was held against a model without meaning."
 
