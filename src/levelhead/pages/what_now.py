@@ -37,7 +37,7 @@ KINDS = (
 )
 
 # docs/method.md, False alarms and power: the line "any of them", its last column
-MODELS_TRIED, FALSE_ALARMS = 147, 5
+MODELS_TRIED, FALSE_ALARMS, TRIED_WITH = 147, 5, "gender"
 _UNTESTED = "That cannot be said: nothing was held against a model without meaning."
 
 
@@ -152,13 +152,19 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     claims = len(headline_claims(audit))
     rule = (
         "The tests are set so that at most 5 in 100 models without a bias get a page that claims one, all "
-        f"{claims} claims counted; tried on gender, {FALSE_ALARMS} of {MODELS_TRIED} models without meaning "
-        "got one"
+        f"{claims} claims counted; {_tried(audit.settings.bias)}"
     )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
         return f"The largest p of what was found is {p_text(largest)}. {rule}."
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
+
+
+def _tried(bias: str) -> str:
+    """How often the tests were wrong, for the list that they were tried with."""
+    if bias != TRIED_WITH:
+        return "how often they are wrong was not tried with this list"
+    return f"tried on {bias}, {FALSE_ALARMS} of {MODELS_TRIED} models without meaning got one"
 
 
 def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
