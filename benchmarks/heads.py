@@ -19,6 +19,7 @@ from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
+from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
@@ -56,12 +57,13 @@ def _scores() -> list[Claim]:
 
 
 def two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:
-    """The floor: what any gradient over these contexts costs, with weights frozen."""
-    for batch in _batches(model, reading):
-        with torch.inference_mode():
-            model.base(**batch)
-        embedded = model.base.get_input_embeddings()(batch.pop("input_ids")).requires_grad_()  # type: ignore[operator]
-        model.base(inputs_embeds=embedded, **batch).last_hidden_state.sum().backward()
+    """The floor: what any gradient over these contexts costs, with weights frozen and the same kernels."""
+    with at_rest(model.hf):
+        for batch in _batches(model, reading):
+            with torch.inference_mode():
+                model.base(**batch)
+            embedded = model.base.get_input_embeddings()(batch.pop("input_ids")).requires_grad_()  # type: ignore[operator]
+            model.base(inputs_embeds=embedded, **batch).last_hidden_state.sum().backward()
 
 
 def _batches(model: Model, reading: StaticVectors) -> Iterator[dict[str, Tensor]]:

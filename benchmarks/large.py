@@ -7,6 +7,7 @@ shape in bfloat16, written to a folder first, so that loading and hashing are a 
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,14 +25,16 @@ from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import encode
 from levelhead.models.model import Model, load
-from levelhead.probes.contexts import template_contexts
+from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.word_table import WordTable, word_table
 from levelhead.studies.heads.scores import absolute_seat
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.heads.study import heads
 
 GIB = 1 << 30
 CARD = 24 * GIB
-REMOVED = 64  # heads, evenly spread over the layers, of which each is removed
+REMOVED = 256  # heads, evenly spread over the layers, of which each is removed
 ROWS = 800  # contexts that they are removed on
 
 
@@ -39,12 +42,14 @@ def bench() -> list[Claim]:
     """The promises for one card; none where there is no card, or one of less than 24 GiB."""
     if not torch.cuda.is_available() or torch.cuda.mem_get_info()[1] < CARD:
         return []
-    with TemporaryDirectory() as place, _small_card():
+    with TemporaryDirectory() as place:
         folder = _written(Path(place) / "llama-7b")
         loading = seconds(lambda: load(folder).fingerprint)
         claims = [Claim("7B: loading and hashing, s", loading, None, False, "bfloat16, from a local folder")]
-        claims += _audit(folder, Path(place) / "run")
-        return claims + _heads(load(folder))
+        claims += _commands(folder, Path(place) / "whole", "the whole card")
+        with _small_card():
+            claims += _commands(folder, Path(place) / "small", "a cap of 24 GiB")
+            return claims + _ratios(load(folder))
 
 
 @contextmanager
@@ -70,24 +75,35 @@ def _written(folder: Path) -> Path:
         torch.set_default_dtype(torch.float32)
     hf.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    os.sync()  # else results wait for the disk until 13 GB are written
     del hf
     gc.collect()
     torch.cuda.empty_cache()
     return folder
 
 
-def _audit(folder: Path, run: Path) -> list[Claim]:
-    torch.cuda.reset_peak_memory_stats()
-    took = seconds(lambda: audit(str(folder), run))
-    gc.collect()
-    note = "quick audit with its defaults, a cap of 24 GiB"
-    return [
-        Claim("7B: quick audit, s", took, 45, False, note),
-        Claim("7B: peak memory of the audit, GiB", torch.cuda.max_memory_allocated() / GIB, 24, False, note),
-    ]
+def _commands(folder: Path, runs: Path, card: str) -> list[Claim]:
+    """The quick audit, and scores of all heads on all template contexts, each from the folder to its run."""
+    every = HeadsSettings(experiments=("scores",), score_contexts=len(TEMPLATES), null=0)
+    commands = {
+        "quick audit": (lambda: audit(str(folder), runs / "audit"), 45),
+        "heads on all contexts": (lambda: heads(load(folder), every, runs / "heads"), None),
+    }
+    claims = []
+    for name, (command, promised) in commands.items():
+        torch.cuda.reset_peak_memory_stats()
+        took = seconds(command)
+        peak = torch.cuda.max_memory_allocated() / GIB
+        gc.collect()
+        torch.cuda.empty_cache()
+        note = f"with its defaults, {card}"
+        claims.append(Claim(f"7B: {name}, s", took, promised, False, note))
+        cap = CARD / GIB if "cap" in card else None
+        claims.append(Claim(f"7B: {name}, peak memory in GiB", peak, cap, False, note))
+    return claims
 
 
-def _heads(model: Model) -> list[Claim]:
+def _ratios(model: Model) -> list[Claim]:
     """All template contexts of the gender list; the floor runs the very same batches."""
     test = load_words("gender")
     table = word_table(test, template_contexts(test))
@@ -96,17 +112,14 @@ def _heads(model: Model) -> list[Claim]:
     few = word_table(test, template_contexts(test, 1))
     gate_gradients(model, few.static(), absolute_seat(few.sets))  # libraries choose their kernels
     list(encode(model, reading.texts))  # texts are tokenized once, whoever comes first
-    torch.cuda.reset_peak_memory_stats()
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),
         lambda: two_forwards_one_backward(model, reading),
         rounds=1,
     )
     note = f"{len(table.contexts):,} contexts, a cap of 24 GiB, tokens of a batch: {sizes}"
-    peak = torch.cuda.max_memory_allocated() / GIB
     return [
         Claim("7B: head scores against two forwards + one backward", ours / floor, 1.15, False, note),
-        Claim("7B: peak memory of head scores, GiB", peak, 24, False, note),
         _removals(model, word_table(test, template_contexts(test)[:: len(table.contexts) // ROWS])),
     ]
 

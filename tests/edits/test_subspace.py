@@ -208,8 +208,9 @@ def test_directions_computed_on_a_device_are_those_of_the_host(
     shape: tuple[int, int], weakest: float
 ) -> None:
     differences = with_singular_values(shape, [9.0, 5.0, 2.0, weakest])
-    sizes, directions = largest_on(torch.device("cpu"), differences, 4)
-    expected_sizes, expected = largest_on_host(differences, 4)
+    sizes, directions, total = largest_on(torch.device("cpu"), differences, 4)
+    expected_sizes, expected, expected_total = largest_on_host(differences, 4)
+    assert total == pytest.approx(expected_total) == pytest.approx((differences**2).sum())
     np.testing.assert_allclose(sizes, expected_sizes, rtol=1e-6)
     np.testing.assert_allclose(np.abs((directions * expected).sum(axis=1)), 1, atol=1e-6)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from levelhead.engine.batches import RowPool
 from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
@@ -92,3 +93,30 @@ def test_a_word_that_is_not_in_its_sentence_is_refused_with_the_sentence() -> No
         find_word("Nurses work.", "doctor")
     with pytest.raises(BadProbe, match="occurs not at all"):
         find_word("Nurses work.", "nurse")  # part of a word is not the word
+
+
+@pytest.mark.parametrize("reading", ["words", "static"])
+def test_rows_of_a_causal_model_end_with_the_word_that_is_read(reading: str) -> None:
+    texts, spans = ["A teacher is a teacher?", "Who knows"], [(2, 9), (4, 9)]
+    for family, cut in (("llama", True), ("bert", False)):
+        model, pool = tiny(family), RowPool()
+        asked = WordVectors(texts, spans) if reading == "words" else StaticVectors(texts, spans, [0, 1])
+        collector = asked.prepare(model, pool, 1)
+        read = list(zip(collector.rows, collector.positions, strict=True))
+        last = [max(position for row, position in read if row == number) for number in (0, 1)]
+        lengths = [len(row.ids) for row in pool.rows]
+        whole = [len(row.ids) for row in encode(model, texts)]
+        assert lengths == ([end + 1 for end in last] if cut else whole)
+        assert lengths[0] < whole[0] or not cut
+
+
+def test_a_model_of_a_causal_family_that_sees_later_tokens_reads_whole_texts() -> None:
+    blind, seeing = tiny("gemma3_text"), tiny("gemma3_text", use_bidirectional_attention=True)
+    assert blind.looks_back_only
+    assert not seeing.looks_back_only
+    text, span = "A teacher is a teacher?", (2, 9)
+    ours = read_one(seeing, WordVectors([text], [span]))[0, 0]
+    np.testing.assert_allclose(ours, slow_vector(seeing, text, span), atol=1e-5)
+    pool = RowPool()
+    WordVectors([text], [span]).prepare(seeing, pool, 1)
+    assert len(pool.rows[0].ids) == len(next(iter(encode(seeing, [text]))).ids)

@@ -21,7 +21,7 @@ from levelhead.scoring.fluency import ask_fluency_change
 from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies.projections import settings as projection_settings
-from levelhead.studies.projections.candidates import best, candidates, settings_for
+from levelhead.studies.projections.candidates import Projections, best, candidates, settings_for
 from levelhead.studies.projections.settings import paper_settings, variants_of
 from tests.studies.projection_cases import ABLE, FEW, SINGLE, small_triples
 from tests.tiny import tiny
@@ -81,7 +81,7 @@ def test_a_model_with_a_sentence_vector_tries_the_papers_settings_and_deeper_one
 
 def test_a_classifier_is_judged_by_fairness_and_ability(battery: Battery) -> None:
     model = tiny("bert", "nli")
-    trials = candidates(model, battery, starts=1)
+    trials = candidates(Projections(model, battery.test, 1), battery)
     assert [t.variant for t in trials] == [s.name for s in settings_for(model, battery.test, 1)]
     assert trials[0].recipe == ""
     number = 7
@@ -105,7 +105,7 @@ def test_a_classifier_is_judged_by_fairness_and_ability(battery: Battery) -> Non
 
 def test_a_next_sentence_model_is_judged_by_strength_lms_and_balanced_accuracy(battery: Battery) -> None:
     model = tiny("bert", "nsp")
-    trials = candidates(model, battery, starts=0)
+    trials = candidates(Projections(model, battery.test, 0), battery)
     setting = paper_settings()[40]
     variants = variants_of(model, [setting], default_pairs(model))
     measured = ask_nsp(model, battery.triples, variants)[0]
@@ -133,7 +133,7 @@ def test_any_other_model_is_judged_by_seat_and_perplexity(
     costs = [change.value or 0.0 for change in ask_fluency_change(model, battery.sentences, variants, FEW)]
     between = sorted(costs)[2] + 1e-6  # random weights cost little: a bound that some of them keep
     monkeypatch.setattr(viability, "RATIO", between)
-    trials = candidates(model, battery, starts=1)
+    trials = candidates(Projections(model, battery.test, 1), battery)
     assert [t.gain for t in trials] == pytest.approx([-abs(seat.value or 0) for seat in seats], abs=1e-5)
     assert [t.ability.value for t in trials] == pytest.approx(costs, abs=1e-5)
     assert [t.viable for t in trials] == [cost <= between for cost in costs]

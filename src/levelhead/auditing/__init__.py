@@ -50,7 +50,7 @@ from levelhead.studies.glue import glue
 from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
-from levelhead.studies.projections.candidates import candidates
+from levelhead.studies.projections.candidates import Projections, candidates
 
 _ARC_SENTENCES = 3
 Open = Run[AuditRunSettings]
@@ -219,13 +219,13 @@ def _answers(
 
 def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: HeadsRun, run: Open) -> list[Way]:
     """The ways out: the worst heads closed, and the best viable projection if one helps."""
-    model, starts = subject.model, extent.starts(subject.model)
     ways: list[Way] = []
     if subject.model is extent.model:
         ways.append(closed_heads(extent, located))
     if subject.model is extent.model or about_gender(choose.test):  # beside it, nothing ships to judge by
-        trials = run.results(subject.candidates, lambda: candidates(model, choose, starts))
-        ways += projected(model, subject.prefix, trials, choose, starts)
+        projections = Projections(subject.model, choose.test, extent.starts(subject.model))
+        trials = run.results(subject.candidates, lambda: candidates(projections, choose))
+        ways += projected(projections, subject.prefix, trials)
     run.results(subject.mitigations, lambda: [way.record for way in ways])
     return ways
 

@@ -10,7 +10,6 @@ from levelhead.edits.sites import Variant
 from levelhead.mitigation.fitting import baseline_pairs, pairs_about
 from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, recipe_file, recipe_text
-from levelhead.models.model import Model
 from levelhead.pages.heads_in_words import removal_text
 from levelhead.probes.pairs import pairs_text
 from levelhead.results import layout
@@ -21,8 +20,8 @@ from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
 from levelhead.studies.extent import Extent
-from levelhead.studies.projections.candidates import OWN_PAIRS, settings_for
-from levelhead.studies.projections.settings import BASELINE_PAIRS, variants_of
+from levelhead.studies.projections.candidates import OWN_PAIRS, Projections
+from levelhead.studies.projections.settings import BASELINE_PAIRS
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,10 @@ def closed_heads(extent: Extent, located: HeadsRun) -> Way:
     return Way(record, removed(model, closed))
 
 
-def projected(
-    model: Model, prefix: str, trials: Sequence[ProjectionCandidate], choose: Battery, starts: int
-) -> Iterator[Way]:
-    settings = {setting.name: setting for setting in settings_for(model, choose.test, starts)}
-    pairs = pairs_about(model, choose.test)
-    what = f"Directions that tell the groups apart are projected out of {model.name}."
+def projected(projections: Projections, prefix: str, trials: Sequence[ProjectionCandidate]) -> Iterator[Way]:
+    what = f"Directions that tell the groups apart are projected out of {projections.model.name}."
     for trial in trials:
         if trial.chosen:
             name = f"{prefix}{trial.variant}"
-            edits = variants_of(model, [settings[trial.variant]], pairs)[0]
+            edits = projections.variants([trial.variant])[0]
             yield Way(Mitigation(name, what, (), trial.recipe, chosen=True), edits)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from levelhead.edits.placing import beside
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.edits.subspace import describe
@@ -40,7 +41,7 @@ class AffineErasure:
     center: Tensor
 
     def __call__(self, h: Tensor) -> Tensor:
-        left, right, center = self.left.to(h), self.right.to(h), self.center.to(h)
+        left, right, center = (beside(part, h) for part in (self.left, self.right, self.center))
         if left.dim() == 2:
             return h - (h - center) @ right.T @ left.T
         along = torch.einsum("...hd,hrd->...hr", h - center, right)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.head import Head
+from levelhead.edits.placing import beside
 from levelhead.edits.sites import Site
 from levelhead.errors import BadOption
 
@@ -35,7 +36,7 @@ class HeadGates:
         return Site(self.layer, "heads")
 
     def __call__(self, h: Tensor) -> Tensor:
-        return h * torch.tensor(self.values, dtype=h.dtype, device=h.device)[:, None]
+        return h * beside(torch.tensor(self.values, dtype=torch.float64), h)[:, None]
 
 
 def gates(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from levelhead.edits.placing import beside
 from levelhead.edits.sites import Site
 from levelhead.errors import BadOption
 
@@ -33,7 +34,7 @@ class Projection:
             )
 
     def __call__(self, h: Tensor) -> Tensor:
-        basis, weights = self.basis.to(h), self.weights.to(h)
+        basis, weights = beside(self.basis, h), beside(self.weights, h)
         if basis.dim() == 2:
             return h - (h @ basis.T * weights) @ basis
         along = (h[..., None, :] * basis).sum(-1) * weights  # [..., head, dimension]

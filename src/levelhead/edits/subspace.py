@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from levelhead.edits.sites import Site
 from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.floating[Any]]
 KEPT = 8  # directions kept of a fit; the paper uses 2, the depth grid 4
 _SQUARED = (
     1e-8  # of the largest eigenvalue: below it a second moment knows its eigenvectors to under 8 digits
@@ -67,7 +69,7 @@ def fit_subspace(
     The sign of a direction does not matter to a projection; its largest coordinate is made positive. device:
     a CUDA card on which to compute; the host by default.
     """
-    vectors = np.asarray(differences, dtype=np.float64)
+    vectors = np.asarray(differences)
     count = len(vectors) if pairs is None else pairs
     if vectors.ndim not in (2, 3) or not len(vectors) or not np.isfinite(vectors).all():
         raise BadProbe(
@@ -116,25 +118,25 @@ def describe(site: Site) -> str:
     return f"{names.get(site.part, f'the {site.part} vectors')} of layer {site.layer + 1}"
 
 
-def _principal(differences: Doubles, most: int, card: torch.device | None) -> tuple[Doubles, Doubles]:
+def _principal(differences: Vectors, most: int, card: torch.device | None) -> tuple[Doubles, Doubles]:
     """Directions [dimension, dim] and their shares of the variance; those without variance are left out."""
-    total = float((differences**2).sum())
-    if total == 0:
-        return differences[:0], differences[:0, 0]
+    if not differences.any():
+        return np.zeros((0, differences.shape[1])), np.zeros(0)
     wanted = min(most, *differences.shape)
     largest_of = largest_on_host if card is None else partial(largest_on, card)
-    sizes, directions = largest_of(differences, wanted)
+    sizes, directions, total = largest_of(differences, wanted)
     kept = int((sizes > _NOTHING * sizes[0]).sum())
     directions, sizes = directions[:kept], sizes[:kept]
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1)
     return directions * np.sign(largest), sizes**2 / total
 
 
-def largest_on(device: torch.device, differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
+def largest_on(device: torch.device, differences: Vectors, most: int) -> tuple[Doubles, Doubles, float]:
     """As largest_on_host, computed on a device in float64."""
-    rows = torch.from_numpy(np.ascontiguousarray(differences)).to(device)
+    rows = torch.from_numpy(np.ascontiguousarray(differences)).to(device).double()
     wide = rows.shape[0] < rows.shape[1]
-    values, vectors = torch.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
+    moment = rows @ rows.T if wide else rows.T @ rows
+    values, vectors = torch.linalg.eigh(moment)
     values, turned = values[-most:].flip(0), vectors[:, -most:].T.flip(0)
     if bool(values[-1] < _SQUARED * values[0]):
         _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
@@ -142,25 +144,27 @@ def largest_on(device: torch.device, differences: Doubles, most: int) -> tuple[D
     else:
         sizes = values.sqrt()
         directions = turned @ rows / sizes[:, None] if wide else turned
-    return np.asarray(sizes.cpu().numpy()), np.asarray(directions.cpu().numpy())
+    return np.asarray(sizes.cpu().numpy()), np.asarray(directions.cpu().numpy()), float(moment.trace())
 
 
-def largest_on_host(differences: Doubles, most: int) -> tuple[Doubles, Doubles]:
-    """The largest singular values, and their right singular vectors [vector, dim].
+def largest_on_host(differences: Vectors, most: int) -> tuple[Doubles, Doubles, float]:
+    """The largest singular values, their right singular vectors [vector, dim], and the sum of all squares.
 
     They come from the second moment of the smaller side, D Dᵀ or Dᵀ D, of which only the last eigenvectors
     are computed: 1,000 vectors of a 7B model take a twentieth of the time of an SVD. Squaring loses digits of
     small singular values, so the SVD itself is taken where one of those asked for is below 1e-4 of the
     largest.
     """
-    wide = differences.shape[0] < differences.shape[1]
-    moment = differences @ differences.T if wide else differences.T @ differences
+    rows = differences.astype(np.float64)
+    wide = rows.shape[0] < rows.shape[1]
+    moment = rows @ rows.T if wide else rows.T @ rows
+    total = float(moment.trace())
     values, vectors = linalg.eigh(moment, subset_by_index=(len(moment) - most, len(moment) - 1))
     if values[0] < _SQUARED * values[-1]:
-        _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
-        return sizes[:most], directions[:most]
+        _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+        return sizes[:most], directions[:most], total
     sizes, turned = np.sqrt(values[::-1]), vectors.T[::-1]
-    return sizes, turned @ differences / sizes[:, None] if wide else turned
+    return sizes, turned @ rows / sizes[:, None] if wide else turned, total
 
 
 def _because(skipped: Mapping[str, int] | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from levelhead.edits.placing import placed
 from levelhead.edits.sites import Edit
 from levelhead.engine.collectors import Collector, Numbers
 
@@ -54,7 +55,7 @@ def asks_of_batch(
     numbers = np.concatenate(parts)
     row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     position = np.asarray([collector.positions[number] for number in numbers], np.int64)
-    on_device = [torch.from_numpy(places).to(device) for places in (row, position)]
+    on_device = [placed(torch.from_numpy(places), device) for places in (row, position)]
     return Asks(collector, numbers, on_device[0], on_device[1], (row, position))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from levelhead.edits.placing import beside, placed
 from levelhead.edits.sites import Site
 from levelhead.models.encoding import Ints, TokenRow
 
@@ -135,13 +137,13 @@ class StaticCollector(Collector[Doubles]):
             self._sums = torch.zeros(
                 (*self._shape, values.shape[1]), dtype=torch.float64, device=values.device
             )
-        share = torch.tensor([self._share[a] for a in asks], dtype=torch.float64, device=values.device)
-        word = torch.tensor([self._word[a] for a in asks], device=values.device)
+        share = placed(torch.tensor([self._share[a] for a in asks], dtype=torch.float64), values.device)
+        word = placed(torch.tensor([self._word[a] for a in asks]), values.device)
         self._sums[variant].index_add_(0, word, values.double() * share[:, None])
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        share = torch.tensor([self._share[a] for a in asks], dtype=values.dtype, device=values.device)
-        word = torch.tensor([self._word[a] for a in asks], device=values.device)
+        share = beside(torch.tensor([self._share[a] for a in asks], dtype=torch.float64), values)
+        word = placed(torch.tensor([self._word[a] for a in asks]), values.device)
         return (values * cotangent[word].to(values)).sum(-1) * share
 
     def stratum(self, ask: int) -> int:
@@ -172,11 +174,11 @@ class TokenCollector(PlainCollector):
         return self._chosen(values)
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
-        own = cotangent[torch.from_numpy(asks).to(cotangent.device)].to(values)
+        own = cotangent[placed(torch.from_numpy(asks), cotangent.device)].to(values)
         return (self._chosen(values) * own).sum(-1)
 
     def _chosen(self, values: Tensor) -> Tensor:
-        return values[:, self._tokens.to(values.device)] - values.logsumexp(-1, keepdim=True)
+        return values[:, placed(self._tokens, values.device)] - values.logsumexp(-1, keepdim=True)
 
 
 class TopKCollector(Collector[TopK]):
@@ -231,7 +233,7 @@ class LikelihoodCollector(Collector[TokenScores]):
         self._tokens.append(token)
 
     def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
-        token = torch.tensor([self._tokens[a] for a in asks], device=values.device)
+        token = placed(torch.tensor([self._tokens[a] for a in asks]), values.device)
         return values.gather(1, token[:, None])[:, 0] - values.logsumexp(-1)
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
@@ -255,7 +257,7 @@ class StateCollector(Collector[list[list[Floats]]]):
         self._lengths: list[int] = []
         self._values: Floats | None = None
 
-    def text(self, row: int, positions: range) -> None:
+    def text(self, row: int, positions: Sequence[int]) -> None:
         self._lengths.append(len(positions))
         for position in positions:
             self.ask(row, position)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.gates import HeadGates
+from levelhead.edits.placing import placed
 from levelhead.engine.asks import Asks, asks_by_row, asks_of_batch, read_tokens
 from levelhead.engine.batches import RowPool, Tokens, inputs
 from levelhead.engine.budget import Work
@@ -208,16 +209,16 @@ def _contributions(job: GradientJob, given: _Pass, batch: dict[str, Tensor], ask
     """What each row of a batch adds to dJ/dm: [row, layer, head], for each cotangent."""
     model, collector = given.model, asks.collector
     rows, width = batch["input_ids"].shape
-    gates = [gate.repeat(rows, 1).requires_grad_() for gate in job.point.to(model.device)]
+    gates = [gate.repeat(rows, 1).requires_grad_() for gate in placed(job.point, model.device)]
     trunk = Trunk(model)
     with torch.no_grad():
         plan = trunk.plan(batch)
-    flat = torch.from_numpy(read_tokens([asks], width)).to(model.device)
+    flat = placed(torch.from_numpy(read_tokens([asks], width)), model.device)
     with torch.enable_grad():
         vectors = asks.pick(gated_blocks(model, plan, gates, flat, recompute=given.recompute))
         values = trunk.final(vectors) if collector.stage == "final" else trunk.logits(vectors)
         totals = [
-            collector.pull(cotangent.to(values.device), asks.numbers, values.float()).sum()
+            collector.pull(placed(cotangent, values.device), asks.numbers, values.float()).sum()
             for cotangent in job.cotangents
         ]
     return [_pushed_back(model, total, gates, again=total is not totals[-1]) for total in totals]

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from levelhead.edits.placing import placed
 from levelhead.engine.batches import Tokens, batches
 from levelhead.engine.budget import Work, token_budget
 from levelhead.engine.collectors import Collector, Numbers
@@ -79,7 +80,7 @@ class Handed:
         passed = self._passed[id(collector), variant]
         if passed:
             new = np.isin(asks, np.concatenate(passed), invert=True)
-            asks, values = asks[new], values[torch.from_numpy(new).to(values.device)]
+            asks, values = asks[new], values[placed(torch.from_numpy(new), values.device)]
         if not len(asks):
             return
         if self.adds_where_it_lies(collector):

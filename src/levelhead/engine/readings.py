@@ -73,7 +73,7 @@ class WordVectors(Reading[Floats]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         collector = collect.WordCollector(len(self.texts), variants)
         for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
-            number = pool.add(row)
+            number = pool.add(_up_to(model, row, pieces))
             for position in pieces:
                 collector.piece(item, number, int(position), len(pieces))
         return collector
@@ -96,7 +96,7 @@ class StaticVectors(Reading[Doubles]):
             raise BadProbe("Every word needs at least one text; number the words 0, 1, 2 ... without gaps.")
         collector = collect.StaticCollector(len(counts), variants)
         for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
-            number = pool.add(row)
+            number = pool.add(_up_to(model, row, pieces))
             share = 1.0 / (len(pieces) * counts[self.word[item]])
             for position in pieces:
                 collector.piece(self.word[item], number, int(position), share)
@@ -119,6 +119,11 @@ def words(
                 f"No word at characters {start} to {end} of {sentence!r}. Use find_word(text, word)."
             )
         yield row, pieces
+
+
+def _up_to(model: Model, row: TokenRow, pieces: Ints) -> TokenRow:
+    """The part of a row that the vectors of some pieces depend on: later tokens may not be seen."""
+    return row.until(int(pieces[-1]) + 1) if model.looks_back_only else row
 
 
 Pooling = Literal["mean", "mean-special", "cls", "last"]
@@ -213,9 +218,7 @@ def _without_closing(model: Model, row: TokenRow) -> TokenRow:
     keep = len(row.ids)
     while keep > 1 and row.part[keep - 1] == -1:
         keep -= 1
-    return TokenRow(
-        row.ids[:keep], None if row.types is None else row.types[:keep], row.offsets[:keep], row.part[:keep]
-    )
+    return row.until(keep)
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,7 @@ class TokenLikelihoods(Reading[TokenScores]):
             row, real = _real_tokens(model, row, causal)
             scored = real[real > 0] if causal else real
             collector.text(row, scored, len(real) - len(scored))
-            number = pool.add(row) if causal else -1
+            number = pool.add(_up_to(model, row, scored - 1)) if causal and len(scored) else -1
             for position in scored:
                 if mask is None:
                     collector.want(number, int(position) - 1, int(row.ids[position]))
@@ -272,11 +275,12 @@ def _trained_with_bos(model: Model) -> bool:
 class States(Reading[list[list[Floats]]]):
     """The tensor at a site for every token of each text: `answer[variant][text]` is `[token, ...]`.
 
-    Pooled and cls sites have one token a text.
+    Pooled and cls sites have one token a text. tokens: positions of some, in this order, for each text.
     """
 
     texts: Sequence[Text | str]
     site: Site
+    tokens: Sequence[Sequence[int]] | None = None
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
         model.check_site(self.site)
@@ -286,9 +290,9 @@ class States(Reading[list[list[Floats]]]):
             else collect.StateCollector(variants)
         )
         collector.site = self.site
-        for row in encode(model, self.texts):
-            first_only = self.site.part in ("cls", "pooled")
-            collector.text(pool.add(row), range(1) if first_only else range(len(row.ids)))
+        for number, row in enumerate(encode(model, self.texts)):
+            every = range(1) if self.site.part in ("cls", "pooled") else range(len(row.ids))
+            collector.text(pool.add(row), every if self.tokens is None else self.tokens[number])
         return collector
 
 

@@ -111,10 +111,12 @@ class Trunk:
             calls += 1
             return vectors[:, None] if calls == self.model.layers else hidden
 
+        # with a cache, though it stays empty, transformers does not look for packed texts, and for the card
+        extra = {"use_cache": True} if self.model.family.causal else {}
         token = 1 if self.model.hf.config.get_text_config().pad_token_id == 0 else 0
         ids = torch.full((len(vectors), 1), token, dtype=torch.long, device=vectors.device)
         with _stand_ins(self.model, answer):
-            return module(input_ids=ids, **self._extra)
+            return module(input_ids=ids, **extra)
 
 
 def first_token_linear(model: Model) -> nn.Module | None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from levelhead.edits.placing import placed
 from levelhead.edits.sites import AFTER, INSIDE, Edit, Part, Site, Variant
 from levelhead.engine.asks import Asks, edited_vectors, read_tokens
 from levelhead.engine.batches import Tokens, inputs
@@ -27,7 +28,7 @@ from levelhead.models.hooks import attached, on_heads, split_qkv
 from levelhead.models.model import Model
 
 Seen = tuple[int, Tensor]  # id of the asks that wanted it, and what they saw: [ask, ...]
-_LOGIT_FLOATS = 1 << 24  # vocabulary logits held at once
+_LOGIT_FLOATS = 1 << 24  # vocabulary logits held at once; on a card four times as many
 
 
 class Batch:
@@ -115,7 +116,7 @@ class Batch:
             return None
         flat = read_tokens(self.ends, self.shape[1])
         few = 2 * len(flat) <= self.shape[0] * self.shape[1]
-        return torch.from_numpy(flat).to(self.model.device) if few else None
+        return placed(torch.from_numpy(flat), self.model.device) if few else None
 
     # ---- what is seen on the way
 
@@ -200,7 +201,8 @@ class Batch:
             self._give_pooled(asks, self.trunk.pooled(vectors).split(size), groups)
 
     def _give_logits(self, asks: Asks, vectors: Tensor, members: list[int]) -> None:
-        size = max(1, _LOGIT_FLOATS // int(self.model.config.vocab_size))
+        floats = _LOGIT_FLOATS * (4 if vectors.is_cuda else 1)
+        size = max(1, floats // int(self.model.config.vocab_size))
         for start in range(0, len(vectors), size):
             logits = self.trunk.logits(vectors[start : start + size])
             for member in members:

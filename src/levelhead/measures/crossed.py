@@ -49,16 +49,16 @@ def crossed_seat(
     others: one-token words of lh:bert-mini have 1.05 [-0.87, 1.86] with 2 templates, 1.15 [0.75, 1.45] with
     4, 1.26 [1.06, 1.43] with 16. n: contexts of the listed words.
     """
-    v = np.asarray(vectors, np.float64)
+    v = np.asarray(vectors)
     if v.ndim != 3:
         raise BadProbe(f"Vectors of shape {v.shape} came; give [word, template, d].")
     templates = v.shape[1]
-    deviations = v - v.mean(axis=1, keepdims=True) if templates > 1 else None
     resampled = (
         "attribute pairs, targets and templates, crossed" if templates > 1 else "attribute pairs, targets"
     )
     known = {"details": {**words.sizes, "templates": float(templates)}, "n": _listed(words) * templates}
-    return _measured(name, v.mean(axis=1), words, deviations, (resampling, resampled, known))
+    means = v.mean(axis=1, dtype=np.float64)
+    return _measured(name, means, words, v if templates > 1 else None, (resampling, resampled, known))
 
 
 def nested_seat(
@@ -95,7 +95,7 @@ def _measured(
     name: str,
     means: FloatArray,
     words: WordSets,
-    deviations: FloatArray | None,
+    crossed: npt.NDArray[np.floating[Any]] | None,
     about: tuple[Resampling, str, dict[str, Any]],
 ) -> Measurement:
     resampling, resampled, known = about
@@ -105,8 +105,8 @@ def _measured(
         reason = "fewer than 2 targets on a side, or all targets have the same association"
         return Measurement.missing(name, reason, neutral=0.0, settings=settings, **known)
     influences = effect.influences()
-    if deviations is not None:
-        influences.append(effect.template_influence(deviations))
+    if crossed is not None:
+        influences.append(effect.template_influence(crossed))
     interval = _interval(effect, influences, resampling)
     of_units = kept(dict(zip(_KINDS, influences, strict=False)), resampling)
     return Measurement(
@@ -125,12 +125,12 @@ def crossed_change(
     before, after [word, template, d]; with one template words alone are redrawn. The scale of the vectors
     does not count; details hold the standard deviation of associations, which falls where cosines collapse.
     """
-    sides = [np.asarray(vectors, np.float64) for vectors in (before, after)]
+    sides = [np.asarray(vectors) for vectors in (before, after)]
     if sides[0].ndim != 3 or sides[0].shape[:2] != sides[1].shape[:2]:
         raise BadProbe(f"Vectors {sides[0].shape} and {sides[1].shape}: give [word, template, d] twice.")
     known = {"n": _listed(words) * sides[0].shape[1], "neutral": 0.0}
     settings = {**resampling.settings("symmetric studentized bootstrap", "as for SEAT"), "of": "|SEAT|"}
-    first, second = (SeatEffect.of(vectors.mean(axis=1), words) for vectors in sides)
+    first, second = (SeatEffect.of(vectors.mean(axis=1, dtype=np.float64), words) for vectors in sides)
     if first is None or second is None:
         reason = "fewer than 2 targets on a side, or all targets have the same association"
         return Measurement.missing(SEAT_CHANGE, reason, settings=settings, **known)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,29 +118,33 @@ class SeatEffect:
         group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
         return np.asarray(np.bincount(group, weights=own), np.float64)
 
-    def template_influence(self, deviations: FloatArray) -> FloatArray:
-        """What each template adds, through the means of all words: deviations [word, template, d] ->
-        [template]"""
-        slope = np.zeros_like(self.unit)  # d value / d unit vector, summed over a word's entries
-        for name, weight in (("A", 1.0), ("B", -1.0)):
-            entries = self.words.of(name)
-            np.add.at(slope, entries, weight / len(entries) * self.by_direction)
-        for side, name in enumerate("XY"):
-            np.add.at(slope, self.words.of(name), self.by_s[side][:, None] * self.direction)
+    def template_influence(self, vectors: npt.NDArray[np.floating[Any]]) -> FloatArray:
+        """What each template adds, through the means of all words: vectors [word, template, d] -> [template],
+        adding up to 0."""
+        a, b, x, y = (self.words.of(name) for name in SETS)
+        attribute = self._by_word(a, 1 / len(a)) - self._by_word(b, 1 / len(b))
+        target = self._by_word(x, self.by_s[0]) + self._by_word(y, self.by_s[1])
+        slope = np.outer(attribute, self.by_direction) + np.outer(target, self.direction)  # by unit vector
         slope -= (slope * self.unit).sum(axis=1, keepdims=True) * self.unit
         slope /= np.where(self.norm > 0, self.norm, 1.0)[:, None]
-        return np.asarray(np.einsum("wd,wtd->t", slope, deviations) / deviations.shape[1])
+        along = np.einsum("wd,wtd->t", slope, vectors)
+        return np.asarray((along - along.mean()) / len(along))
+
+    def _by_word(self, entries: Ints, weights: npt.ArrayLike) -> FloatArray:
+        """The weights of a set's entries, summed by word: [word]"""
+        given = np.broadcast_to(np.asarray(weights, np.float64), entries.shape)
+        return np.asarray(np.bincount(entries, weights=given, minlength=len(self.unit)), np.float64)
 
 
-def all_influences(effect: SeatEffect, vectors: FloatArray) -> list[FloatArray]:
+def all_influences(effect: SeatEffect, vectors: npt.NDArray[np.floating[Any]]) -> list[FloatArray]:
     """Of attribute pairs, of X, of Y, and of templates where vectors [word, template, d] have several."""
     influences = effect.influences()
     if vectors.shape[1] > 1:
-        influences.append(effect.template_influence(vectors - vectors.mean(axis=1, keepdims=True)))
+        influences.append(effect.template_influence(vectors))
     return influences
 
 
-def word_means(vectors: FloatArray, word: Ints) -> FloatArray:
+def word_means(vectors: npt.NDArray[np.floating[Any]], word: Ints) -> FloatArray:
     """The mean of each word's contexts: vectors [context, d], word [context] -> [word, d]"""
     counts = np.bincount(word)
     by_word = np.split(np.argsort(word, kind="stable"), np.cumsum(counts)[:-1])

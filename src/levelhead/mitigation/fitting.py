@@ -212,56 +212,45 @@ def paired_states(
     if not pairs:
         raise BadProbe("A subspace needs at least one pair of inputs that differ in the group; none came.")
     texts = [Text(*form) for pair in pairs for form in (pair.feminine, pair.masculine)]
-    readings = {site: States(texts, site) for site in dict.fromkeys(sites)}
-    answers = read(model, list(readings.values()), variants, label="Fitting subspaces")
+    whole = {site for site in sites if site.part in ("cls", "pooled")}
     aligned, skipped = _alignments(model, texts)
-    results: list[dict[Site, PairedStates]] = []
-    for variant in range(len(variants)):
-        by_site: dict[Site, PairedStates] = {}
-        for site, reading in readings.items():
-            states = answers[reading][variant]
-            if site.part in ("cls", "pooled"):
-                by_site[site] = PairedStates(
-                    np.concatenate(states[::2]), np.concatenate(states[1::2]), len(pairs), {}
-                )
-            else:
-                by_site[site] = _pooled_tokens(states, aligned, skipped)
-        results.append(by_site)
-    return results
-
-
-_Alignment = tuple[list[int], list[int]]  # positions in the feminine form, in the masculine form
-
-
-def _pooled_tokens(
-    states: list[Floats], aligned: Sequence[_Alignment | None], skipped: Mapping[str, int]
-) -> PairedStates:
-    sides: tuple[list[Floats], list[Floats]] = ([], [])
-    used = [(i, positions) for i, positions in enumerate(aligned) if positions is not None]
-    for i, positions in used:
-        for side in (0, 1):
-            sides[side].append(states[2 * i + side][positions[side]])
-    if not used:
+    if not aligned and whole < set(sites):
         reasons = ", ".join(f"{reason}: {n}" for reason, n in skipped.items())
         raise BadProbe(
             f"No pair can be aligned word by word ({reasons}). Give pairs that differ in single words."
         )
-    return PairedStates(np.concatenate(sides[0]), np.concatenate(sides[1]), len(used), skipped)
+    some, tokens = [texts[number] for number in aligned], list(aligned.values())
+    readings = {
+        site: States(texts, site) if site in whole else States(some, site, tokens)
+        for site in dict.fromkeys(sites)
+    }
+    answers = read(model, list(readings.values()), variants, label="Fitting subspaces")
+
+    def paired(site: Site, variant: int) -> PairedStates:
+        states = answers[readings[site]][variant]
+        reasons = {} if site in whole else skipped
+        return PairedStates(
+            np.concatenate(states[::2]), np.concatenate(states[1::2]), len(states) // 2, reasons
+        )
+
+    return [{site: paired(site, variant) for site in readings} for variant in range(len(variants))]
 
 
-def _alignments(model: Model, texts: Sequence[Text]) -> tuple[list[_Alignment | None], dict[str, int]]:
-    """Corresponding tokens of each pair of texts, None where the numbers of words differ; and how many pairs
-    and words are skipped, by reason."""
+def _alignments(model: Model, texts: Sequence[Text]) -> tuple[dict[int, list[int]], dict[str, int]]:
+    """Of the texts that can be aligned, by their number, the tokens that correspond to those of the other
+    text of the pair; and how many pairs and words are skipped, by reason.
+
+    A pair whose texts have different numbers of words is left out.
+    """
     rows = list(encode(model, texts))
     skipped: Counter[str] = Counter()
-    aligned: list[_Alignment | None] = []
+    aligned: dict[int, list[int]] = {}
     for i in range(0, len(texts), 2):
         words = [_words(text) for text in texts[i : i + 2]]
         if [part for part, _ in words[0]] != [part for part, _ in words[1]]:
             skipped[OTHER_WORDS] += 1
-            aligned.append(None)
             continue
-        aligned.append(_align(rows[i], rows[i + 1], words, skipped))
+        aligned[i], aligned[i + 1] = _align(rows[i], rows[i + 1], words, skipped)
     return aligned, dict(skipped)
 
 
@@ -277,7 +266,7 @@ def _words(text: Text) -> list[_Word]:
 
 def _align(
     feminine: TokenRow, masculine: TokenRow, words: list[list[_Word]], skipped: Counter[str]
-) -> _Alignment:
+) -> tuple[list[int], list[int]]:
     """Positions of corresponding tokens: the special tokens in order, then each word's pieces in order."""
     first, second = ([int(p) for p in np.flatnonzero(row.part == -1)] for row in (feminine, masculine))
     for (part, mine), (_, theirs) in zip(*words, strict=True):

@@ -55,6 +55,11 @@ class TokenRow:
         inside = (self.part == part) & (self.offsets[:, 0] < end) & (self.offsets[:, 1] > start)
         return np.flatnonzero(inside).astype(np.int32)
 
+    def until(self, end: int) -> TokenRow:
+        """The row's first tokens, so many of them."""
+        types = None if self.types is None else self.types[:end]
+        return TokenRow(self.ids[:end], types, self.offsets[:end], self.part[:end])
+
     def with_ids(self, ids: Ints) -> TokenRow:
         """The same row with other tokens at some positions."""
         return TokenRow(ids, self.types, self.offsets, self.part)

@@ -21,17 +21,21 @@ Active = Callable[[], bool]
 def at_rest(network: nn.Module) -> Iterator[None]:
     """The network without dropout and without gradients of its weights; afterwards as it was, part by part.
 
-    A model that came from memory may be in the middle of its training.
+    A model that came from memory may be in the middle of its training. On a card cuDNN's attention is left
+    out: it plans anew for every shape of a batch, which took a fifth of an audit of 7 B parameters.
     """
     training = [module for module in network.modules() if module.training]
     trained = [weight for weight in network.parameters() if weight.requires_grad]
+    planned = torch.backends.cuda.cudnn_sdp_enabled()
     try:
+        torch.backends.cuda.enable_cudnn_sdp(False)
         for module in training:
             module.training = False
         for weight in trained:
             weight.requires_grad_(False)
         yield
     finally:
+        torch.backends.cuda.enable_cudnn_sdp(planned)
         for module in training:
             module.training = True
         for weight in trained:

@@ -26,7 +26,7 @@ from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
 from levelhead.models.placement import LoadOptions
-from levelhead.models.proof import prove
+from levelhead.models.proof import looks_back_only, prove
 
 _TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -209,6 +209,11 @@ class Model(Anatomy):
             reason = str(error) if isinstance(error, NotDerived) else "closing heads has no effect"
             raise unknown_family(self.hf.config.model_type, reason) from None
 
+    @cached_property
+    def looks_back_only(self) -> bool:
+        """Whether its tokens see no later ones, as a causal family promises and a few of its models break."""
+        return self.family.causal and looks_back_only(self, self._last_hidden)
+
     @torch.no_grad()
     def _self_test(self) -> None:
         """Refuse a control that does nothing: every W^O must run, and closed heads must change the output."""
@@ -306,7 +311,9 @@ def _check_answers(model: Model) -> None:
             "tokenizer and the weights belong together."
         )
     tokenizer_hash(model.tokenizer)
-    hidden = model._last_hidden(encoded[:, : model.max_tokens].to(model.device))
-    model.hf(input_ids=encoded[:, : model.max_tokens].to(model.device))
+    text = encoded[:, : model.max_tokens].to(model.device)
+    with at_rest(model.hf):
+        hidden = model._last_hidden(text)
+        model.hf(input_ids=text)
     if not bool(torch.isfinite(hidden).all()):
         raise CannotDo(f"{model.name} answers {_TEXT!r} with NaN or infinite numbers. Check its config.")

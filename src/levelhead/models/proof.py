@@ -26,6 +26,7 @@ from levelhead.models.hooks import at_rest, attached
 
 Ask = Callable[[Tensor], Tensor]  # ids -> the last hidden states
 _STRONG = -8.0  # a factor that no norm of queries and keys takes back
+_SEEN = 1e-3  # of the change of a token's own states: less than this is rounding
 
 
 class _Trace:
@@ -62,6 +63,17 @@ def prove(model: Anatomy, ask: Ask) -> None:
             if not model.family.joint_norm:
                 _check_reach(model, ask, ids, Site(layer, "query"), model.heads)
                 _check_reach(model, ask, ids, Site(layer, "key"), model.kv_heads)
+
+
+@torch.no_grad()
+def looks_back_only(model: Anatomy, ask: Ask) -> bool:
+    """Whether no token sees a later one: another last token changes the states of the last, of no other."""
+    ids = torch.arange(3, 7, device=model.hf.device).repeat(2, 1)
+    ids[1, -1] += 1
+    with at_rest(model.hf):
+        one, other = ask(ids % model.config.vocab_size).float()
+    change = (one - other).norm(dim=-1)
+    return bool((change[:-1] <= _SEEN * change[-1]).all())
 
 
 def _check_walk(model: Anatomy, ask: Ask, ids: Tensor) -> None:

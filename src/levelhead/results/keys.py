@@ -145,7 +145,7 @@ class CsvFile(Generic[R]):
     def text(self, content: Iterable[R]) -> str:
         """The table; texts that a spreadsheet would run begin with an apostrophe, None is an empty cell."""
         columns = [field.name for field in fields(self.record)]  # type: ignore[arg-type]
-        lines = (as_json(self.record, each) for each in content)
+        lines = as_json(list[self.record], list(content))  # type: ignore[name-defined]
         return csv_text(columns, ([line[name] for name in columns] for line in lines))
 
     def read(self, folder: Path) -> list[R]:

@@ -138,6 +138,7 @@ class AuditSizes(Record):
     experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
     contexts: int | None = None  # for each word, for SEAT; None: all templates
     score_contexts: int | None = None  # for scores of heads; None: as many as the heads study takes
+    splits: int = 2  # of the words into halves, to choose heads on one and judge them on the other
     counter_sentences: int = 500
     triples: int = 1  # one of so many is asked
     occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all

@@ -10,7 +10,7 @@ Inferences and next sentences ship for one bias only; any other is judged by |SE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from levelhead.measures.crossed import crossed_change
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import Predictions, occupation_table
 from levelhead.measures.paired import fairness_change, strength_change
+from levelhead.measures.seat_effect import word_means
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
 from levelhead.probes.nli.labels import NEUTRAL
@@ -63,10 +64,8 @@ def _seat_changes(model: Model, battery: Battery, variants: Sequence[Variant]) -
     return [crossed_change(vectors[0], after, words, battery.resampling) for after in vectors[1:]]
 
 
-def _crossed(vectors: NDArray[np.floating], table: WordTable) -> NDArray[np.float64]:
+def _crossed(vectors: NDArray[np.floating[Any]], table: WordTable) -> NDArray[np.floating[Any]]:
     """Vectors [context, d] as [word, template, d]; words with sentences of their own have one mean each."""
-    rows = np.asarray(vectors, np.float64)
     if (order := table.crossed_order()) is not None:
-        return rows[order]
-    word = np.asarray(table.word)
-    return np.stack([rows[word == number].mean(axis=0) for number in range(len(table.words))])[:, None]
+        return np.asarray(vectors[order])
+    return word_means(vectors, np.asarray(table.word))[:, None]

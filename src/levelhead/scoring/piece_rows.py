@@ -36,7 +36,7 @@ from levelhead.scoring.word_table import WordTable, word_table
 
 POOL = 600  # random words: more change no digit of the null's spread
 DRAWS = 2_000
-TWIN_CONTEXTS = 4  # of each word: with one, SEAT of lh:gpt-mini's twins scatters by half more
+TWIN_CONTEXTS = 4  # of each word, at most: with one, SEAT of lh:gpt-mini's twins scatters by half more
 Doubles = NDArray[np.float64]
 
 
@@ -72,12 +72,17 @@ def ask_seat_rows(
     of_twins = _twin_seats(model, table, tables, sets, twins)
     for name, seats in of_twins.items():
         influences = seat_influences(own[name], tables[name], sets[name])
-        there = first_seat(own[name], tables[name], TWIN_CONTEXTS)
+        there = first_seat(own[name], tables[name], _twin_contexts(table))
         rows[name] = seats.judged(rows[name], there, influences, resampling)
     nulls = {name: seats.null for name, seats in of_twins.items()}
     candidates = {name: nulls[name] for name in by_pieces if name in nulls}
     sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
     return SeatRows(rows, tests, tuple(parts), sound, why)
+
+
+def _twin_contexts(table: WordTable) -> int:
+    """How many contexts of each word twins are asked: half of the model's, but two and at most four."""
+    return min(TWIN_CONTEXTS, max(2, len(table.contexts) // len(table.words) // 2))
 
 
 def _part(table: WordTable, row: WordTest) -> WordTable:
@@ -135,7 +140,7 @@ def _twin_seats(
     twins: Iterable[Twin],
 ) -> dict[str, _TwinSeats]:
     """SEAT of every row in every twin, from one pass of the twin; nothing without twins."""
-    few = table.first_contexts(TWIN_CONTEXTS)
+    few = table.first_contexts(_twin_contexts(table))
     number = {word: i for i, word in enumerate(few.words)}
     seats: dict[str, _TwinSeats] = {}
     for twin in twins:

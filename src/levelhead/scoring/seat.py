@@ -141,8 +141,8 @@ def seat_influences(vectors: Doubles, table: WordTable, words: WordSets) -> list
     """
     order = table.crossed_order()
     by_word = word_means(vectors, np.asarray(table.word))[:, None] if order is None else vectors[order]
-    effect = SeatEffect.of(np.asarray(by_word, np.float64).mean(axis=1), words)
-    return [] if effect is None else all_influences(effect, np.asarray(by_word, np.float64))
+    effect = SeatEffect.of(by_word.mean(axis=1, dtype=np.float64), words)
+    return [] if effect is None else all_influences(effect, by_word)
 
 
 def word_sets(table: WordTable, test: WordTest) -> WordSets:

@@ -24,7 +24,15 @@ from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
 LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
 QUICK = AuditSizes()
 QUICK_LARGE = AuditSizes(
-    contexts=8, counter_sentences=100, triples=3, sentences=3, backgrounds=1, screen_contexts=2, null=5
+    contexts=6,
+    splits=1,
+    counter_sentences=100,
+    triples=4,
+    sentences=3,
+    backgrounds=1,
+    starts=2,
+    screen_contexts=2,
+    null=5,
 )
 FULL = AuditSizes(
     experiments=EXPERIMENTS,
@@ -92,6 +100,7 @@ class Extent:
             text=self.settings.text,
             resamples=self.sizes.resamples,
             null=self.sizes.null,
+            splits=self.sizes.splits,
             seed=self.settings.seed,
         )
 

@@ -29,7 +29,10 @@ class Halves:
 
 
 def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -> Halves:
-    """Split a battery by a seed. screen: at most so many occupations and contexts for the first half."""
+    """Split a battery by a seed. screen: at most so many occupations and contexts for the first half.
+
+    Halves ask no null twins: changed models are held against the untouched one.
+    """
     contexts = _split((pair.original.context for pair in battery.triples.pairs), seed)
     occupations = _split(battery.probe.occupations, seed)
     premises = _split((pair.premise for pair in battery.ability.pairs), seed)
@@ -44,6 +47,7 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
             probe=battery.probe.about(occupations[side], screen if side == 0 else None),
             ability=battery.ability.about(premises[side]),
             sentences=tuple(text for text in battery.sentences if text in sentences[side]),
+            null=0,
         )
         for side in (0, 1)
     ]

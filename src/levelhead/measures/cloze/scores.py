@@ -15,6 +15,7 @@ changes and verdicts are ours.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -147,9 +148,11 @@ def _cells(table: PromptTable, per_occupation: bool) -> Iterator[tuple[dict[str,
         for name in table.groups:
             if (prompts := np.flatnonzero(of_kind & (group == name))).size:
                 yield {"kind": kind, "group": name, "occupation": ""}, prompts
-        for name in dict.fromkeys(table.occupations[of_kind].tolist()) if per_occupation else ():
-            prompts = np.flatnonzero(of_kind & (table.occupations == name))
-            yield {"kind": kind, "group": str(group[prompts[0]]), "occupation": name}, prompts
+        by_occupation: dict[str, list[int]] = defaultdict(list)
+        for prompt in np.flatnonzero(of_kind).tolist() if per_occupation else ():
+            by_occupation[str(table.occupations[prompt])].append(prompt)
+        for name, own in by_occupation.items():
+            yield {"kind": kind, "group": str(group[own[0]]), "occupation": name}, np.asarray(own)
 
 
 def _with_margins(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.log_odds import NO_TOP_K
@@ -37,8 +39,15 @@ class PromptsRun(StudyRun[PromptsRunSettings]):
         return self.data.records(layout.CLOZE_CELLS.of(prompts_label(model, variant)))
 
     def occupations(self, model: str, variant: str = BASE) -> list[OccupationLine]:
-        """Every measure of every occupation, for one model in one variant."""
-        return layout.OCCUPATIONS.of(prompts_label(model, variant)).read(self.folder)
+        """Every measure of every occupation, for one model in one variant; the file is read once."""
+        label = prompts_label(model, variant)
+        if label not in self._occupations:
+            self._occupations[label] = layout.OCCUPATIONS.of(label).read(self.folder)
+        return self._occupations[label]
+
+    @cached_property
+    def _occupations(self) -> dict[str, list[OccupationLine]]:
+        return {}
 
     def margin(self, variant: str = BASE) -> ClozeCell | None:
         """The first model's margin without knowledge over all occupations, at the k that stands for all."""

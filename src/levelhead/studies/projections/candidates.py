@@ -12,8 +12,9 @@ for one bias; for another word list every model is judged by |SEAT|, and fitted 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from levelhead.edits.sites import Variant
 from levelhead.measures.fairness import P_RIGHT
@@ -24,6 +25,7 @@ from levelhead.mitigation.fitting import pairs_about
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
+from levelhead.probes.pairs import InputPair
 from levelhead.probes.words import WordTest
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.scoring.battery import Battery
@@ -37,20 +39,42 @@ from levelhead.studies.projections.settings import Setting, depth_settings, pape
 OWN_PAIRS = "pairs.tsv"  # the file beside an audit's recipes that holds the pairs of a user's list
 
 
-def candidates(model: Model, battery: Battery, starts: int) -> list[ProjectionCandidate]:
-    """All projections that are tried, the untouched model first; at most one is chosen.
+class Projections:
+    """The projections that can be tried on a model, fitted once: all of them, or the one that is taken.
 
-    starts: from how many first layers, evenly spaced, token projections are tried. None is tried for a word
-    list without counterparts that has nothing shipped to fit on.
+    starts: from how many first layers, evenly spaced, token projections are tried.
     """
-    if not (pairs := pairs_about(model, battery.test)):
+
+    def __init__(self, model: Model, test: WordTest, starts: int) -> None:
+        self.model, self.test = model, test
+        self.settings = {setting.name: setting for setting in settings_for(model, test, starts)}
+        self._fitted: dict[str, Variant] = {}
+
+    @cached_property
+    def pairs(self) -> tuple[InputPair, ...]:
+        """What they are fitted on; nothing for a word list without counterparts that nothing ships for."""
+        return pairs_about(self.model, self.test)
+
+    def variants(self, names: Iterable[str]) -> list[Variant]:
+        """The fitted projections of these names."""
+        names = list(names)
+        new = [name for name in names if name not in self._fitted]
+        if new:
+            fitted = variants_of(self.model, [self.settings[name] for name in new], self.pairs)
+            self._fitted.update(zip(new, fitted, strict=True))
+        return [self._fitted[name] for name in names]
+
+
+def candidates(projections: Projections, battery: Battery) -> list[ProjectionCandidate]:
+    """All projections judged on a battery, the untouched model first; at most one is chosen."""
+    if not projections.pairs:
         return []
-    settings = settings_for(model, battery.test, starts)
-    variants = variants_of(model, settings, pairs)
+    model, settings = projections.model, projections.settings
     named = "auto" if about_gender(battery.test) else OWN_PAIRS
+    outcomes = _trials(model, battery, projections.variants(settings))
     trials = [
-        _candidate(model, setting, setting.recipe(model, pairs=named), trial)
-        for setting, trial in zip(settings, _trials(model, battery, variants), strict=True)
+        _candidate(model, setting, setting.recipe(model, pairs=named), outcome)
+        for setting, outcome in zip(settings.values(), outcomes, strict=True)
     ]
     chosen = best(trials)
     return [replace(trial, chosen=trial is chosen) for trial in trials]

@@ -1,0 +1,33 @@
+"""How much an audit asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from levelhead.results.settings import AuditSizes
+from levelhead.studies.extent import QUICK_LARGE, AuditSettings, Extent
+from tests.tiny import tiny
+
+SIZES = AuditSizes(contexts=3, triples=40, occupations=(12, 3), abilities=30, sentences=40, null=0)
+
+
+def contexts_a_word(words: list[str]) -> set[int]:
+    """How many contexts the words have."""
+    return set(Counter(words).values())
+
+
+def test_projections_are_chosen_on_few_contexts_of_a_word_and_reported_on_all() -> None:
+    for few, expected in ((None, {3}), (2, {2})):
+        sizes = replace(SIZES, screen_contexts=few)
+        extent = Extent(AuditSettings(bias="career", sizes=sizes), tiny("bert", "nsp"))
+        parts = extent.halves(extent.battery())
+        assert contexts_a_word([context.word for context in parts.choose.contexts]) == expected
+        assert contexts_a_word([context.word for context in parts.report.contexts]) == {3}
+        assert parts.choose.null == parts.report.null == 0
+
+
+def test_a_quick_audit_of_a_large_model_splits_the_words_once() -> None:
+    model = tiny("gpt2")
+    assert Extent(AuditSettings(sizes=QUICK_LARGE), model).heads.splits == 1
+    assert Extent(AuditSettings(), model).heads.splits == 2
