@@ -40,12 +40,13 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
-from tests.audit_sizes import FEWEST
+from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
+ROOT = Path(__file__).resolve().parents[1]
 SMALL = AuditSizes(
     resamples=500,
     null=2,
@@ -269,7 +270,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     run = tmp_path_factory.mktemp("runs") / "whole"
-    return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        ask_few_prompts(patch, folder.parent)
+        return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
 
 
 def small(data: Path) -> lh.AuditSettings:
@@ -303,10 +306,13 @@ def test_check_holds_fails_and_does_not_pretend(
 
 
 AUDIT = """
-import sys
+import pathlib, sys
+import pytest
 from levelhead.auditing import audit
 from levelhead import AuditSettings, GlueSettings, Hyperparameters
 from levelhead.results.settings import AuditSizes
+from tests.audit_sizes import ask_few_prompts
+ask_few_prompts(pytest.MonkeyPatch(), pathlib.Path(sys.argv[1]).parent)
 audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
 """
 
@@ -320,7 +326,7 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     command = [sys.executable, "-c", AUDIT, str(folder), str(broken), settings]
     kills = 0
     for _ in range(3):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
         results = broken / "results.jsonl"
         before = results.stat().st_size if results.exists() else -1
         while process.poll() is None and (not results.exists() or results.stat().st_size == before):
@@ -331,7 +337,7 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
             kills += 1
         process.wait()
     assert kills >= 2
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(command, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
     for part in (".", "heads", "prompts", "glue"):
         name = f"{part}/results.jsonl"
         assert (broken / name).read_bytes() == (audited.folder / name).read_bytes(), name
@@ -401,6 +407,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     monkeypatch.setattr(extent, "QUICK", FEWEST)
+    ask_few_prompts(monkeypatch, tmp_path)
     words = gender_toml(tmp_path)
     command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]
     assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 0

