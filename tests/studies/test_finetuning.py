@@ -116,7 +116,8 @@ def first_layers(place: Path) -> Path:
     """The shipped model's first layers as a folder."""
     shipped = load("lh:bert-mini", device="cpu")
     shipped.hf.config.num_hidden_layers = LAYERS
-    del shipped.base.encoder.layer[LAYERS:]
+    encoder: Any = shipped.base.encoder
+    del encoder.layer[LAYERS:]
     shipped.hf.save_pretrained(place)
     shipped.tokenizer.save_pretrained(place)
     return place
