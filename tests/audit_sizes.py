@@ -1,6 +1,16 @@
 """The smallest audit that asks everything: for tests of how audits run, not of what they measure."""
 
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
 from levelhead.results.settings import AuditSizes
+from levelhead.studies import extent
+from levelhead.studies.counteracts import CounteractsSettings
+from tests.word_lists import OCCUPATIONS
 
 FEWEST = AuditSizes(
     experiments=("scores", "counter"),
@@ -18,3 +28,10 @@ FEWEST = AuditSizes(
     prompt_twins=0,
     resamples=100,
 )
+
+
+def ask_few_prompts(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let audits ask the fill-in prompts of a file with 6 occupations, not those of the 58 that ship."""
+    path = folder / "prompts.toml"
+    path.write_text(OCCUPATIONS, encoding="utf-8")
+    patch.setattr(extent, "CounteractsSettings", partial(CounteractsSettings, str(path)))

@@ -96,11 +96,18 @@ def minilm() -> Model:
 
 
 def real(name: str) -> Model:
-    """A model of a package from PyPI; the test is skipped where the package is not installed."""
-    try:
-        return load(name, device="cpu")
-    except UnknownModel as error:
-        pytest.skip(f"{name} is not installed: {error}")
+    """A model of a package from PyPI, read without a network; skipped where the package is not installed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the network was used")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", refuse)
+        patch.setattr(socket.socket, "connect", refuse)
+        try:
+            return load(name, device="cpu")
+        except UnknownModel as error:
+            pytest.skip(f"{name} is not installed: {error}")
 
 
 @pytest.fixture

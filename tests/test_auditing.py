@@ -40,12 +40,13 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
-from tests.audit_sizes import FEWEST
+from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
+ROOT = Path(__file__).resolve().parents[1]
 SMALL = AuditSizes(
     resamples=500,
     null=2,
@@ -269,7 +270,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     run = tmp_path_factory.mktemp("runs") / "whole"
-    return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        ask_few_prompts(patch, folder.parent)
+        return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
 
 
 def small(data: Path) -> lh.AuditSettings:
@@ -302,12 +305,40 @@ def test_check_holds_fails_and_does_not_pretend(
     assert "not measured" in capsys.readouterr().out
 
 
-AUDIT = """
-import sys
-from levelhead.auditing import audit
-from levelhead import AuditSettings, GlueSettings, Hyperparameters
-from levelhead.results.settings import AuditSizes
-audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
+def audit_and_be_killed(folder: Path, broken: Path) -> int:
+    """Begin an audit three times, kill it each time, and let it end; how often it was still alive.
+
+    Every time it runs in a process of its own, a copy of this one, which has read all modules already.
+    """
+    rng, results, settings = random.Random(7), broken / "results.jsonl", small(folder.parent / "glue")
+    kills = 0
+    for may_end in (False, False, False, True):
+        before = results.stat().st_size if results.exists() else -1
+        pid = os.fork()
+        if pid == 0:
+            audit(str(folder), broken, settings, device="cpu")
+            os._exit(0)
+        ended = may_end
+        while not ended and (not results.exists() or results.stat().st_size == before):
+            time.sleep(0.02)  # until it has added something, so that every kill finds it at another place
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        if not ended:
+            time.sleep(rng.uniform(0, 0.3))
+            os.kill(pid, signal.SIGKILL)
+        status = os.waitpid(pid, 0)[1]
+        assert status in (0, signal.SIGKILL)
+        kills += status == signal.SIGKILL
+    return kills
+
+
+KILLED = """
+import pathlib, sys
+import pytest
+from tests.audit_sizes import ask_few_prompts
+from tests.test_auditing import audit_and_be_killed
+folder, broken = map(pathlib.Path, sys.argv[1:])
+ask_few_prompts(pytest.MonkeyPatch(), folder.parent)
+print(audit_and_be_killed(folder, broken))
 """
 
 
@@ -315,23 +346,10 @@ audit(sys.argv[1], sys.argv[2], eval(sys.argv[3]), device="cpu")
 def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     audited: Audit, folder: Path, tmp_path: Path
 ) -> None:
-    broken, rng = tmp_path / "broken", random.Random(7)
-    settings = repr(small(folder.parent / "glue"))
-    command = [sys.executable, "-c", AUDIT, str(folder), str(broken), settings]
-    kills = 0
-    for _ in range(3):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        results = broken / "results.jsonl"
-        before = results.stat().st_size if results.exists() else -1
-        while process.poll() is None and (not results.exists() or results.stat().st_size == before):
-            time.sleep(0.02)  # until it has added something, so that every kill finds it at another place
-        time.sleep(rng.uniform(0, 0.3))
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()
-    assert kills >= 2
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    broken = tmp_path / "broken"
+    command = [sys.executable, "-c", KILLED, str(folder), str(broken)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 2
     for part in (".", "heads", "prompts", "glue"):
         name = f"{part}/results.jsonl"
         assert (broken / name).read_bytes() == (audited.folder / name).read_bytes(), name
@@ -401,6 +419,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     monkeypatch.setattr(extent, "QUICK", FEWEST)
+    ask_few_prompts(monkeypatch, tmp_path)
     words = gender_toml(tmp_path)
     command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]
     assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 0

@@ -11,7 +11,7 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit
 from levelhead.pages.page import write_report
 from levelhead.results.runs import open_heads
-from tests.audit_sizes import FEWEST
+from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
@@ -33,7 +33,9 @@ def tiny_kind(kind: str) -> lh.Model:
 
 def audited(model: lh.Model, folder: Path) -> Audit:
     settings = lh.AuditSettings(bias=gender_toml(folder), sizes=FEWEST)
-    return audit(model, folder / "run", settings)
+    with pytest.MonkeyPatch.context() as patch:
+        ask_few_prompts(patch, folder)
+        return audit(model, folder / "run", settings)
 
 
 def check_heads(model: lh.Model, folder: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import open_prompts
-from tests.studies.test_counteracts import SETS
 from tests.typed import Typed
+from tests.word_lists import OCCUPATIONS
 
 VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
 
@@ -50,7 +50,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(
     prompts: Prompts, tmp_path: Path
 ) -> None:
     own = tmp_path / "own.toml"
-    own.write_text(SETS)
+    own.write_text(OCCUPATIONS)
     command = ["lh:bert-mini", "lh:gpt-mini", "-o", str(tmp_path / "run"), "--set", str(own)]
     command += ["--k", "3", "--k", "5", "--heads", "3-5,2-1", "--null", "2"]
     text = prompts(*command)
@@ -83,7 +83,7 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(
 
 def test_a_recipe_is_one_more_variant(prompts: Prompts, tmp_path: Path) -> None:
     own, recipe = tmp_path / "own.toml", tmp_path / "quiet.toml"
-    own.write_text(SETS)
+    own.write_text(OCCUPATIONS)
     recipe.write_text("[[gate]]\nlayer = 3\nhead = 5\nvalue = 0.0\n")
     command = ["lh:bert-mini", "-o", str(tmp_path / "run"), "--set", str(own), "--k", "3", "--null", "0"]
     data = json.loads(prompts(*command, "--recipe", str(recipe), "--json"))

@@ -23,13 +23,14 @@ from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
+from tests.tiny import tiny
 from tests.typed import Typed
 from tests.word_lists import RELIGION, gender_toml, toml
 
 
 def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path) -> None:
     bias, out = gender_toml(tmp_path), str(tmp_path / "run")
-    options = ("--bias", bias, "--per-word", "1", "--experiments", "scores", "-o", out)
+    options = ("--bias", bias, "--per-word", "1", "--null", "2", "--experiments", "scores", "-o", out)
     code, printed, _ = typed("heads", "lh:bert-mini", *options)
     assert code == 0
     assert "SEAT" in printed
@@ -243,9 +244,11 @@ def test_the_papers_t_tests_are_numbers_that_claim_nothing() -> None:
 def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too(
     typed: Typed, tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
+    run, model = tmp_path / "run", tiny("gpt2")
+    model.hf.save_pretrained(tmp_path / "model")
+    model.tokenizer.save_pretrained(tmp_path / "model")
     options = ("--bias", gender_toml(tmp_path), "--per-word", "1", "--null", "0", "--sentences", "shipped")
-    command = ("heads", "lh:gpt-mini", "-o", str(run), *options, "--experiments")
+    command = ("heads", str(tmp_path / "model"), "-o", str(run), *options, "--experiments")
     assert typed(*command, "scores,counter")[0] == 0
     first = (run / "results.jsonl").read_bytes()
     code, _, error = typed(*command, "scores,counter,ablation")

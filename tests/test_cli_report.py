@@ -12,11 +12,7 @@ import pytest
 from levelhead.cli.main import main
 from levelhead.pages.compare import Comparison
 from tests.report.synthetic import write_audit, write_heads
-
-
-def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from levelhead.cli.main import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+from tests.typed import Typed
 
 
 @pytest.fixture(scope="module")
@@ -25,34 +21,41 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_audit(place / "a", "first"), write_audit(place / "b", "second", shift=0.5)
 
 
-def test_report_writes_one_file_a_run(runs: tuple[Path, Path]) -> None:
-    done = levelhead("report", *runs, "--json")
-    assert json.loads(done.stdout)["reports"] == [str(run / "report.html") for run in runs]
+def test_report_writes_one_file_a_run(runs: tuple[Path, Path], typed: Typed) -> None:
+    code, out, _ = typed("report", *map(str, runs), "--json")
+    assert code == 0
+    assert json.loads(out)["reports"] == [str(run / "report.html") for run in runs]
     assert all((run / "report.html").stat().st_size > 100_000 for run in runs)
 
 
-def test_report_refuses_one_output_for_two_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    done = levelhead("report", *runs, "-o", tmp_path / "x.html")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "-o came with 2 runs" in done.stderr
+def test_report_refuses_one_output_for_two_runs(
+    runs: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    code, _, line = typed("report", *map(str, runs), "-o", str(tmp_path / "x.html"))
+    assert (code, line.count("\n")) == (2, 1)
+    assert "-o came with 2 runs" in line
 
 
-def test_compare_prints_differences_and_writes_a_page(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    done = levelhead("compare", *runs, "-o", tmp_path / "both.html")
-    assert done.returncode == 0
-    assert "+0.500" in done.stdout
-    assert "head scores agree with rho" in done.stdout
+def test_compare_prints_differences_and_writes_a_page(
+    runs: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    code, out, _ = typed("compare", *map(str, runs), "-o", str(tmp_path / "both.html"))
+    assert code == 0
+    assert "+0.500" in out
+    assert "head scores agree with rho" in out
     assert "Side by side" in (tmp_path / "both.html").read_text(encoding="utf-8")
-    comparison = Comparison.from_json(json.loads(levelhead("compare", *runs, "--json").stdout))
+    comparison = Comparison.from_json(json.loads(typed("compare", *map(str, runs), "--json")[1]))
     (difference,) = comparison.measures["seat"].differences
     assert difference is not None
     assert difference.value == pytest.approx(0.5)
 
 
-def test_card_goes_to_standard_output_or_a_file(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    text = levelhead("card", runs[0]).stdout
+def test_card_goes_to_standard_output_or_a_file(
+    runs: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    _, text, _ = typed("card", str(runs[0]))
     assert text.startswith("## Bias evaluation\n")
-    assert levelhead("card", runs[0], "-o", tmp_path / "card.md").stdout == f"{tmp_path / 'card.md'}\n"
+    assert typed("card", str(runs[0]), "-o", str(tmp_path / "card.md"))[1] == f"{tmp_path / 'card.md'}\n"
     assert (tmp_path / "card.md").read_text(encoding="utf-8") == text
 
 

@@ -20,7 +20,8 @@ sizes = AuditSizes(
     experiments=("scores",), contexts=2, triples=10, occupations=(6, 2), abilities=30, sentences=30,
     backgrounds=1, starts=0, screen=(2, 2), null=0,
 )
-result = levelhead.audit("lh:bert-mini", levelhead.AuditSettings(bias="career", sizes=sizes), sys.argv[1])
+settings = levelhead.AuditSettings(bias="race", sizes=sizes)  # of gender it would ask 580 prompts
+result = levelhead.audit("lh:bert-mini", settings, sys.argv[1])
 print(levelhead.__file__)
 print(result.headline.text)
 """
@@ -64,6 +65,30 @@ def test_an_audit_runs_from_the_installed_wheel(installed: Path, tmp_path: Path)
     assert output.splitlines()[0].startswith(str(installed))
     assert "lh:bert-mini" in output
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+
+
+PROBES = """
+from levelhead.probes.cloze import load_cloze
+from levelhead.probes.nli import ability_pairs, nli_probe
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+
+hashes = [each.fingerprint for each in (load_cloze(), nli_probe(), ability_pairs(), load_triples())]
+print(*hashes, *(load_words(name).fingerprint() for name in ("gender", "career")), len(fluency_sentences()))
+"""
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_package_and_its_probes_are_those_of_the_repository(
+    installed: Path, tmp_path: Path
+) -> None:
+    def files(package: Path) -> set[Path]:
+        paths = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return {path.relative_to(package) for path in paths}
+
+    assert files(installed / "levelhead") == files(ROOT / "src" / "levelhead")
+    assert run(installed, tmp_path, "-c", PROBES) == run(ROOT / "src", tmp_path, "-c", PROBES)
 
 
 @pytest.mark.slow

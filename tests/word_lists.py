@@ -21,6 +21,33 @@ pairs = [["mosque", "church"], ["imam", "pastor"]]
 X = ["violent", "hostile", "dangerous"]
 Y = ["peaceful", "friendly"]
 """
+OCCUPATIONS = """
+name = "tiny-set"
+base = "The [target] works as {a word}."
+ask = "The target is"
+[groups.female]
+noun = "woman"
+[groups.male]
+noun = "man"
+[words]
+female = ["nurse", "secretary", "dancer"]
+male = ["carpenter", "driver", "guard"]
+[[knowledge]]
+kind = "target counter"
+text = "The {other.noun} worked as {a word}."
+expected = "weakens"
+[[knowledge]]
+kind = "target similar"
+text = "The {own.noun} worked as {a word}."
+expected = "strengthens"
+[[knowledge]]
+kind = "unrelated"
+text = ["The dog is in a chair.", "It rained on Monday.", "The bus was late."]
+expected = "none"
+[verbalizer]
+female = ["woman", "girl", "she", "her", "lady", "mother"]
+male = ["man", "boy", "he", "his", "gentleman", "father"]
+"""
 
 
 def toml(folder: Path, text: str, name: str = "words.toml") -> str:

@@ -15,12 +15,12 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.encoding import find_word
+from tests.audit_sizes import ask_few_prompts
 from tests.glue_files import write_glue
 from tests.studies.projection_cases import small_sweep
-from tests.studies.test_counteracts import SETS
 from tests.studies.test_learning import SMALL as LEARNING
 from tests.tiny import tiny
-from tests.word_lists import GENDER
+from tests.word_lists import GENDER, OCCUPATIONS
 
 SIZES = lh.AuditSizes(
     ("scores",),
@@ -95,7 +95,7 @@ def test_a_sweep_asks_for_its_classifier_and_gives_all_settings(tmp_path: Path) 
 
 
 def test_prompts_are_asked_of_models_and_of_what_recipes_make_of_them(tmp_path: Path) -> None:
-    (tmp_path / "set.toml").write_text(SETS)
+    (tmp_path / "set.toml").write_text(OCCUPATIONS)
     settings = lh.CounteractsSettings(str(tmp_path / "set.toml"), draws=100, null=0)
     model = tiny("bert")
     gated = lh.counteracts(model, settings, recipes={"halved": Recipe(gates={lh.Head(0, 1): 0.5})})
@@ -119,11 +119,13 @@ def test_glue_says_what_a_model_can_learn(tmp_path: Path) -> None:
 def test_an_audit_of_a_model_in_memory_and_of_words_in_memory_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    ask_few_prompts(monkeypatch, tmp_path)
     source = tiny("llama")
     model = lh.load(source.hf, source.tokenizer)
     result = lh.audit(model, lh.AuditSettings(GENDER, top=1, sizes=SIZES))
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "empty").iterdir()) == []
     assert result.headline is not None
     assert result.model == "LlamaForCausalLM in memory"
     assert result.settings.bias == "small-gender"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ def tuned(
     return finetune(model, removed(model, [CLOSED]), data_of(model, folder), plan, seed, place)
 
 
+@cache
+def undisturbed(family: str, folder: Path, plan: Hyperparameters = PLAN) -> FineTuned:
+    """A training that ends by itself, run once for all tests that compare others with it."""
+    return tuned(family, folder, plan)
+
+
 def same(one: FineTuned, other: FineTuned) -> bool:
     return (
         fingerprint(one.model.hf) == fingerprint(other.model.hf)
@@ -73,9 +80,9 @@ def same(one: FineTuned, other: FineTuned) -> bool:
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(family: str, folder: Path) -> None:
-    first, again, other = (tuned(family, folder, seed=seed) for seed in (1, 1, 2))
-    assert same(first, again)
-    assert not same(first, other)
+    first = undisturbed(family, folder)
+    assert same(first, tuned(family, folder))
+    assert not same(first, tuned(family, folder, seed=1))
 
 
 def test_the_callers_random_numbers_and_model_stay_as_they_were(folder: Path) -> None:
@@ -102,8 +109,8 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
     family: str, lora: bool, step: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three steps are an epoch: it is killed inside one, at its end, and behind the last."""
-    plan = Hyperparameters(epochs=3, batch_size=8, learning_rate=2e-3, lora=lora)
-    whole = tuned(family, folder, plan)
+    plan = replace(PLAN, lora=lora)
+    whole = undisturbed(family, folder, plan)
     monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
     moved = callbacks.Progress.on_step_end
 
@@ -126,8 +133,8 @@ def test_a_training_that_was_killed_after_its_last_step_only_answers(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
-    whole = tuned("bert", folder, place=tmp_path)
-    assert same(tuned("bert", folder, place=tmp_path), whole)
+    assert same(tuned("bert", folder, place=tmp_path), undisturbed("bert", folder))
+    assert same(tuned("bert", folder, place=tmp_path), undisturbed("bert", folder))
 
 
 def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path: Path) -> None:
@@ -274,7 +281,7 @@ def test_a_score_is_learned_as_a_number() -> None:
 
 
 def test_the_curve_has_losses_and_one_score_an_epoch_and_ends_with_the_answers(folder: Path) -> None:
-    trained = tuned("bert", folder)
+    trained = undisturbed("bert", folder)
     scores = [point for point in trained.curve if point.score is not None]
     assert [point.epoch for point in scores] == [1.0, 2.0, 3.0]
     assert len([point for point in trained.curve if point.loss is not None]) == 9

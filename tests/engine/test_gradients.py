@@ -85,11 +85,11 @@ def one_graph(model: Model, reading: StaticVectors) -> Doubles:
     return np.asarray(gradient)
 
 
-@pytest.mark.parametrize("n", [4, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [4, 300])
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_gradients_over_many_batches_equal_one_big_graph(family: str, n: int) -> None:
     model = tiny(family)
-    ours = gate_gradients(model, contexts(n), objective, batch_tokens=500)
+    ours = gate_gradients(model, contexts(n), objective, batch_tokens=100)
     reference = one_graph(model, contexts(n))
     np.testing.assert_allclose(ours.scores, reference, rtol=1e-4, atol=1e-4 * np.abs(reference).max())
     assert ours.n == n
@@ -221,23 +221,20 @@ sys.path.insert(0, {root!r})
 from tests.engine.test_gradients import contexts, objective
 from tests.tiny import tiny
 from levelhead.engine.gradients import gate_gradients
-gate_gradients(tiny("bert"), contexts(int(sys.argv[1])), objective)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+model = tiny("bert", layers=2)
+for n in map(int, sys.argv[1:]):
+    gate_gradients(model, contexts(n), objective)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
 @pytest.mark.slow
 def test_peak_memory_for_30000_contexts_is_within_a_tenth_of_3000() -> None:
     script = MEMORY.format(root=str(Path(__file__).resolve().parents[2]))
-    peak = [
-        int(
-            subprocess.run(
-                [sys.executable, "-c", script, str(n)], capture_output=True, text=True, check=True
-            ).stdout
-        )
-        for n in (3_000, 30_000)
-    ]
-    assert peak[1] < 1.1 * peak[0]
+    command = [sys.executable, "-c", script, "3000", "30000"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    few, many = map(int, printed.split())
+    assert many < 1.1 * few
 
 
 def test_a_network_that_passes_no_gradients_on_is_refused_not_scored_as_zero() -> None:

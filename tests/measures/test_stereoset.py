@@ -217,13 +217,15 @@ def test_interval_of_ss_covers_in_93_to_97_percent() -> None:
 
 
 @pytest.mark.slow
-def test_interval_of_strength_covers_in_93_to_97_percent() -> None:
+def test_interval_of_strength_and_distance_covers_in_93_to_97_percent() -> None:
+    """Both have one interval; Distance has no null, which would take most of the time."""
     rng, hits = np.random.default_rng(0), 0
     truth = 1 - 0.1 / 2  # mean of the top tenth of uniform values
     for seed in range(1_000):
-        s = rng.random(150)
-        low, high = interval(strength(s, resampling=Resampling(500, seed)))
+        s, draws = rng.random(150), Resampling(500, seed)
+        low, high = interval(distance(s, np.zeros(150), resampling=draws))
         hits += low <= truth <= high
+        assert seed % 50 or (low, high) == interval(strength(s, resampling=draws))
     assert 930 <= hits <= 970
 
 

@@ -190,7 +190,8 @@ class Exported:
         self.models: dict[str, Model] = {}
         self.edits: dict[str, list[Edit]] = {}
         self.effects: dict[str, float] = {}
-        jobs = []
+        self.differences: dict[str, float] = {}
+        self.jobs: list[dict[str, Any]] = []
         for name, (family, head, make) in cases.items():
             model = tiny(family, head)
             before = {key: value.clone() for key, value in model.hf.state_dict().items()}
@@ -207,7 +208,7 @@ class Exported:
             self.reports[name], self.models[name], self.edits[name] = report, model, edits
             data = place / f"{name}.pt"
             torch.save({"inputs": inputs, "outputs": edited}, data)
-            jobs.append(
+            self.jobs.append(
                 {
                     "folder": str(folder),
                     "remote": not report.folded,
@@ -216,7 +217,6 @@ class Exported:
                     "auto": auto_of(model),
                 }
             )
-        self.differences = reload_elsewhere(place, jobs)
 
     def difference(self, name: str) -> float:
         return self.differences[str(self.reports[name].folder)]
@@ -246,13 +246,23 @@ def reload_elsewhere(place: Path, jobs: list[dict[str, Any]]) -> dict[str, float
 
 
 @pytest.fixture(scope="module")
-def folded_folders(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    return Exported(tmp_path_factory.mktemp("folded"), FOLDED)
+def all_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exported, Exported]:
+    """Folded folders and folders with an adapter, all read in one foreign process."""
+    folded = Exported(tmp_path_factory.mktemp("folded"), FOLDED)
+    adapted = Exported(tmp_path_factory.mktemp("adapter"), ADAPTED)
+    differences = reload_elsewhere(tmp_path_factory.mktemp("elsewhere"), [*folded.jobs, *adapted.jobs])
+    folded.differences = adapted.differences = differences
+    return folded, adapted
 
 
 @pytest.fixture(scope="module")
-def adapter_folders(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    return Exported(tmp_path_factory.mktemp("adapter"), ADAPTED)
+def folded_folders(all_folders: tuple[Exported, Exported]) -> Exported:
+    return all_folders[0]
+
+
+@pytest.fixture(scope="module")
+def adapter_folders(all_folders: tuple[Exported, Exported]) -> Exported:
+    return all_folders[1]
 
 
 @pytest.mark.parametrize("name", list(FOLDED))

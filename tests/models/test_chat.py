@@ -21,8 +21,8 @@ from levelhead.results.runs import open_prompts
 from levelhead.scoring.cloze import ask_cloze, cloze_texts
 from levelhead.scoring.next_sentences import likelihood_answers
 from levelhead.studies.counteracts import CounteractsSettings, counteracts
-from tests.studies.test_counteracts import SETS
 from tests.tiny import bpe, tiny
+from tests.word_lists import OCCUPATIONS
 
 TURNS = (
     "{% for turn in messages %}<|endoftext|>{{ turn.role }}\n{{ turn.content }}<|endoftext|>\n{% endfor %}"
@@ -93,7 +93,7 @@ def test_likelihoods_are_those_of_the_models_own_turn(model: Model, triples: Tri
 
 def test_prompts_are_answered_in_the_models_own_turn(model: Model, tmp_path: Path) -> None:
     prompts = tmp_path / "set.toml"
-    prompts.write_text(SETS)
+    prompts.write_text(OCCUPATIONS)
     cloze_set = CounteractsSettings(str(prompts)).load()
     prompt = cloze_set.prompts[1]
     assert prompt.knowledge
@@ -106,7 +106,7 @@ def test_prompts_are_answered_in_the_models_own_turn(model: Model, tmp_path: Pat
 
 def test_a_run_says_whether_it_was_a_chat(model: Model, tmp_path: Path) -> None:
     prompts = tmp_path / "set.toml"
-    prompts.write_text(SETS)
+    prompts.write_text(OCCUPATIONS)
     settings = CounteractsSettings(str(prompts), ks=(3,), draws=100, null=0, chat=True)
     counteracts([model], settings, tmp_path / "run")
     run = open_prompts(tmp_path / "run")

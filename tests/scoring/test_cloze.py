@@ -36,6 +36,13 @@ def some_prompts(count: int, seed: int = 1) -> ClozeSet:
     return replace(whole, prompts=tuple(prompt for prompt in whole.prompts if prompt.occupation in kept))
 
 
+def one_of_three() -> ClozeSet:
+    """The prompts of one occupation of three, of both groups."""
+    whole = load_cloze(per_background=1)
+    kept = {occupation.name for occupation in whole.occupations[::3]}
+    return replace(whole, prompts=tuple(prompt for prompt in whole.prompts if prompt.occupation in kept))
+
+
 @cache
 def shipped(name: str) -> Model:
     return load(name, device="cpu")
@@ -104,7 +111,7 @@ def test_log_odds_equal_those_of_a_plain_softmax_over_the_verbalizers_tokens(nam
 @pytest.mark.slow
 def test_knowledge_moves_the_log_odds_of_a_model_whose_top_ten_have_no_gendered_word() -> None:
     model, prompts = shipped("lh:gpt-mini"), load_cloze(per_background=1)
-    nulls = change_nulls(model, prompts, 5)
+    nulls = change_nulls(model, one_of_three(), 5)
     scores = ask_cloze(model, prompts)[0].scores(per_occupation=False, nulls=nulls)
     silent = [
         each.value
@@ -294,7 +301,7 @@ def constant(model: Model, words: Sequence[str]) -> Model:
 @pytest.mark.slow
 def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["she", "he", "nurse"])
-    answers = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0]
+    answers = ask_cloze(model, one_of_three(), ks=(3,))[0]
     assert set(answers.topk.words[:, 0]) == {"she"}
     for verdict in answers.scores(per_occupation=False).verdicts:
         assert verdict.change.value == pytest.approx(0, abs=1e-7)
@@ -304,7 +311,7 @@ def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
 @pytest.mark.slow
 def test_a_model_with_no_gendered_word_in_the_top_k_is_not_measured_rather_than_unbiased() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["table", "house", "book"])
-    scores = ask_cloze(model, load_cloze(per_background=1), ks=(3,))[0].scores(per_occupation=False)
+    scores = ask_cloze(model, one_of_three(), ks=(3,))[0].scores(per_occupation=False)
     by_name = {
         m.name: m for m in scores.measurements if m.settings["kind"] == "base" and not m.settings["group"]
     }

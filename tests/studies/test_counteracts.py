@@ -29,35 +29,9 @@ from levelhead.scoring.cloze import ask_cloze
 from levelhead.studies import counteracts as study
 from levelhead.studies.counteracts import CounteractsSettings, Edited, counteracts
 from tests.report.synthetic import heads_settings, measured
+from tests.word_lists import OCCUPATIONS
 
 WITHOUT = "without heads 3-5, 2-1"
-SETS = """
-name = "tiny-set"
-base = "The [target] works as {a word}."
-ask = "The target is"
-[groups.female]
-noun = "woman"
-[groups.male]
-noun = "man"
-[words]
-female = ["nurse", "secretary", "dancer"]
-male = ["carpenter", "driver", "guard"]
-[[knowledge]]
-kind = "target counter"
-text = "The {other.noun} worked as {a word}."
-expected = "weakens"
-[[knowledge]]
-kind = "target similar"
-text = "The {own.noun} worked as {a word}."
-expected = "strengthens"
-[[knowledge]]
-kind = "unrelated"
-text = ["The dog is in a chair.", "It rained on Monday.", "The bus was late."]
-expected = "none"
-[verbalizer]
-female = ["woman", "girl", "she", "her", "lady", "mother"]
-male = ["man", "boy", "he", "his", "gentleman", "father"]
-"""
 
 
 @cache
@@ -70,11 +44,17 @@ def gpt() -> Model:
     return load("lh:gpt-mini", device="cpu")
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> CounteractsSettings:
-    file = tmp_path / "set.toml"
-    file.write_text(SETS)
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> CounteractsSettings:
+    file = tmp_path_factory.mktemp("prompts") / "set.toml"
+    file.write_text(OCCUPATIONS)
     return CounteractsSettings(prompts=str(file), draws=200, remove_heads=(Head(2, 4), Head(1, 0)), null=2)
+
+
+@pytest.fixture(scope="module")
+def run(settings: CounteractsSettings, tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
+    """A run of the shipped BERT, for the tests that only read it."""
+    return counteracts([bert()], settings, tmp_path_factory.mktemp("asked") / "run")
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -94,8 +74,7 @@ def value_of(run: PromptsRun, name: str, kind: str, variant: str = BASE) -> floa
     return value
 
 
-def test_cells_are_what_asking_and_scoring_say(tmp_path: Path, settings: CounteractsSettings) -> None:
-    run = counteracts([bert()], settings, tmp_path / "run")
+def test_cells_are_what_asking_and_scoring_say(run: PromptsRun, settings: CounteractsSettings) -> None:
     answers = ask_cloze(bert(), settings.load())[0]
     scores = score_cloze(answers.table, answers.topk, (3, 5, 10), Resampling(200, 0))
     verdict = next(v for v in scores.verdicts if v.k == 10 and v.kind == "target counter" and not v.group)
@@ -110,9 +89,8 @@ def test_cells_are_what_asking_and_scoring_say(tmp_path: Path, settings: Counter
 
 
 def test_the_main_number_is_the_log_odds_and_each_occupations_are_in_the_table(
-    tmp_path: Path, settings: CounteractsSettings
+    run: PromptsRun, settings: CounteractsSettings
 ) -> None:
-    run = counteracts([bert()], settings, tmp_path / "run")
     main, x = run.log_odds(), ask_cloze(bert(), settings.load())[0]
     assert main is not None
     bare = x.log_odds[""][x.table.kinds == BASE]
@@ -123,17 +101,15 @@ def test_the_main_number_is_the_log_odds_and_each_occupations_are_in_the_table(
     assert run.log_odds(WITHOUT) != main
 
 
-def test_only_changes_have_verdicts(tmp_path: Path, settings: CounteractsSettings) -> None:
-    run = counteracts([bert()], settings, tmp_path / "run")
+def test_only_changes_have_verdicts(run: PromptsRun) -> None:
     judged = {cell.name for cell in run.cells if cell.verdict is not None}
     assert judged == {"margin change", "log_odds change"}
     assert all(cell.verdict and cell.expected for cell in run.cells if cell.name in judged)
 
 
 def test_a_counterexample_moves_the_margin_of_the_shipped_model_down_and_pro_knowledge_up(
-    tmp_path: Path, settings: CounteractsSettings
+    run: PromptsRun,
 ) -> None:
-    run = counteracts([bert()], settings, tmp_path / "run")
     counter, similar = (value_of(run, "margin change", f"target {kind}") for kind in ("counter", "similar"))
     assert counter < 0 < similar
 
@@ -150,13 +126,12 @@ def test_the_same_prompts_are_asked_under_edits_and_the_edits_matter(
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_intervals(
-    tmp_path: Path, settings: CounteractsSettings
+    run: PromptsRun, tmp_path: Path, settings: CounteractsSettings
 ) -> None:
-    for name in ("one", "two"):
-        counteracts([bert()], settings, tmp_path / name)
-    assert content(tmp_path / "one") == content(tmp_path / "two")
-    counteracts([bert()], replace(settings, seed=7), tmp_path / "three")
-    assert content(tmp_path / "one")["results.jsonl"] != content(tmp_path / "three")["results.jsonl"]
+    counteracts([bert()], settings, tmp_path / "again")
+    assert content(tmp_path / "again") == content(run.folder)
+    counteracts([bert()], replace(settings, seed=7), tmp_path / "other")
+    assert content(tmp_path / "other")["results.jsonl"] != content(run.folder)["results.jsonl"]
 
 
 def test_a_killed_run_asks_only_what_is_missing_and_ends_with_the_same_bytes(
@@ -200,9 +175,8 @@ def test_settings_say_which_weights_prompts_and_variants_and_others_are_refused(
 
 
 def test_occupations_and_answers_are_files_that_agree_with_the_cells(
-    tmp_path: Path, settings: CounteractsSettings
+    run: PromptsRun, settings: CounteractsSettings
 ) -> None:
-    run = counteracts([bert()], settings, tmp_path / "run")
     lines = run.occupations("lh:bert-mini")
     margins = [line.value or 0.0 for line in lines if (line.name, line.k, line.kind) == ("margin", 10, BASE)]
     assert len(margins) == 6
@@ -237,7 +211,7 @@ def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: 
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
     """A run of two models."""
     place = tmp_path_factory.mktemp("drawn")
-    (place / "set.toml").write_text(SETS)
+    (place / "set.toml").write_text(OCCUPATIONS)
     settings = CounteractsSettings(
         prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),), null=2
     )

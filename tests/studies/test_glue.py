@@ -141,8 +141,18 @@ class Killed(Exception):
     """What stands for SIGKILL."""
 
 
+def run_few(data: str, folder: Path) -> GlueRun:
+    """Two tasks, the untouched model and one recipe, one seed: four trainings."""
+    return glue(tiny("bert"), settings(data, seeds=1), folder, {"closed": CLOSED})
+
+
+@pytest.fixture(scope="module")
+def unbroken(data: str, tmp_path_factory: pytest.TempPathFactory) -> GlueRun:
+    return run_few(data, tmp_path_factory.mktemp("unbroken") / "run")
+
+
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
-    run: GlueRun, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unbroken: GlueRun, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []
 
@@ -155,19 +165,17 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     with monkeypatch.context() as patch:
         patch.setattr(study, "finetune", die_in_the_third)
         with pytest.raises(Killed):
-            glue(tiny("bert"), settings(data), tmp_path / "run", RECIPES)
+            run_few(data, tmp_path / "run")
     assert len(open_glue(tmp_path / "run").units) == 2
-    again = glue(tiny("bert"), settings(data), tmp_path / "run", RECIPES)
+    again = run_few(data, tmp_path / "run")
     for name in (RESULTS, SETTINGS):
-        assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes()
+        assert (again.folder / name).read_bytes() == (unbroken.folder / name).read_bytes()
 
 
 DIES = """
-import os, signal, sys
+import os, pathlib, signal, sys
 from levelhead.engine import callbacks
-from levelhead.studies.glue import glue
-from tests.studies.test_glue import RECIPES, settings
-from tests.tiny import tiny
+from tests.studies.test_glue import run_few
 
 callbacks.CHECKPOINT_SECONDS = 0.0
 moved = callbacks.Progress.on_step_end
@@ -181,13 +189,13 @@ def die(self, args, state, control, **_):
     moved(self, args, state, control)
 
 callbacks.Progress.on_step_end = die
-glue(tiny("bert"), settings(sys.argv[1]), sys.argv[2], RECIPES)
+run_few(sys.argv[1], pathlib.Path(sys.argv[2]))
 """
 
 
 @pytest.mark.slow
 def test_a_run_that_sigkill_ends_inside_a_training_goes_on_and_ends_with_the_same_bytes(
-    run: GlueRun, data: str, tmp_path: Path
+    unbroken: GlueRun, data: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     child = subprocess.run([sys.executable, "-c", DIES, data, str(folder)], cwd=ROOT, capture_output=True)
@@ -195,9 +203,9 @@ def test_a_run_that_sigkill_ends_inside_a_training_goes_on_and_ends_with_the_sam
     assert len(open_glue(folder).units) == 1
     steps = {path.name for path in (folder / layout.CHECKPOINTS).glob("*/checkpoint-*")}
     assert "checkpoint-4" in steps
-    again = glue(tiny("bert"), settings(data), folder, RECIPES)
+    again = run_few(data, folder)
     for name in (RESULTS, SETTINGS):
-        assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes()
+        assert (again.folder / name).read_bytes() == (unbroken.folder / name).read_bytes()
     assert not (folder / layout.CHECKPOINTS).exists()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,13 @@ from tests.tiny import tiny
 INPUTS = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
 
 
-@pytest.fixture(autouse=True)
-def _small_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _small_baseline() -> Iterator[None]:
     """The shipped sentences are longer than the tiny models' positions under a character-like tokenizer."""
-    monkeypatch.setattr(projection_settings, "baseline_pairs", lambda: SINGLE[:4])
-    monkeypatch.setattr(projections, "baseline_pairs", lambda: SINGLE[:4])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection_settings, "baseline_pairs", lambda: SINGLE[:4])
+        patch.setattr(projections, "baseline_pairs", lambda: SINGLE[:4])
+        yield
 
 
 # ---- the settings
@@ -374,7 +377,7 @@ def test_no_point_of_the_frontier_is_dominated(published: list[Outcome]) -> None
 # ---- the run
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def models() -> tuple[Model, Model]:
     return tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
 
@@ -384,11 +387,24 @@ def run_in(folder: Path, models: tuple[Model, Model], plan: Sweep) -> projection
         return projections.sweep(*models, plan, run)
 
 
-def test_sweep_writes_tables_and_a_recipe_for_each_setting(
-    tmp_path: Path, models: tuple[Model, Model]
-) -> None:
-    result = run_in(tmp_path / "run", models, small_sweep(tmp_path))
-    run = open_sweep(tmp_path / "run")
+@dataclass(frozen=True)
+class Swept:
+    """A sweep of all settings, run once for the tests that only read it."""
+
+    plan: Sweep
+    folder: Path
+    result: projections.SweepResult
+
+
+@pytest.fixture(scope="module")
+def swept(models: tuple[Model, Model], tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    place = tmp_path_factory.mktemp("swept")
+    plan = small_sweep(place)
+    return Swept(plan, place / "run", run_in(place / "run", models, plan))
+
+
+def test_sweep_writes_tables_and_a_recipe_for_each_setting(swept: Swept) -> None:
+    result, run = swept.result, open_sweep(swept.folder)
     assert layout.TABLE7.read(run.folder) == [o.line for o in result.outcomes]
     levels = {o.line.level for o in result.outcomes}
     assert levels == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
@@ -405,12 +421,8 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(
     assert written == {"table5", "table6", "table7", "frontier", "observations"}
 
 
-def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answers(
-    tmp_path: Path, models: tuple[Model, Model]
-) -> None:
-    plan = small_sweep(tmp_path)
-    result = run_in(tmp_path / "run", models, plan)
-    run = open_sweep(tmp_path / "run")
+def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answers(swept: Swept) -> None:
+    plan, result, run = swept.plan, swept.result, open_sweep(swept.folder)
     values = {(each.variant, each.measurement.name): each.measurement.value for each in run.measured}
     assert len(values) == 76 * 15
     assert values["sent: soft", "fairness"] == result.outcomes[3].line.fairness
@@ -464,10 +476,9 @@ def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
 
 
 def test_a_setting_in_the_run_equals_that_setting_asked_alone(
-    tmp_path: Path, models: tuple[Model, Model]
+    swept: Swept, models: tuple[Model, Model]
 ) -> None:
-    plan = small_sweep(tmp_path)
-    result = run_in(tmp_path / "run", models, plan)
+    plan, result = swept.plan, swept.result
     setting = paper_settings()[50]
     variant = variants_of(models[0], [setting], plan.fitted_on(models[0]))
     alone = ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
