@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
-from transformers import EvalPrediction, PrinterCallback, Trainer, TrainingArguments
+from torch.utils.data import Dataset, Sampler, Subset
+from transformers import EvalPrediction, PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 
 from levelhead.edits.sites import Edit
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
@@ -30,6 +30,7 @@ from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
 from levelhead.models.classifier import new_classifier, new_weights
 from levelhead.models.encoding import Text, encode
+from levelhead.models.hooks import attention_by
 from levelhead.models.model import Model
 from levelhead.probes.glue import GlueItem
 from levelhead.progress import steps
@@ -89,6 +90,11 @@ class Labeled(Dataset[tuple[Tokens, float]]):
 
     def __getitem__(self, number: int) -> tuple[Tokens, float]:
         return self.tokens[number], self.labels[number]
+
+    @property
+    def by_length(self) -> NDArray[np.int64]:
+        """The numbers of the texts, the shortest first."""
+        return np.argsort([len(tokens.ids) for tokens in self.tokens], kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +177,7 @@ def _trained(
     checkpoints: Path | None,
 ) -> FineTuned:
     """Train and evaluate."""
-    evaluations = _Evaluations(data.score)
+    evaluations = _Evaluations(data)
     with checkpoint_folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
         trainer = _trainer(classifier, data, plan, seed, folder)
         trainer.compute_metrics = evaluations
@@ -180,7 +186,10 @@ def _trained(
             trainer.add_callback(ClosedHeads(classifier, [*classifier.adapter, *edits]))
         if checkpoints is not None:
             trainer.add_callback(Checkpoints())
-        trainer.train(resume_from_checkpoint=last_checkpoint(folder))
+        own = str(classifier.hf.config._attn_implementation)
+        slow_back = plan.bf16 and classifier.device.type == "cpu"  # torch's fused attention: 15 times slower
+        with attention_by(classifier.hf, "eager" if slow_back else own):
+            trainer.train(resume_from_checkpoint=last_checkpoint(folder))
         curve = _curve(trainer.state.log_history)
         if evaluations.last is None:  # it was killed after its last step
             trainer.evaluate()
@@ -205,7 +214,18 @@ def _check(model: Model) -> None:
 
 
 class _Trainer(Trainer):
-    """Trainer, with an order of examples that a resumed training meets again, and with little padding."""
+    """Trainer, with an order of examples that a resumed training meets again, and with little padding.
+
+    It evaluates with the attention that the network has when the trainer is made, whatever it is trained by.
+    """
+
+    def __init__(self, network: PreTrainedModel, args: TrainingArguments, **parts: Any) -> None:
+        super().__init__(network, args, **parts)
+        self._network, self._attention = network, str(network.config._attn_implementation)
+
+    def evaluate(self, *args: Any, **options: Any) -> dict[str, float]:
+        with attention_by(self._network, self._attention):
+            return super().evaluate(*args, **options)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
         examples: Any = self.train_dataset if train_dataset is None else train_dataset
@@ -215,8 +235,6 @@ class _Trainer(Trainer):
 
 def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int, folder: Path) -> Trainer:
     cuda = classifier.device.type == "cuda"
-    if plan.bf16 and not cuda:  # torch's fused attention is 15 times slower on its way back there
-        classifier.hf.set_attn_implementation("eager")
     gpus = torch.cuda.device_count() if cuda else 1  # a batch is shared among all of them
     total, an_epoch = _total(data, plan), ceil(len(data.train) / plan.batch_size)
     args = TrainingArguments(
@@ -248,7 +266,7 @@ def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int
         args,
         data_collator=_collator(classifier, data),
         train_dataset=data.train,
-        eval_dataset=data.dev,
+        eval_dataset=Subset(data.dev, data.dev.by_length.tolist()),  # texts of similar length together
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -273,15 +291,18 @@ def _collator(
 
 
 class _Evaluations:
-    """What Trainer calls after each evaluation: it scores the answers on dev and keeps the last ones."""
+    """What Trainer calls after each evaluation: it scores the answers on dev and keeps the last ones.
 
-    def __init__(self, score: Score) -> None:
-        self._score = score
+    The texts were asked by length; their answers are kept in their own order.
+    """
+
+    def __init__(self, data: TaskData) -> None:
+        self._data = data
         self.last: Doubles | None = None
 
     def __call__(self, evaluated: EvalPrediction) -> dict[str, float]:
-        self.last = _answers(evaluated.predictions)
-        return {"score": self._score(np.asarray(evaluated.label_ids, np.float64), self.last)}
+        self.last = _answers(evaluated.predictions)[np.argsort(self._data.dev.by_length)]
+        return {"score": self._data.score(np.asarray(self._data.dev.labels, np.float64), self.last)}
 
 
 def _answers(outputs: Any) -> Doubles:

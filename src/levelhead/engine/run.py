@@ -19,7 +19,7 @@ from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.walk import Batch
-from levelhead.models.hooks import at_rest
+from levelhead.models.hooks import at_rest, attention_by
 from levelhead.models.model import Model
 from levelhead.progress import steps
 
@@ -90,7 +90,10 @@ class AnswerJob:
     @contextmanager
     def ready(self, model: Model) -> Iterator[None]:
         """The model as its batches need it."""
-        with at_rest(model.hf), torch.inference_mode(), _eager_if(model, self.collectors):
+        weights = any(collector.stage == "attention" for collector in self.collectors)
+        own = str(model.hf.config._attn_implementation)
+        # eager attention is the only one that gives its weights
+        with at_rest(model.hf), torch.inference_mode(), attention_by(model.hf, "eager" if weights else own):
             yield
 
     def hand_over(self, model: Model, fitting: Fitting, numbers: Sequence[int], handed: Handed) -> None:
@@ -124,17 +127,3 @@ def read_one(
 ) -> T:
     """One reading's answer."""
     return read(model, [reading], variants, label=label)[reading]
-
-
-@contextmanager
-def _eager_if(model: Model, collectors: Sequence[Collector[Any]]) -> Iterator[None]:
-    """Use eager attention, the only one that gives its weights, where they are read; then the model's own."""
-    before = model.hf.config._attn_implementation
-    if before == "eager" or not any(c.stage == "attention" for c in collectors):
-        yield
-        return
-    model.hf.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.hf.set_attn_implementation(before)

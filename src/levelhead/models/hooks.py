@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
+from transformers import PreTrainedModel
 
 from levelhead.edits.sites import Edit
 from levelhead.errors import CannotDo
@@ -40,6 +41,20 @@ def at_rest(network: nn.Module) -> Iterator[None]:
             module.training = True
         for weight in trained:
             weight.requires_grad_(True)
+
+
+@contextmanager
+def attention_by(network: PreTrainedModel, implementation: str) -> Iterator[None]:
+    """The network with this implementation of attention; afterwards with its own."""
+    own = network.config._attn_implementation
+    if own == implementation:
+        yield
+        return
+    network.set_attn_implementation(implementation)
+    try:
+        yield
+    finally:
+        network.set_attn_implementation(own)
 
 
 @contextmanager
