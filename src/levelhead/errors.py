@@ -33,6 +33,10 @@ class BadRun(LevelheadError):
     """A run folder that is missing, damaged, or belongs to other settings."""
 
 
+class Busy(LevelheadError):
+    """Another thread or task holds the model, in a way that waiting for it could not end."""
+
+
 class BadOption(LevelheadError):
     """A value of an option or of a setting that is not allowed."""
 

@@ -16,6 +16,7 @@ import torch
 from levelhead.engine.batches import Tokens, inputs
 from levelhead.engine.gated import gated_blocks
 from levelhead.engine.trunk import Trunk
+from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 
@@ -30,9 +31,10 @@ _SHARE = 0.8
 
 def token_budget(model: Model, work: Work) -> int:
     """How many tokens, padding included, go into one batch: as told, else as many as fit."""
-    if work not in model.fitting_tokens:
-        model.fitting_tokens[work] = known_budget(model, work) or _measured(model, work)
-    return model.fitting_tokens[work]
+    with asking(model.hf):
+        if work not in model.fitting_tokens:
+            model.fitting_tokens[work] = known_budget(model, work) or _measured(model, work)
+        return model.fitting_tokens[work]
 
 
 def known_budget(model: Model, work: Work) -> int | None:

@@ -29,6 +29,7 @@ from levelhead.engine.memory import Parcel
 from levelhead.errors import BadOption, CannotDo, LevelheadError
 from levelhead.files import scratch_folder
 from levelhead.models.checkpoint_files import one_line
+from levelhead.models.concurrency import WORKERS
 from levelhead.models.placement import Workers
 
 _RETRIES = 5  # workers that may die over one task; if more do, it is the task
@@ -77,7 +78,13 @@ class Crew:
         return cast(T, _ray().put(value))
 
     def in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
-        """What was sent for, in order. each: so many things a worker has at once."""
+        """What was sent for, in order, to one thread at a time. each: so many things a worker has at once."""
+        with WORKERS.asking():
+            if not self._hands:  # another thread has hired workers of another kind meanwhile
+                self.resize(self._workers.count)
+            yield from self._in_order(sends, each)
+
+    def _in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
         waiting, flying, done = deque(enumerate(sends)), dict[Any, tuple[int, _Hand]](), dict[int, Any]()
         following, window = 0, 2 * each * self.size
         try:
@@ -227,16 +234,17 @@ _SCRATCH = ExitStack()  # what our own Ray writes, as long as it runs
 def crew(workers: Workers) -> Crew:
     """The crew of this process, as large as is asked for; one of another kind is dismissed first."""
     kind = workers.gpus, workers.address
-    if kind not in _CREWS:
-        for other in _CREWS.values():
-            other.resize(0)
-        _CREWS.clear()
-        _start(workers)
-        _ray()._private.worker._worker_logs_enabled = False  # on standard output, which is for results
-        _CREWS[kind] = Crew(workers)
-    if _CREWS[kind].size != workers.count:
-        _CREWS[kind].resize(workers.count)
-    return _CREWS[kind]
+    with WORKERS.asking():
+        if kind not in _CREWS:
+            for other in _CREWS.values():
+                other.resize(0)
+            _CREWS.clear()
+            _start(workers)
+            _ray()._private.worker._worker_logs_enabled = False  # on standard output, which is for results
+            _CREWS[kind] = Crew(workers)
+        if _CREWS[kind].size != workers.count:
+            _CREWS[kind].resize(workers.count)
+        return _CREWS[kind]
 
 
 def _ray() -> Any:

@@ -41,6 +41,7 @@ from levelhead.engine.readings import Reading
 from levelhead.engine.run import answer_prepared
 from levelhead.engine.trunk import Trunk
 from levelhead.errors import BadOption, CannotDo
+from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.progress import steps
@@ -92,16 +93,17 @@ def several_gate_gradients(
     """How each of several objectives of one answer changes with each head's gate; as gate_gradients."""
     point = _point(model, at)
     variant = () if at is None else tuple(HeadGates(i, tuple(row)) for i, row in enumerate(point.tolist()))
-    pool = RowPool(merge=False)
-    collector = reading.prepare(model, pool, 1)
-    answers = copy(collector)  # texts are tokenized once for both passes
-    answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
-    slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
-    ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
-    job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
-    with steps(label, len(pool.rows)) as advance:
-        for rows in _contributed(model, job, ways, batch_tokens):
-            advance(rows)
+    with asking(model.hf):
+        pool = RowPool(merge=False)
+        collector = reading.prepare(model, pool, 1)
+        answers = copy(collector)  # texts are tokenized once for both passes
+        answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
+        slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
+        ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
+        job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
+        with steps(label, len(pool.rows)) as advance:
+            for rows in _contributed(model, job, ways, batch_tokens):
+                advance(rows)
     of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
     return [of_slope[slope] for slope in slopes]
 

@@ -12,6 +12,7 @@ from levelhead.engine.crew import Crew, crew
 from levelhead.engine.jobs import Copy, Job, Order, budget, called
 from levelhead.engine.memory import Fitting, Parcel
 from levelhead.engine.shards import Pace, Shards
+from levelhead.models.concurrency import asking
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin
 
@@ -23,10 +24,13 @@ _AHEAD = 2  # batches that a worker has at once: the next is there when one is d
 def crew_of(model: Model) -> ModelCrew | None:
     """Who works for a model: None where it has no workers, or where it is not what they would load."""
     workers = model.placement.workers
-    if workers is None or not model.is_as_loaded:
+    if workers is None:
         return None
-    twins = [context.value for context in model.standing if isinstance(context.value, Twin)]
-    return ModelCrew(model, tuple(twins), crew(workers)) if len(twins) == len(model.standing) else None
+    with asking(model.hf):  # what another thread has put on is not asked for here
+        if not model.is_as_loaded:
+            return None
+        twins = [context.value for context in model.standing if isinstance(context.value, Twin)]
+        return ModelCrew(model, tuple(twins), crew(workers)) if len(twins) == len(model.standing) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelhead.engine.batches import Tokens, inputs
+from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Text, encode
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
@@ -30,7 +31,7 @@ class OwnForward:
     @torch.no_grad()
     def outputs(self, hf: Any) -> dict[str, Tensor]:
         """Name -> values; of an output for each token only the real tokens, as [token, ...]."""
-        with at_rest(hf):
+        with asking(hf), at_rest(hf):
             returned = hf(**self._inputs, **self._extra)
         tensors = {
             name: value

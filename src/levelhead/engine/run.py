@@ -19,6 +19,7 @@ from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.walk import Batch
+from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest, attention_by
 from levelhead.models.model import Model
 from levelhead.progress import steps
@@ -47,9 +48,10 @@ def read(
     """Ask a model, in every variant of it, everything at once."""
     for edit in {id(edit): edit for variant in variants for edit in variant}.values():
         model.check_site(edit.site)
-    pool = RowPool()
-    collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
-    answer_prepared(model, pool, collectors, variants, label=label, batch_tokens=batch_tokens)
+    with asking(model.hf):
+        pool = RowPool()
+        collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
+        answer_prepared(model, pool, collectors, variants, label=label, batch_tokens=batch_tokens)
     return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
 
 

@@ -23,6 +23,7 @@ from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.adapter import AffineEdit
 from levelhead.models.checkpoint import new_model_folder, quiet
+from levelhead.models.concurrency import TOKENIZING, asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
@@ -67,6 +68,11 @@ def write_model(
     model: Model, edits: Sequence[Edit], folder: str | Path, recipe: Recipe | None = None
 ) -> ExportReport:
     """As `export`; without edits, a model that was trained here is written as it is."""
+    with asking(model.hf):
+        return _written(model, edits, Path(folder), recipe)
+
+
+def _written(model: Model, edits: Sequence[Edit], folder: Path, recipe: Recipe | None) -> ExportReport:
     every = [affine(edit) for edit in (*model.adapter, *edits)]
     folding = plan_folding(model, every)
     # a folded CLS edit is read by the pooled path only: token outputs at that place stay unedited
@@ -85,7 +91,7 @@ def write_model(
         with _reloaded(model, work, folding) as again:
             difference = _difference(forward.outputs(again), edited)
         _check(difference, edited, model)
-        report = _report(model, Path(folder), folding, (difference, effect))
+        report = _report(model, folder, folding, (difference, effect))
         (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
         if recipe is not None:
             (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
@@ -109,7 +115,8 @@ def _write_model(model: Model, edits: Sequence[AffineEdit], folding: Folding, wo
     else:
         with folded(model, folding):
             model.hf.save_pretrained(work)
-    model.tokenizer.save_pretrained(work)
+    with TOKENIZING:
+        model.tokenizer.save_pretrained(work)
 
 
 def _difference(outputs: dict[str, Tensor], edited: dict[str, Tensor]) -> float:

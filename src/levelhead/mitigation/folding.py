@@ -29,6 +29,7 @@ from levelhead.edits.subspace import describe
 from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
 from levelhead.models.adapter import AffineEdit
+from levelhead.models.concurrency import asking, holding
 from levelhead.models.hooks import join_qkv, split_qkv
 from levelhead.models.model import Model
 
@@ -97,16 +98,18 @@ def folded(model: Model, folding: Folding) -> Iterator[Model]:
     """The model with changed weights; afterwards they are bit for bit what they were."""
     if folding.obstacles:
         raise CannotDo(f"These edits cannot be folded into the weights: {'; '.join(folding.obstacles)}.")
-    kept = [(p, p.detach().clone()) for fold in folding.folds for p in fold.module.parameters(recurse=False)]
-    try:
-        with torch.no_grad():
-            for fold in folding.folds:
-                _fold(model, fold)
-        yield model
-    finally:
-        with torch.no_grad():
-            for parameter, before in kept:
-                parameter.copy_(before)
+    weights = [weight for fold in folding.folds for weight in fold.module.parameters(recurse=False)]
+    with holding(model.hf):
+        kept = [(weight, weight.detach().clone()) for weight in weights]
+        try:
+            with torch.no_grad():
+                for fold in folding.folds:
+                    _fold(model, fold)
+            yield model
+        finally:
+            with torch.no_grad():
+                for weight, before in kept:
+                    weight.copy_(before)
 
 
 # ---- where to
@@ -122,7 +125,8 @@ def _target(model: Model, edit: AffineEdit) -> tuple[nn.Module | None, str]:
     if part == "pooled":
         return model.judge, "the sentence vector is itself an output of this model"
     if part == "cls" and layer == model.layers - 1:
-        return first_token_linear(model), "no single linear layer reads it"
+        with asking(model.hf):
+            return first_token_linear(model), "no single linear layer reads it"
     return None, "the residual stream carries it on"
 
 

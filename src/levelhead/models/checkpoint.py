@@ -36,6 +36,7 @@ from levelhead.models.checkpoint_files import (
     one_line,
     weight_files,
 )
+from levelhead.models.concurrency import Together
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -130,9 +131,8 @@ def panics_as_errors() -> Iterator[None]:
         raise
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence what transformers and accelerate print while loading, and leave their settings as they were."""
+def _silence() -> Callable[[], None]:
+    """Silence what transformers and accelerate print while loading; what comes back undoes it."""
     talk: Any = transformers_logging  # its functions are not all typed
     maps = logging.getLogger("accelerate.big_modeling")
     level = maps.level
@@ -140,15 +140,21 @@ def quiet() -> Iterator[None]:
     verbosity, bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
     talk.set_verbosity(logging.CRITICAL)
     talk.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
+    unheard = warnings.catch_warnings()
+    unheard.__enter__()
+    warnings.simplefilter("ignore")
+
+    def undo() -> None:
+        unheard.__exit__(None, None, None)
         maps.setLevel(level)
         talk.set_verbosity(verbosity)
         if bars:
             talk.enable_progress_bar()
+
+    return undo
+
+
+quiet = Together(_silence)  # `with quiet(): ...`, in any number of threads
 
 
 def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:

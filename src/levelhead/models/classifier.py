@@ -11,6 +11,7 @@ from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoModelFor
 
 from levelhead.errors import CannotDo
 from levelhead.models.checkpoint import quiet
+from levelhead.models.concurrency import RANDOMNESS, asking
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 
@@ -38,10 +39,11 @@ def new_classifier(model: Model, labels: Sequence[str], seed: int) -> Model:
     config.pad_token_id = model.tokenizer.pad_token_id
     kind: Any = AutoModelForSequenceClassification  # its methods are not typed
     own = {"dtype": model.hf.dtype, "attn_implementation": model.hf.config._attn_implementation}
-    with quiet(), torch.random.fork_rng():
+    with RANDOMNESS.asking(), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
         hf = kind.from_config(config, **own)
-    _take_weights(hf, model)
+    with asking(model.hf):
+        _take_weights(hf, model)
     hf = hf.to(model.device).eval().requires_grad_(False)
     origin = f"classifier from {model.origin}"
     source = Source(model.name, hf, model.tokenizer, origin, (), model.adapter, model.placement.alone())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
 
@@ -92,7 +93,7 @@ def _rows(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[Toke
     kept = _kept_rows(model, cut)
     new = [text for text in dict.fromkeys(texts) if text not in kept]
     made = dict(zip(new, _encode_chunk(model, new, cut), strict=True))
-    kept.update(islice(made.items(), _KEPT - len(kept)))
+    kept.update(islice(made.items(), max(0, _KEPT - len(kept))))  # another thread may have kept more
     for text in texts:
         yield made[text] if text in made else kept[text]
 
@@ -119,7 +120,8 @@ def _tokenize(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[
     seconds = None if texts[0].second is None else [str(text.second) for text in texts]
     form = {"truncation": False} if cut is None else {"truncation": True, "max_length": cut}
     form |= {"add_special_tokens": not texts[0].whole, "return_offsets_mapping": True, "padding": False}
-    encoded = model.tokenizer(firsts, seconds, **form)
+    with TOKENIZING:
+        encoded = model.tokenizer(firsts, seconds, **form)
     has_types = "token_type_ids" in model.tokenizer.model_input_names and "token_type_ids" in encoded
     written = set(model.tokenizer.all_special_ids) if texts[0].whole else set()
     for i, ids in enumerate(encoded["input_ids"]):
@@ -176,7 +178,8 @@ def token_id(model: Model, word: str) -> int | None:
     A tokenizer that marks a preceding space (byte-level BPE, SentencePiece) has another token for a word in
     the middle of a sentence than for one at its start; the former is meant.
     """
-    encoded = model.tokenizer(f"a {word}", add_special_tokens=False, return_offsets_mapping=True)
+    with TOKENIZING:
+        encoded = model.tokenizer(f"a {word}", add_special_tokens=False, return_offsets_mapping=True)
     tokens = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
     pieces = [token for token, (_, end) in tokens if end > len("a ")]
     return int(pieces[0]) if len(pieces) == 1 and pieces[0] != model.tokenizer.unk_token_id else None

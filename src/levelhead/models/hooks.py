@@ -14,8 +14,18 @@ from transformers import PreTrainedModel
 from levelhead.edits.sites import Edit
 from levelhead.errors import CannotDo
 from levelhead.models.anatomy import Anatomy
+from levelhead.models.concurrency import Together
 
 Active = Callable[[], bool]
+
+
+def _leave_out_cudnn() -> Callable[[], None]:
+    planned = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return lambda: torch.backends.cuda.enable_cudnn_sdp(planned)
+
+
+_without_cudnn = Together(_leave_out_cudnn)  # networks at rest in several threads
 
 
 @contextmanager
@@ -27,16 +37,14 @@ def at_rest(network: nn.Module) -> Iterator[None]:
     """
     training = [module for module in network.modules() if module.training]
     trained = [weight for weight in network.parameters() if weight.requires_grad]
-    planned = torch.backends.cuda.cudnn_sdp_enabled()
     try:
-        torch.backends.cuda.enable_cudnn_sdp(False)
         for module in training:
             module.training = False
         for weight in trained:
             weight.requires_grad_(False)
-        yield
+        with _without_cudnn():
+            yield
     finally:
-        torch.backends.cuda.enable_cudnn_sdp(planned)
         for module in training:
             module.training = True
         for weight in trained:

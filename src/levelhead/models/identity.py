@@ -11,6 +11,8 @@ import hashlib
 import json
 from typing import Any
 
+from levelhead.models.concurrency import TOKENIZING
+
 # notes of a configuration that change no output
 _NOTES = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "use_cache")
 # texts whose pieces show how a tokenizer normalizes and splits, which a vocabulary alone does not
@@ -35,8 +37,9 @@ def configuration_hash(config: Any) -> str:
 
 def tokenizer_hash(tokenizer: Any) -> str:
     """sha256 of a vocabulary, its special tokens, and the pieces of a few texts, alone and in pairs."""
-    pieces = [tokenizer(text)["input_ids"] for text in _PANEL]
-    pairs = [tokenizer(_PANEL[0], text)["input_ids"] for text in _PANEL]
+    with TOKENIZING:
+        pieces = [tokenizer(text)["input_ids"] for text in _PANEL]
+        pairs = [tokenizer(_PANEL[0], text)["input_ids"] for text in _PANEL]
     return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), pieces, pairs])
 
 

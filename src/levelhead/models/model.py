@@ -20,6 +20,7 @@ from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, Unkn
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
+from levelhead.models.concurrency import TOKENIZING, asking, holding
 from levelhead.models.condition import Standing, condition
 from levelhead.models.derivation import NotDerived, find_family
 from levelhead.models.families import unknown_family
@@ -129,8 +130,9 @@ class Model(Anatomy):
 
         Computed once; anew each time while a weight is trained, which changes it between two questions.
         """
-        trained = any(weight.requires_grad for weight in self.hf.parameters())
-        return self._hash(sources.fingerprint(self.hf)) if trained else self._hash_of_rest
+        with asking(self.hf):  # an export changes weights for a while
+            trained = any(weight.requires_grad for weight in self.hf.parameters())
+            return self._hash(sources.fingerprint(self.hf)) if trained else self._hash_of_rest
 
     @cached_property
     def _hash_of_rest(self) -> str:
@@ -186,7 +188,7 @@ class Model(Anatomy):
 
     @contextmanager
     def _edited(self, edits: tuple[Edit, ...]) -> Iterator[Model]:
-        with attached(self, edits):
+        with holding(self.hf), attached(self, edits):
             yield self
 
     def __repr__(self) -> str:
@@ -209,9 +211,16 @@ class Model(Anatomy):
             reason = str(error) if isinstance(error, NotDerived) else "closing heads has no effect"
             raise unknown_family(self.hf.config.model_type, reason) from None
 
-    @cached_property
+    @property
     def looks_back_only(self) -> bool:
         """Whether its tokens see no later ones, as a causal family promises and a few of its models break."""
+        if "_looks_back_only" in vars(self):
+            return self._looks_back_only
+        with asking(self.hf):  # outside of the cached property, which has a lock of its own in Python 3.11
+            return self._looks_back_only
+
+    @cached_property
+    def _looks_back_only(self) -> bool:
         return self.family.causal and looks_back_only(self, self._last_hidden)
 
     @torch.no_grad()
@@ -283,7 +292,7 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
     else:
         source = sources.from_memory(name, tokenizer, options)
     try:
-        with sources.panics_as_errors():
+        with sources.panics_as_errors(), asking(source.hf):
             model = Model(source)
             _check_answers(model)
     except LevelheadError:
@@ -303,7 +312,8 @@ def _check_answers(model: Model) -> None:
     added = set(model.tokenizer.get_added_vocab())  # a model need not know tokens that no text contains
     ids = [number for token, number in model.tokenizer.get_vocab().items() if token not in added]
     used = [model.tokenizer.pad_token_id, model.tokenizer.mask_token_id]
-    encoded = model.tokenizer(_TEXT, return_tensors="pt", add_special_tokens=True)["input_ids"]
+    with TOKENIZING:
+        encoded = model.tokenizer(_TEXT, return_tensors="pt", add_special_tokens=True)["input_ids"]
     largest = max(*ids, *(number for number in used if number is not None), *encoded[0].tolist())
     if largest >= tokens:
         raise UnknownModel(

@@ -24,8 +24,8 @@ def once_a_model(function: Callable[Concatenate[Model, P], T]) -> Callable[Conca
     def kept(model: Model, /, *args: P.args, **kwargs: P.kwargs) -> T:
         own = values.setdefault(model, {})
         key = (args, *sorted(kwargs.items()))
-        if key not in own:
-            own[key] = function(model, *args, **kwargs)
+        if key not in own:  # the first of several threads gives its value to all
+            own.setdefault(key, function(model, *args, **kwargs))
         return own[key]
 
     return kept

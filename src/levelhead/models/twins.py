@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from levelhead.errors import BadOption, CannotDo
+from levelhead.models.concurrency import asking, holding
 from levelhead.models.condition import Standing
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
@@ -101,7 +102,7 @@ def twinned(model: Model, twin: Twin) -> Iterator[Model]:
         out[name] = out[name][..., order]
         return out
 
-    with ExitStack() as stack:
+    with holding(model.hf), ExitStack() as stack:
         embedding = model.hf.get_input_embeddings()
         handles = [embedding.register_forward_pre_hook(read_as, prepend=True)]
         stack.callback(handles[0].remove)
@@ -122,7 +123,8 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     obstacle = "it comes with an adapter" if model.adapter else model.fixed_weights
     if obstacle:
         raise CannotDo(f"{model.name}: {obstacle}; ask its twins inside `with twinned(...)`.")
-    hf = deepcopy(model.hf)
+    with asking(model.hf):
+        hf = deepcopy(model.hf)
     order = torch.from_numpy(twin.order).to(model.device)
     head = hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
     rows = [hf.get_input_embeddings().weight]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.errors import CannotDo
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
 
@@ -43,7 +44,9 @@ def word_shape(model: Model, after_space: bool = True) -> WordShape:
     backend = model.tokenizer.backend_tokenizer
     continuing = getattr(backend.model, "continuing_subword_prefix", None) or ""
     for word in _PROBE_WORDS:
-        written = backend.encode(f"{word} {word}" if after_space else word, add_special_tokens=False).tokens
+        text = f"{word} {word}" if after_space else word
+        with TOKENIZING:
+            written = backend.encode(text, add_special_tokens=False).tokens
         if len(written) == 1 + after_space and word.casefold() in written[-1].casefold():
             start = written[-1].casefold().index(word.casefold())
             return WordShape(written[-1][:start], written[-1][start + len(word) :], continuing)
@@ -83,9 +86,9 @@ def token_kinds(model: Model) -> NDArray[np.str_]:
 
 def piece_counts(model: Model, words: list[str]) -> dict[str, int]:
     """How many tokens each word is inside a text."""
-    encodings = model.tokenizer(
-        [f"a {word}" for word in words], add_special_tokens=False, return_offsets_mapping=True
-    )
+    texts = [f"a {word}" for word in words]
+    with TOKENIZING:
+        encodings = model.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     counts = [sum(end > len("a ") for _, end in spans) for spans in encodings["offset_mapping"]]
     return dict(zip(words, counts, strict=True))
 
@@ -102,7 +105,8 @@ def random_words(model: Model, pieces: int, n: int, seed: int, taken: Collection
     words: dict[str, None] = {}
     for _ in range(_ROUNDS):
         first, more = rng.choice(starts, (2 * n, 1)), rng.choice(rest, (2 * n, pieces - 1))
-        written = model.tokenizer.batch_decode(np.hstack([first, more]).tolist())
+        with TOKENIZING:
+            written = model.tokenizer.batch_decode(np.hstack([first, more]).tolist())
         candidates = [
             word for word in (text.strip() for text in written) if word.isalpha() and word not in taken
         ]

@@ -29,6 +29,7 @@ from levelhead.measures.cloze.top_k import Floats, Ints, TopK
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.chat import chat_text, require_chat
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
@@ -199,9 +200,9 @@ def token_forms(model: Model, after_space: bool = True) -> Sequence[TokenForm]:
     special = {number for number, token in backend.get_added_tokens_decoder().items() if token.special}
     special |= set(model.tokenizer.all_special_ids)
     numbers = sorted(tokens)
-    spelled = dict(
-        zip(numbers, backend.decode_batch([[n] for n in numbers], skip_special_tokens=False), strict=True)
-    )
+    with TOKENIZING:
+        texts = backend.decode_batch([[n] for n in numbers], skip_special_tokens=False)
+    spelled = dict(zip(numbers, texts, strict=True))
     forms = []
     for number in range(max(int(model.config.vocab_size), numbers[-1] + 1)):
         token = tokens.get(number, "")  # some vocabularies are padded to a round number

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.errors import BadProbe
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context, surface
@@ -141,7 +142,8 @@ def unknown_words(model: Model, words: Iterable[str]) -> set[str]:
     unknown, listed = model.tokenizer.unk_token_id, list(dict.fromkeys(words))
     if unknown is None or not listed:
         return set()
-    tokens = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
+    with TOKENIZING:
+        tokens = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
     return {word for word, ids in zip(listed, tokens, strict=True) if unknown in ids}
 
 
@@ -151,6 +153,7 @@ def fitting(model: Model, texts: Sequence[str]) -> list[bool]:
         return [True] * len(texts)
     fits: list[bool] = []
     for start in range(0, len(texts), _CHUNK):
-        tokens = model.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]
+        with TOKENIZING:
+            tokens = model.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]
         fits += [len(ids) <= model.max_tokens for ids in tokens]
     return fits

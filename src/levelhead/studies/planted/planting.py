@@ -40,6 +40,7 @@ from levelhead.edits.sites import Part, Site
 from levelhead.engine.readings import States
 from levelhead.engine.run import read
 from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Ints, Text, encode
 from levelhead.models.hooks import join_qkv, split_qkv
 from levelhead.models.model import Model
@@ -103,7 +104,8 @@ class Planter:
         gates(self.model, strengths)  # refuses heads that the model does not have
         self._look(sorted({head.layer for head in strengths}))
         name = f"{self.model.name} with planted heads"
-        hf = deepcopy(self.model.hf)
+        with asking(self.model.hf):
+            hf = deepcopy(self.model.hf)
         about = self.model.origin, self.model._missing
         copy = Model(Source(name, hf, self.model.tokenizer, *about, placement=self.model.placement.alone()))
         for head, strength in sorted(strengths.items()):
