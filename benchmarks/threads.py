@@ -167,7 +167,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--questions", type=int, default=200, help="of each thread")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", default="tiny", help="tiny, or the name of a masked model")
+    parser.add_argument("--model", default="tiny", help="tiny, or the name of a model")
     given = parser.parse_args()
     model = tiny("bert") if given.model == "tiny" else load(given.model)
     began = time.perf_counter()
