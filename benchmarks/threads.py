@@ -28,7 +28,7 @@ from levelhead.edits.gates import removed
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, StaticVectors, TokenLikelihoods, WordVectors
 from levelhead.engine.run import read_one
-from levelhead.errors import LevelheadError
+from levelhead.errors import Busy
 from levelhead.mitigation.folding import folded, plan_folding
 from levelhead.models.concurrency import asking
 from levelhead.models.encoding import encode, find_word
@@ -136,7 +136,7 @@ def asked_by_threads(models: list[Model], threads: int, questions: int, seed: in
 def _outcome(name: str, model: Model, serial: Answer) -> str:
     try:
         answer = QUESTIONS[name](model)
-    except LevelheadError as error:
+    except Busy as error:
         return "refused" if "\n" not in str(error) else f"several lines: {name}"
     except Exception as error:  # what two threads in one network raise is of every kind
         return f"error: {name}: {type(error).__name__}"

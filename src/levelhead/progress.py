@@ -75,8 +75,21 @@ def display() -> Iterator[_Display]:
             _display.reset(token)
 
 
+_drawing = threading.Lock()  # bars of two threads would draw over each other: one has some, the others none
+
+
 @contextmanager
 def _bars(console: Console) -> Iterator[Progress]:
+    shown = console.is_terminal and _drawing.acquire(blocking=False)
+    try:
+        with _progress(console, shown) as progress:
+            yield progress
+    finally:
+        if shown:
+            _drawing.release()
+
+
+def _progress(console: Console, shown: bool) -> Progress:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -84,14 +97,9 @@ def _bars(console: Console) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        speed_estimate_period=_WHOLE,
-    ) as progress:
-        yield progress
+    return Progress(
+        *columns, console=console, transient=True, disable=not shown, speed_estimate_period=_WHOLE
+    )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -83,6 +84,13 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(family: str
     first = undisturbed(family, folder)
     assert same(first, tuned(family, folder))
     assert not same(first, tuned(family, folder, seed=1))
+
+
+@pytest.mark.slow
+def test_two_threads_that_train_at_once_end_with_the_same_bytes(folder: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        trained = [pool.submit(tuned, "bert", folder) for _ in range(2)]
+        assert all(same(each.result(), undisturbed("bert", folder)) for each in trained)
 
 
 def test_the_callers_random_numbers_and_model_stay_as_they_were(folder: Path) -> None:

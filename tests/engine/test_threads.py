@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -329,6 +330,15 @@ def test_a_loop_inside_a_with_asks_the_edited_model(model: Model) -> None:
 
 
 # ---- settings of the process
+
+
+def test_threads_that_load_one_folder_at_once_get_the_same_model(model: Model, tmp_path: Path) -> None:
+    model.hf.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(load, [tmp_path] * 4))
+    assert {each.fingerprint for each in loaded} == {load(tmp_path).fingerprint}
+    assert torch.get_default_dtype() == torch.float32
 
 
 def test_a_shared_setting_is_put_back_by_the_last_to_go() -> None:

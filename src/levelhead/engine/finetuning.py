@@ -29,7 +29,7 @@ from levelhead.engine.lora import add_lora, merge_lora
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
 from levelhead.models.classifier import new_classifier, new_weights
-from levelhead.models.concurrency import RANDOMNESS
+from levelhead.models.concurrency import MAKING
 from levelhead.models.encoding import Text, encode
 from levelhead.models.hooks import attention_by
 from levelhead.models.model import Model
@@ -156,7 +156,7 @@ def finetune(
     """
     _check(model)
     classifier = new_classifier(model, data.labels, seed)
-    with RANDOMNESS.asking(), _own_randomness(seed), quiet():
+    with MAKING.asking(), _own_randomness(seed), quiet():
         if plan.lora:
             add_lora(classifier, new_weights(classifier, model))
         else:

@@ -15,12 +15,12 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ from levelhead.files import write_whole
 from levelhead.models.model import Model
 
 LONG = 30.0  # seconds of a pass from which on its batches are kept
-_FOLDERS: WeakKeyDictionary[Model, Path] = WeakKeyDictionary()
+# of each thread alone: two runs may ask one model at once
+_FOLDERS: ContextVar[Mapping[Model, Path] | None] = ContextVar("levelhead_shards", default=None)
 _DAMAGES = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -40,14 +41,12 @@ _DAMAGES = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.er
 def keeping_shards(models: Iterable[Model], folder: Path) -> Iterator[None]:
     """Inside, long passes of these models keep what their batches gave in this folder; it goes when all went
     well."""
-    kept = list(models)
-    _FOLDERS.update(dict.fromkeys(kept, folder))
+    token = _FOLDERS.set({**(_FOLDERS.get() or {}), **dict.fromkeys(models, folder)})
     try:
         yield
         shutil.rmtree(folder, ignore_errors=True)
     finally:
-        for model in kept:
-            _FOLDERS.pop(model, None)
+        _FOLDERS.reset(token)
 
 
 class Pace:
@@ -73,7 +72,7 @@ class Shards:
     @classmethod
     def of(cls, model: Model, order: Order) -> Shards | None:
         """The shards of an order; None where no run keeps any for this model."""
-        place = _FOLDERS.get(model)
+        place = (_FOLDERS.get() or {}).get(model)
         return None if place is None else cls(place, order)
 
     @cached_property

@@ -23,7 +23,7 @@ from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.adapter import AffineEdit
 from levelhead.models.checkpoint import new_model_folder, quiet
-from levelhead.models.concurrency import TOKENIZING, asking
+from levelhead.models.concurrency import MAKING, TOKENIZING, asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
@@ -140,7 +140,7 @@ def _reloaded(model: Model, work: Path, folding: Folding) -> Iterator[Any]:
     """The folder loaded by transformers alone, as its users will."""
     options = {"dtype": model.hf.dtype, "local_files_only": True}
     options["attn_implementation"] = model.hf.config._attn_implementation
-    with quiet():
+    with MAKING.asking(), quiet():
         if not folding.obstacles:
             yield type(model.hf).from_pretrained(work, **options).to(model.device).eval()
             return

@@ -56,7 +56,7 @@ def affine(edit: Edit) -> AffineEdit:
     if isinstance(edit, AffineEdit):
         return edit
     if isinstance(edit, HeadGates):
-        return AffineEdit(edit.site, scale=torch.tensor(edit.values)[:, None])
+        return AffineEdit(edit.site, scale=torch.tensor(edit.values, dtype=torch.float32)[:, None])
     if isinstance(edit, Projection):
         return AffineEdit(edit.site, read=edit.basis, write=edit.weights[..., None] * edit.basis)
     if isinstance(edit, AffineErasure):

@@ -11,7 +11,7 @@ from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoModelFor
 
 from levelhead.errors import CannotDo
 from levelhead.models.checkpoint import quiet
-from levelhead.models.concurrency import RANDOMNESS, asking
+from levelhead.models.concurrency import MAKING, asking
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 
@@ -39,7 +39,7 @@ def new_classifier(model: Model, labels: Sequence[str], seed: int) -> Model:
     config.pad_token_id = model.tokenizer.pad_token_id
     kind: Any = AutoModelForSequenceClassification  # its methods are not typed
     own = {"dtype": model.hf.dtype, "attn_implementation": model.hf.config._attn_implementation}
-    with RANDOMNESS.asking(), quiet(), torch.random.fork_rng():
+    with MAKING.asking(), quiet(), torch.random.fork_rng():
         torch.manual_seed(seed)
         hf = kind.from_config(config, **own)
     with asking(model.hf):

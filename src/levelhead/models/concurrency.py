@@ -194,7 +194,8 @@ class Turn:
 # ---- what has a lock
 
 _LOCKS: WeakKeyDictionary[nn.Module, Lock] = WeakKeyDictionary()
-RANDOMNESS = Lock("The state of random numbers in this process")
+# loading, new heads and training use random numbers and a default dtype of the whole process
+MAKING = Lock("The making of networks in this process")
 WORKERS = Lock("The crew of workers")
 
 

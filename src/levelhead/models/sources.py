@@ -18,6 +18,7 @@ from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
 from levelhead.models.checkpoint import load_checkpoint, new_model_folder, panics_as_errors
 from levelhead.models.checkpoint_files import Trust, give_padding, one_line
+from levelhead.models.concurrency import MAKING
 from levelhead.models.names import find_local
 from levelhead.models.placement import (
     AS_IT_IS,
@@ -72,7 +73,8 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     trust = Trust(options.get("allow_pickle", False), options.get("trust_remote_code", False))
     placed, name = placement(options), str(name)
     path, origin = _find(name, trust)
-    loaded = load_checkpoint(path, placed, trust)
+    with MAKING.asking():
+        loaded = load_checkpoint(path, placed, trust)
     hf = loaded.hf.eval().requires_grad_(False)
     if placed.device_map is None and hf.device != placed.device:
         hf = hf.to(placed.device)

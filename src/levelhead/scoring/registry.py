@@ -76,13 +76,13 @@ def questions() -> tuple[Question, ...]:
 def own_questions() -> tuple[Question, ...]:
     """Questions of a user's own, those of installed packages among them."""
     _load_installed()
-    return tuple(Question(own.info.name, (own.info,), own) for own in _OWN.values())
+    return tuple(Question(own.info.name, (own.info,), own) for own in _registered())
 
 
 def own_hashes() -> dict[str, str]:
     """A hash of each own measure's source, so that a run with another definition is another run."""
     _load_installed()
-    return {f"measure {own.info.name}": own.source_hash for own in _OWN.values()}
+    return {f"measure {own.info.name}": own.source_hash for own in _registered()}
 
 
 # ---- a user's own
@@ -145,6 +145,11 @@ class _Own:
 _OWN: dict[str, _Own] = {}
 
 
+def _registered() -> list[_Own]:
+    """All of them by now: another thread may register one meanwhile."""
+    return list(_OWN.values())
+
+
 def register_measure(info: MeasureInfo, ask: OwnAsk) -> None:
     """Add a measure to every audit, report, check, comparison and card.
 
@@ -166,7 +171,7 @@ def register_measure(info: MeasureInfo, ask: OwnAsk) -> None:
 
 def own_files() -> tuple[str, ...]:
     """The files that `load_measures` has read, for processes that are to ask the same."""
-    modules = (sys.modules.get(getattr(own.ask, "__module__", "")) for own in _OWN.values())
+    modules = (sys.modules.get(getattr(own.ask, "__module__", "")) for own in _registered())
     files = (str(m.__file__) for m in modules if m is not None and m.__name__.startswith(_FILES))
     return tuple(dict.fromkeys(files))
 
