@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rich.progress import Progress
@@ -47,6 +48,20 @@ def test_a_minute_without_a_step_has_its_line_too(
             time.sleep(0.01)
             lines += capsys.readouterr().err.splitlines()
     assert re.match(r"levelhead: Training 1 of 4; \d+ s so far, about \d+ s left$", lines[-1])
+
+
+def test_bars_of_a_second_thread_are_not_drawn_over_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    def drawn() -> bool:
+        with display() as shown:
+            assert isinstance(shown, Progress)
+            return not shown.disable
+
+    with ThreadPoolExecutor(1) as pool:
+        with display():
+            assert not pool.submit(drawn).result()
+        assert pool.submit(drawn).result()
 
 
 def test_bars_take_the_speed_of_the_whole_loop_not_of_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(family: str
 
 @pytest.mark.slow
 def test_two_threads_that_train_at_once_end_with_the_same_bytes(folder: Path) -> None:
+    alone, models = undisturbed("bert", folder), [tiny("bert"), tiny("bert")]
+    given = [(model, removed(model, [CLOSED]), data_of(model, folder), PLAN) for model in models]
     with ThreadPoolExecutor(2) as pool:
-        trained = [pool.submit(tuned, "bert", folder) for _ in range(2)]
-        assert all(same(each.result(), undisturbed("bert", folder)) for each in trained)
+        trained = [pool.submit(finetune, *each) for each in given]
+        assert all(same(each.result(), alone) for each in trained)
 
 
 def test_the_callers_random_numbers_and_model_stay_as_they_were(folder: Path) -> None:
