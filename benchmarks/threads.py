@@ -43,7 +43,8 @@ _SAID = [find_word(text, "said") for text in _TEXTS]
 
 
 def _vectors(model: Model) -> Answer:
-    return read_one(model, WordVectors(_TEXTS, _WHO))[0]
+    answer: Answer = read_one(model, WordVectors(_TEXTS, _WHO))[0]
+    return answer
 
 
 def _variants(model: Model) -> Answer:

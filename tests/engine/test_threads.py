@@ -91,18 +91,13 @@ def test_eight_threads_get_the_numbers_of_one(family: str) -> None:
     assert asked_by_threads(both, threads=8, questions=25) == {"right": 200}
 
 
-def test_a_question_waits_for_another_threads_edit_and_gets_the_plain_number(model: Model) -> None:
+@pytest.mark.parametrize("through_another_model", [False, True])
+def test_a_question_waits_for_another_threads_edit_and_gets_the_plain_number(
+    model: Model, through_another_model: bool
+) -> None:
+    held = load(model.hf, model.tokenizer) if through_another_model else model
     plain = vectors(model)
-    with ThreadPoolExecutor(1) as pool, held_elsewhere(model) as leave:
-        answer = pool.submit(vectors, model)
-        assert waiting(model, 1)
-        leave()
-        assert np.array_equal(answer.result(_SOON), plain)
-
-
-def test_two_models_over_one_network_wait_for_each_other(model: Model) -> None:
-    other, plain = load(model.hf, model.tokenizer), vectors(model)
-    with ThreadPoolExecutor(1) as pool, held_elsewhere(other) as leave:
+    with ThreadPoolExecutor(1) as pool, held_elsewhere(held) as leave:
         answer = pool.submit(vectors, model)
         assert waiting(model, 1)
         leave()
