@@ -36,6 +36,7 @@ from levelhead.models.checkpoint_files import (
     one_line,
     weight_files,
 )
+from levelhead.models.foreign_code import check_foreign, without_kernels
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -74,7 +75,8 @@ def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
         load = _load_int8
     with quiet():
         try:
-            with panics_as_errors():
+            with panics_as_errors(), without_kernels(trust):
+                check_foreign(path, trust)
                 loaded = load(path, placement, trust)
         except (UnknownModel, BadOption):
             raise
@@ -152,7 +154,7 @@ def quiet() -> Iterator[None]:
 
 
 def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
-    is_quantized = check_config(folder, trust)
+    is_quantized = check_config(folder)
     files = weight_files(folder, trust)
     check_tokenizer(folder)
     own = {"local_files_only": True, "trust_remote_code": trust.remote_code}
@@ -245,7 +247,7 @@ def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:
 def _load_int8(folder: Path, placement: Placement, trust: Trust) -> Loaded:
     if placement.device_map is not None:
         raise BadOption("A shipped model is small and lies on one device. Leave the device map out.")
-    check_config(folder, trust)
+    check_config(folder)
     check_safetensors(folder / WEIGHTS_FILE)
     check_tokenizer(folder)
     options = {"local_files_only": True, "trust_remote_code": False}
