@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
+    AutoConfig,
     BertForMaskedLM,
     GPT2LMHeadModel,
     PreTrainedTokenizerBase,
@@ -105,12 +106,13 @@ def test_attention_code_that_is_not_known_to_be_local_is_refused_in_every_form(
 def test_without_the_refusal_transformers_would_fetch_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = BertForMaskedLM.config_class.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder)
+    kind: Any = BertForMaskedLM
     for named in ("flash_attention_2", {"": KERNEL}):
         monkeypatch.setattr(modeling_flash_attention_utils, "_loaded_implementation", None)
         config._attn_implementation = named
         with pytest.raises(Fetched):
-            BertForMaskedLM(config)
+            kind(config)
 
 
 @pytest.mark.parametrize("named", [*IMPLEMENTATIONS["attn_implementation"], None, {"": "eager"}])

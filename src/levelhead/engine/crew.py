@@ -14,6 +14,7 @@ import atexit
 import logging
 import os
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,10 @@ from levelhead.models.placement import Workers
 _RETRIES = 5  # workers that may die over one task; if more do, it is the task
 _PATIENCE = 300.0  # seconds until a cluster has room for a first worker
 _KNOCK = 10.0  # seconds until a cluster's head answers
+_TICK = 2.0  # seconds between looks at whether Ray's own processes live
+_DAEMONS = ("gcs_server", "raylet")  # Ray's own processes, without which nothing goes on
+_SOCKET = 107 if sys.platform == "linux" else 103  # bytes of a socket's path, by the kernel
+_INNER = len("/ray/session_2026-11-16_11-02-40_236669_1234567/sockets/plasma_store")
 _TRAVELING = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # of the environment, to other machines
 T = TypeVar("T")
 Send = Callable[[Any], Any]  # sends a worker something to do, and gives what Ray knows the answer by
@@ -54,6 +59,7 @@ class Crew:
     def resize(self, count: int) -> None:
         """Dismiss workers, or hire some."""
         ray = _ray()
+        _check_daemons()
         for hand in self._hands[count:]:
             ray.kill(hand.actor)
         del self._hands[count:]
@@ -64,7 +70,7 @@ class Crew:
     @contextmanager
     def holding(self, order: Order) -> Iterator[Callable[[int, Any], Any]]:
         """The order in the object store; inside, what sends a batch of it, by its number, to a worker."""
-        place, key = [_ray().put(order)], token_hex(8)
+        place, key = [self.share(order)], token_hex(8)
         yield lambda number, actor: actor.parcels.remote(place, key, number)
 
     def call(self, function: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
@@ -74,7 +80,9 @@ class Crew:
 
     def share(self, value: T) -> T:
         """A value that many calls are given, to be put among their arguments: it travels once."""
-        return cast(T, _ray().put(value))
+        _check_daemons()
+        with _outages():
+            return cast(T, _ray().put(value))
 
     def in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
         """What was sent for, in order. each: so many things a worker has at once."""
@@ -102,10 +110,11 @@ class Crew:
 
     def _await(self, flying: dict[Any, tuple[int, _Hand]], done: dict[int, Any]) -> None:
         """Wait until something arrives: an answer, or a worker."""
+        _check_daemons()
         with _outages():
             ray = _ray()
             coming = {hand.hello: hand for hand in self._hands if not hand.is_here}
-            (arrived, _) = ray.wait([*flying, *coming], num_returns=1, timeout=_PATIENCE)
+            (arrived, _) = ray.wait([*flying, *coming], num_returns=1, timeout=_TICK)
             for ref in arrived:
                 answer = ray.get(ref)
                 if ref in coming:
@@ -207,20 +216,38 @@ def _outages() -> Iterator[None]:
         yield
     except RayTaskError:
         raise
-    except RayActorError as error:
-        raise CannotDo(
-            f"{_RETRIES + 1} workers died over the same piece of work: memory may have run out. Fewer "
-            "workers, or a smaller --batch-tokens, would help."
-        ) from error
     except RayError as error:
+        _check_daemons()
+        if isinstance(error, RayActorError):
+            raise CannotDo(
+                f"{_RETRIES + 1} workers died over the same piece of work: memory may have run out. Fewer "
+                "workers, or a smaller --batch-tokens, would help."
+            ) from error
         raise CannotDo(
             f"The Ray cluster is gone ({one_line(error)}). Run the same command again; it goes on."
         ) from error
 
 
+def _check_daemons() -> None:
+    """CannotDo where a process of our own Ray was ended by others; then the rest of it is ended as well.
+
+    Ray itself would wait for a minute and end this process, or blame the workers.
+    """
+    node = _ray()._private.worker._global_node
+    started = {} if node is None else node.all_processes
+    ended = [name for name in _DAEMONS for each in started.get(name, ()) if each.process.poll() is not None]
+    if ended:
+        dismiss()
+        raise CannotDo(
+            f"{ended[0]}, a process of Ray's on this machine, was ended by others. Run the same command "
+            "again; it goes on."
+        )
+
+
 # ---- Ray itself
 
 _CREWS: dict[tuple[int, str | None], Crew] = {}  # by cards of a worker and address: one at a time
+_TOKEN = token_hex(32)  # Ray reads it once in a process, also if it is begun again
 _SCRATCH = ExitStack()  # what our own Ray writes, as long as it runs
 
 
@@ -263,16 +290,26 @@ def _start(workers: Workers) -> None:
     own = {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": token_hex(32),
+        "RAY_AUTH_TOKEN": _TOKEN,
+        "RAY_BACKEND_LOG_LEVEL": "fatal",  # on standard error, where one line says what is wrong
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # until then we notice ourselves that it is gone
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's own 15 is for machines that do something else as well
     }
     with _environment(own):
         if _ray().is_initialized():
             return
-        folder = _SCRATCH.enter_context(scratch_folder("levelhead-ray"))
+        # Ray opens its own folder to everybody (0777), so that it lies in one which only we can enter (0700)
+        private = _SCRATCH.enter_context(scratch_folder("lh-ray", _SOCKET - _INNER))
         atexit.register(dismiss)
-        _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=str(folder), **quiet)
+        place = str(private / "ray")
+        try:
+            _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=place, **quiet)
+        except Exception as error:  # of many kinds
+            dismiss()
+            raise CannotDo(
+                f"Ray cannot begin on this machine ({one_line(error)}). Leave workers out, or try again."
+            ) from error
 
 
 def _check_listening(address: str) -> None:
