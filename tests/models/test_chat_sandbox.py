@@ -12,7 +12,7 @@ import pytest
 from levelhead.errors import CannotDo
 from levelhead.models import chat_sandbox
 from levelhead.models.chat import chat_texts
-from levelhead.models.chat_sandbox import Exceeded, render
+from levelhead.models.chat_sandbox import Exceeded, _chat, compile_template, render
 from tests.tiny import bpe, tiny
 
 TOLD = ("The nurse was tired.", "  Größe & <b>\n\t{{ 7 * 7 }} \ud83d ", "")
@@ -67,8 +67,12 @@ def test_ordinary_templates_give_the_bytes_that_transformers_gives(tokenizer: An
         tokenizer.chat_template = template
         chats = [[{"role": "user", "content": told}] for told in TOLD]
         expected = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
-        assert render(template, tokenizer.special_tokens_map, TOLD) == expected, name
+        compiled, tokens = compile_template(template), tokenizer.special_tokens_map
+        assert [_chat(compiled, tokens, told, 10**4) for told in TOLD] == expected, name
         assert len({*expected}) == len(TOLD) or name in ("namespace", "blocks")
+    tokenizer.chat_template = ORDINARY["json"]
+    expected = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+    assert render(ORDINARY["json"], tokens, TOLD) == expected  # also on its way through a process
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,7 @@ def test_errors_of_a_template_are_its_own_words(template: str, message: str) -> 
     assert len(str(caught.value)) <= 1000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="where memory is not limited, it is really filled")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_that_never_ends_or_fills_the_memory_is_ended(

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jinja2.ext
 from jinja2 import Template, nodes
@@ -35,6 +35,7 @@ SECONDS = 10  # of the CPU, for chats that take milliseconds
 PATIENCE = 60  # seconds by the clock: a machine may be busy
 MEMORY = 2**30  # bytes of addresses; macOS does not count them
 CHARACTERS = 10**6  # that a chat has more than what the user tells
+Tokens = Mapping[str, str | list[str]]  # special ones, by their names
 _ENTRY = "import sys; sys.path[:] = sys.argv[1:]; from levelhead.models.chat_sandbox import main; main()"
 
 
@@ -42,11 +43,10 @@ class Exceeded(Exception):
     """A template took too much time or memory, or did not end its text."""
 
 
-def render(template: str, tokens: Mapping[str, Any], told: Sequence[str]) -> list[str]:
+def render(template: str, tokens: Tokens, told: Sequence[str]) -> list[str]:
     """What a template makes of each user's turn, with the generation prompt.
 
-    tokens: the special ones, by their names. CannotDo with the template's own message where it raises an
-    error.
+    CannotDo with the template's own message where it raises an error.
     """
     seconds = SECONDS + len(told) // 100
     job = json.dumps([template, dict(tokens), list(told), seconds, MEMORY, CHARACTERS], default=str)
@@ -99,7 +99,7 @@ def _limit(seconds: int, memory: int) -> None:
             resource.setrlimit(kind, (limit, limit))
 
 
-def _chat(template: Template, tokens: Mapping[str, Any], told: str, longest: int) -> str:
+def _chat(template: Template, tokens: Tokens, told: str, longest: int) -> str:
     """One chat; Exceeded as soon as it is too long."""
     given = {"messages": [{"role": "user", "content": told}], "tools": None, "documents": None}
     blocks, length = list[str](), 0
@@ -130,7 +130,7 @@ def compile_template(template: str) -> Template:
 class _Generation(jinja2.ext.Extension):
     """{% generation %} ... {% endgeneration %} marks what a model said; here it is only read."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 (as jinja2 declares it)
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno

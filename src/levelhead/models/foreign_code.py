@@ -7,7 +7,7 @@ trust_remote_code. Paths out of the model's folder are not followed, whatever is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -52,31 +52,34 @@ def check_foreign(path: Path, trust: Trust) -> None:
     """
     is_gguf = path.suffix == ".gguf"
     folder, names = (path.parent, (TOKENIZER, ADAPTER)) if is_gguf else (path, READ)
-    found = {name: settings for name in names if (settings := _settings(folder / name)) is not None}
-    for listed in found.get(CONFIG, {}).get(VERSIONED) or ():
-        settings = _settings(folder / _inside(folder / CONFIG, VERSIONED, listed))
-        found.update({} if settings is None else {listed: settings})
-    for index in () if is_gguf else folder.glob("*.index.json"):
-        for name in set((_settings(index) or {}).get("weight_map", {}).values()):
-            _inside(index, "weight_map", name)
-    for name, settings in found.items():
-        _check_places(folder / name, settings)
-        asked = None if trust.remote_code else _asked(folder, name, settings)
+    files = [_File(folder / name) for name in names]
+    if not is_gguf:
+        config = _File(folder / CONFIG)
+        listed = config.settings.get(VERSIONED) or ()
+        files += [_File(folder / _inside(config.path, VERSIONED, name)) for name in listed]
+    for index in () if is_gguf else map(_File, folder.glob("*.index.json")):
+        for name in set(index.settings.get("weight_map", {}).values()):
+            _inside(index.path, "weight_map", name)
+    for file in files:
+        _check_places(file)
+        asked = None if trust.remote_code else _asked(file)
         if asked is not None:
             raise UnknownModel(
-                f"{folder / name} asks for {asked}, which levelhead does not run. Take that line out, or "
+                f"{file.path} asks for {asked}, which levelhead does not run. Take that line out, or "
                 "read that code and pass trust_remote_code=True."
             )
-    if ADAPTER in found:
+    if (folder / ADAPTER).is_file():
         _check_adapter(folder, trust)
 
 
-def _settings(path: Path) -> dict[str, Any] | None:
-    """What a JSON file holds; None where there is none, or none that transformers could read either."""
-    with suppress(OSError, ValueError):
-        read = json.loads(path.read_text(encoding="utf-8"))
-        return read if isinstance(read, dict) else None
-    return None
+class _File:
+    """A JSON file of a model, and what it holds: nothing where there is none that transformers could read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, read = path, None
+        with suppress(OSError, ValueError):
+            read = json.loads(path.read_text(encoding="utf-8"))
+        self.settings: dict[str, Any] = read if isinstance(read, dict) else {}
 
 
 def _inside(file: Path, key: str, name: object) -> str:
@@ -88,15 +91,15 @@ def _inside(file: Path, key: str, name: object) -> str:
     )
 
 
-def _check_places(file: Path, settings: Mapping[str, Any]) -> None:
+def _check_places(file: _File) -> None:
     """Refuse names that lead out of the folder, and weights that are not those which are checked."""
-    for name in settings.get("fast_tokenizer_files") or ():
-        _inside(file, "fast_tokenizer_files", name)
-    named = settings.get("transformers_weights")
-    shards = sorted(shard.name for shard in file.parent.glob(_SHARDS)) if file.name == CONFIG else []
+    for name in file.settings.get("fast_tokenizer_files") or ():
+        _inside(file.path, "fast_tokenizer_files", name)
+    folder, named = file.path.parent, file.settings.get("transformers_weights")
+    shards = sorted(shard.name for shard in folder.glob(_SHARDS)) if file.path.name == CONFIG else []
     if named not in (None, *WEIGHTS) or shards:
         raise UnknownModel(
-            f"{file.parent} has its weights in {named or shards[0]!r}. Give them the name {WEIGHTS[0]}, or "
+            f"{folder} has its weights in {named or shards[0]!r}. Give them the name {WEIGHTS[0]}, or "
             "save the model again with save_pretrained."
         )
 
@@ -119,11 +122,12 @@ def _check_adapter(folder: Path, trust: Trust) -> None:
 # ---- what files name as code
 
 
-def _asked(folder: Path, name: str, settings: Mapping[str, Any]) -> str | None:
+def _asked(file: _File) -> str | None:
     """The first thing in a file that would be fetched or run, in words; None where there is none."""
-    if settings.get("auto_map") and not _is_native(folder, name, settings):
+    name, settings = file.path.name, file.settings
+    if settings.get("auto_map") and not _is_native(file):
         return "code of its own (auto_map)"
-    if name == ADAPTER and settings.get("peft_type") != "LORA":
+    if name == ADAPTER and settings and settings.get("peft_type") != "LORA":
         return f"an adapter of type {settings.get('peft_type')!r} (known to be safe: LORA)"
     inner = {key: value for key, value in settings.items() if key != "auto_map"}
     asked = (_named_code(key, value) for key, value in _entries(inner))
@@ -146,13 +150,14 @@ def _named_code(key: str, value: Any) -> str | None:
     return None
 
 
-def _is_native(folder: Path, name: str, settings: Mapping[str, Any]) -> bool:
+def _is_native(file: _File) -> bool:
     """Whether transformers has the classes itself, or our own adapter stands in for the code."""
-    if name == TOKENIZER:
-        kind = settings.get("tokenizer_class")
+    if file.path.name == TOKENIZER:
+        kind = file.settings.get("tokenizer_class")
         return isinstance(kind, str) and any(hasattr(transformers, each) for each in (kind, f"{kind}Fast"))
-    kinds = settings.get("architectures") or ["?"]
-    return all(hasattr(transformers, str(each)) for each in kinds) or adapter_settings(folder) is not None
+    kinds = file.settings.get("architectures") or ["?"]
+    native = all(hasattr(transformers, str(each)) for each in kinds)
+    return native or adapter_settings(file.path.parent) is not None
 
 
 def _fetches(quantization: Any) -> bool:
