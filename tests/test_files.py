@@ -221,7 +221,7 @@ def test_a_scratch_folder_is_private_and_has_a_short_path_wherever_temporary_fil
         assert folder.parent != deep
         assert len(str(folder)) <= 40
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    with pytest.raises(BadRun, match=r"^No place for sockets: [^\n]*at most 1 characters[^\n]*$"):
+    with pytest.raises(BadRun, match=r"^No place for sockets: [^\n]*at most 1 bytes[^\n]*$"):
         scratch_folder("work", len("work-12345678/") + 1).__enter__()
 
 

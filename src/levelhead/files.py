@@ -107,7 +107,7 @@ def new_folder(target: str | Path) -> Iterator[Path]:
 def scratch_folder(name: str, longest: int) -> Iterator[Path]:
     """A folder among the system's temporary ones that is ours as long as we live, and closed to others.
 
-    Those that killed processes left under the same name go with it. longest: characters that its path may
+    Those that killed processes left under the same name go with it. longest: bytes that its path may
     have, where sockets are to lie in it.
     """
     prefix = f"{name}-"
@@ -126,13 +126,13 @@ def scratch_folder(name: str, longest: int) -> Iterator[Path]:
 
 def _short_place(longest: int) -> Path:
     """The first place for temporary folders that we can write in and whose path is this short."""
-    given = (tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), str(Path.home()))
-    for place in (path for path in given if path and len(path) <= longest):
+    given = (tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), os.path.expanduser("~"))
+    for place in (path for path in given if path and len(os.fsencode(path)) <= longest):
         if os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
             return Path(place)
     raise BadRun(
         "No place for sockets: none of TMPDIR, /tmp, XDG_RUNTIME_DIR and the home folder can be written and "
-        f"has at most {longest} characters. Set TMPDIR to such a folder."
+        f"has at most {longest} bytes. Set TMPDIR to such a folder."
     )
 
 

@@ -23,6 +23,7 @@ from transformers.integrations import hub_kernels
 from transformers.integrations.gguf import kernels as gguf_kernels
 
 from levelhead.errors import UnknownModel
+from levelhead.models import checkpoint
 from levelhead.models.checkpoint_files import Trust
 from levelhead.models.foreign_code import IMPLEMENTATIONS, QUANTIZERS, check_foreign, without_kernels
 from levelhead.models.sources import open_source
@@ -278,6 +279,15 @@ def test_a_gguf_file_is_read_without_the_kernels_that_transformers_has_for_it(
     monkeypatch.setattr(gguf_kernels, "_gguf_kernel", None)
     with pytest.raises(Fetched):
         gguf_kernels.get_gguf_kernel()
+
+
+def test_what_the_decision_might_overlook_is_not_fetched_either(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modeling_flash_attention_utils, "_loaded_implementation", None)
+    monkeypatch.setattr(checkpoint, "check_foreign", lambda *_: None)
+    write(folder, "config.json", attn_implementation=KERNEL)
+    assert "trust_remote_code=True" in refusal(folder)
 
 
 def test_a_tokenizer_of_transformers_that_also_names_code_is_its_own(folder: Path) -> None:

@@ -291,7 +291,6 @@ def _start(workers: Workers) -> None:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": _TOKEN,
-        "RAY_BACKEND_LOG_LEVEL": "fatal",  # on standard error, where one line says what is wrong
         "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # until then we notice ourselves that it is gone
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's own 15 is for machines that do something else as well
