@@ -53,13 +53,7 @@ def check_foreign(path: Path, trust: Trust) -> None:
     is_gguf = path.suffix == ".gguf"
     folder, names = (path.parent, (TOKENIZER, ADAPTER)) if is_gguf else (path, READ)
     files = [_File(folder / name) for name in names]
-    if not is_gguf:
-        config = _File(folder / CONFIG)
-        listed = config.settings.get(VERSIONED) or ()
-        files += [_File(folder / _inside(config.path, VERSIONED, name)) for name in listed]
-    for index in () if is_gguf else map(_File, folder.glob("*.index.json")):
-        for name in set(index.settings.get("weight_map", {}).values()):
-            _inside(index.path, "weight_map", name)
+    files += [] if is_gguf else _listed(folder)
     for file in files:
         _check_places(file)
         asked = None if trust.remote_code else _asked(file)
@@ -72,13 +66,23 @@ def check_foreign(path: Path, trust: Trust) -> None:
         _check_adapter(folder, trust)
 
 
+def _listed(folder: Path) -> list[_File]:
+    """Configs for other versions of transformers. Their names, and those of weights, lead to files beside."""
+    for index in map(_File, folder.glob("*.index.json")):
+        for name in set(index.settings.get("weight_map", {}).values()):
+            _inside(index.path, "weight_map", name)
+    config = _File(folder / CONFIG)
+    names = config.settings.get(VERSIONED) or ()
+    return [_File(folder / _inside(config.path, VERSIONED, name)) for name in names]
+
+
 class _File:
     """A JSON file of a model, and what it holds: nothing where there is none that transformers could read."""
 
     def __init__(self, path: Path) -> None:
         self.path, read = path, None
         with suppress(OSError, ValueError):
-            read = json.loads(path.read_text(encoding="utf-8"))
+            read = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         self.settings: dict[str, Any] = read if isinstance(read, dict) else {}
 
 
