@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def worker_pids(present: Crew) -> list[int]:
-    return [crews._ray().get(hand.actor.hello.remote()) for hand in present._hands]
+    return [crews._ray().get(hand.actor.hello.remote()) for hand in present.hands]
 
 
 def is_alive(pid: int) -> bool:
@@ -325,7 +325,9 @@ def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_
 ) -> None:
     model = load(folder, workers=1)
     for daemon in ("gcs_server", "raylet"):
-        assert crew_of(model) is not None
+        present = crew_of(model)
+        assert present is not None
+        pids = worker_pids(present.crew)
         node = crews._ray()._private.worker._global_node
         place = Path(node.temp_dir).parent
         (started,) = node.all_processes[daemon]
@@ -334,4 +336,5 @@ def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_
             with pytest.raises(CannotDo, match=rf"^{daemon}, a process of Ray's [^\n]*; it goes on\.$"):
                 answers(model)
         assert not place.exists()
+        wait_until(lambda: not any(map(is_alive, pids)))
     assert capfd.readouterr() == ("", "")

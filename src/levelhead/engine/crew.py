@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import socket
 import sys
 import time
@@ -48,24 +49,24 @@ class Crew:
     """Workers who wait for something to do."""
 
     def __init__(self, workers: Workers) -> None:
-        self._workers, self._hands, self._since = workers, list[_Hand](), time.monotonic()
+        self._workers, self.hands, self._since = workers, list[_Hand](), time.monotonic()
         self.resize(workers.count)
 
     @property
     def size(self) -> int:
         """How many workers there are."""
-        return len(self._hands)
+        return len(self.hands)
 
     def resize(self, count: int) -> None:
         """Dismiss workers, or hire some."""
         ray = _ray()
         _check_daemons()
-        for hand in self._hands[count:]:
+        for hand in self.hands[count:]:
             ray.kill(hand.actor)
-        del self._hands[count:]
+        del self.hands[count:]
         self._since = time.monotonic()
-        while len(self._hands) < count:
-            self._hands.append(_hire(self._workers))
+        while len(self.hands) < count:
+            self.hands.append(_hire(self._workers))
 
     @contextmanager
     def holding(self, order: Order) -> Iterator[Callable[[int, Any], Any]]:
@@ -105,7 +106,7 @@ class Crew:
 
     def _free(self, each: int) -> _Hand | None:
         """The worker with least to do, of those who are here and have room."""
-        free = [hand for hand in self._hands if hand.is_here and hand.load < each]
+        free = [hand for hand in self.hands if hand.is_here and hand.load < each]
         return min(free, key=lambda hand: hand.load, default=None)
 
     def _await(self, flying: dict[Any, tuple[int, _Hand]], done: dict[int, Any]) -> None:
@@ -113,12 +114,12 @@ class Crew:
         _check_daemons()
         with _outages():
             ray = _ray()
-            coming = {hand.hello: hand for hand in self._hands if not hand.is_here}
+            coming = {hand.hello: hand for hand in self.hands if not hand.is_here}
             (arrived, _) = ray.wait([*flying, *coming], num_returns=1, timeout=_TICK)
             for ref in arrived:
                 answer = ray.get(ref)
                 if ref in coming:
-                    coming[ref].is_here = True
+                    coming[ref].is_here, coming[ref].pid = True, answer
                 else:
                     number, hand = flying.pop(ref)
                     hand.load -= 1
@@ -154,6 +155,7 @@ class _Hand:
     hello: Any  # arrives when the process is there
     is_here: bool = False
     load: int = 0  # things that it was sent and has not answered
+    pid: int = 0  # of its first process, once it is there
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,11 @@ def _check_daemons() -> None:
     started = {} if node is None else node.all_processes
     ended = [name for name in _DAEMONS for each in started.get(name, ()) if each.process.poll() is not None]
     if ended:
+        for hand in (hand for present in _CREWS.values() for hand in present.hands if hand.pid):
+            with suppress(
+                OSError
+            ):  # it would try for minutes to reach what is gone, and write into its folder
+                os.kill(hand.pid, signal.SIGKILL)
         dismiss()
         raise CannotDo(
             f"{ended[0]}, a process of Ray's on this machine, was ended by others. Run the same command "
