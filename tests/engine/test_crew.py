@@ -336,5 +336,5 @@ def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_
             with pytest.raises(CannotDo, match=rf"^{daemon}, a process of Ray's [^\n]*; it goes on\.$"):
                 answers(model)
         assert not place.exists()
-        wait_until(lambda: not any(map(is_alive, pids)))
+        wait_until(lambda pids=pids: not any(map(is_alive, pids)))
     assert capfd.readouterr() == ("", "")

@@ -239,12 +239,7 @@ def _check_daemons() -> None:
     started = {} if node is None else node.all_processes
     ended = [name for name in _DAEMONS for each in started.get(name, ()) if each.process.poll() is not None]
     if ended:
-        for hand in (hand for present in _CREWS.values() for hand in present.hands if hand.pid):
-            with suppress(
-                OSError
-            ):  # it would try for minutes to reach what is gone, and write into its folder
-                os.kill(hand.pid, signal.SIGKILL)
-        dismiss()
+        dismiss([hand.pid for present in _CREWS.values() for hand in present.hands if hand.pid])
         raise CannotDo(
             f"{ended[0]}, a process of Ray's on this machine, was ended by others. Run the same command "
             "again; it goes on."
@@ -339,9 +334,15 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def dismiss() -> None:
-    """Send all workers away and end Ray, or the connection to its cluster."""
+def dismiss(lost: Sequence[int] = ()) -> None:
+    """Send all workers away and end Ray, or the connection to its cluster.
+
+    lost: processes here whose Ray was ended by others. They would try for minutes to reach it, and write.
+    """
     atexit.unregister(dismiss)
     _CREWS.clear()
     _ray().shutdown()
+    for pid in lost:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     _SCRATCH.close()
