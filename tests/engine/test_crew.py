@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,10 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def is_gone(pid: int) -> bool:
+    return not is_alive(pid)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -336,5 +341,6 @@ def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_
             with pytest.raises(CannotDo, match=rf"^{daemon}, a process of Ray's [^\n]*; it goes on\.$"):
                 answers(model)
         assert not place.exists()
-        wait_until(lambda pids=pids: not any(map(is_alive, pids)))
+        for pid in pids:
+            wait_until(partial(is_gone, pid))
     assert capfd.readouterr() == ("", "")
