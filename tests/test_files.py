@@ -201,11 +201,28 @@ def test_a_scratch_folder_goes_with_its_block_and_takes_those_of_dead_processes_
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "work-dead").mkdir()
     (tmp_path / "other-dead").mkdir()
-    with scratch_folder("work") as living:
-        with scratch_folder("work") as folder:
+    with scratch_folder("work", 200) as living:
+        with scratch_folder("work", 200) as folder:
             (folder / "file").write_text("a")
         assert names(tmp_path) == ["other-dead", living.name]
     assert names(tmp_path) == ["other-dead"]
+
+
+def test_a_scratch_folder_is_private_and_has_a_short_path_wherever_temporary_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / "a" / ("b" * 60)
+    deep.mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with scratch_folder("work", 200) as folder:
+        assert folder.parent == deep
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with scratch_folder("work", 40) as folder:
+        assert folder.parent != deep
+        assert len(str(folder)) <= 40
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with pytest.raises(BadRun, match=r"^No place for sockets: [^\n]*at most 1 bytes[^\n]*$"):
+        scratch_folder("work", len("work-12345678/") + 1).__enter__()
 
 
 def test_a_folder_that_fails_midway_vanishes_and_its_reason_is_one_line(tmp_path: Path) -> None:

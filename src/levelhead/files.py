@@ -104,12 +104,16 @@ def new_folder(target: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def scratch_folder(name: str) -> Iterator[Path]:
-    """A folder among the system's temporary ones that is ours as long as we live.
+def scratch_folder(name: str, longest: int) -> Iterator[Path]:
+    """A folder among the system's temporary ones that is ours as long as we live, and closed to others.
 
-    Those that killed processes left under the same name go with it.
+    Those that killed processes left under the same name go with it. longest: bytes that its path may
+    have, where sockets are to lie in it.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    prefix = f"{name}-"
+    place = _short_place(longest - len(prefix) - len("/12345678"))
+    with writing(place):
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))  # which nobody else can enter
     try:
         with _held(folder):
             yield folder
@@ -118,6 +122,18 @@ def scratch_folder(name: str) -> Iterator[Path]:
             with suppress(OSError), _opened_folder(ended) as handle:  # somebody else's stays
                 if _lock(handle):
                     shutil.rmtree(ended, ignore_errors=True)
+
+
+def _short_place(longest: int) -> Path:
+    """The first place for temporary folders that we can write in and whose path is this short."""
+    given = (tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), os.path.expanduser("~"))
+    for place in (path for path in given if path and len(os.fsencode(path)) <= longest):
+        if os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
+            return Path(place)
+    raise BadRun(
+        "No place for sockets: none of TMPDIR, /tmp, XDG_RUNTIME_DIR and the home folder can be written and "
+        f"has at most {longest} bytes. Set TMPDIR to such a folder."
+    )
 
 
 @contextmanager

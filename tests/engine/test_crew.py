@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def worker_pids(present: Crew) -> list[int]:
-    return [crews._ray().get(hand.actor.hello.remote()) for hand in present._hands]
+    return [crews._ray().get(hand.actor.hello.remote()) for hand in present.hands]
 
 
 def is_alive(pid: int) -> bool:
@@ -73,6 +75,10 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def is_gone(pid: int) -> bool:
+    return not is_alive(pid)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -272,6 +278,17 @@ def test_workers_refuse_a_folder_whose_weights_are_others_by_now(tmp_path: Path,
         run.read(model, [TokenLikelihoods(TEXTS[:1])])
 
 
+# ---- Ray itself
+
+
+def test_nobody_else_can_enter_the_folder_of_our_ray(folder: Path) -> None:
+    assert crew_of(load(folder, workers=1)) is not None
+    place = Path(crews._ray()._private.worker._global_node.temp_dir)
+    assert list(place.rglob("sockets/*"))
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert place.parent.stat().st_uid == os.getuid()
+
+
 # ---- shards
 
 
@@ -303,3 +320,27 @@ def test_a_pass_that_broke_off_asks_only_for_batches_that_are_not_kept(
 
 def interrupt() -> None:
     raise KeyboardInterrupt
+
+
+# ---- Ray's own processes: last, because Ray begins anew
+
+
+def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_new_ray(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = load(folder, workers=1)
+    for daemon in ("gcs_server", "raylet"):
+        present = crew_of(model)
+        assert present is not None
+        pids = worker_pids(present.crew)
+        node = crews._ray()._private.worker._global_node
+        place = Path(node.temp_dir).parent
+        (started,) = node.all_processes[daemon]
+        with monkeypatch.context() as patch:
+            at_step(patch, run, 2, started.process.kill)  # when two batches have come from this Ray
+            with pytest.raises(CannotDo, match=rf"^{daemon}, a process of Ray's [^\n]*; it goes on\.$"):
+                answers(model)
+        assert not place.exists()
+        for pid in pids:
+            wait_until(partial(is_gone, pid))
+    assert capfd.readouterr() == ("", "")

@@ -13,7 +13,7 @@ from tokenizers import processors
 
 import levelhead as lh
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.chat import chat_text
+from levelhead.models.chat import chat_texts
 from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.probes.triples import TripleSet, load_triples
@@ -42,6 +42,10 @@ def chatting(template: str | None = TURNS, *, begins: bool = False) -> Model:
             single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 1)]
         )
     return tiny("llama", tokenizer=tokenizer, max_position_embeddings=256)
+
+
+def chat_text(model: Model, told: str, said: str) -> Text:
+    return chat_texts(model, [(told, said)])[0]
 
 
 @pytest.fixture(scope="module")

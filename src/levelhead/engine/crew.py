@@ -13,7 +13,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +37,10 @@ from levelhead.models.placement import Workers
 _RETRIES = 5  # workers that may die over one task; if more do, it is the task
 _PATIENCE = 300.0  # seconds until a cluster has room for a first worker
 _KNOCK = 10.0  # seconds until a cluster's head answers
+_TICK = 2.0  # seconds between looks at whether Ray's own processes live
+_DAEMONS = ("gcs_server", "raylet")  # Ray's own processes, without which nothing goes on
+_SOCKET = 107 if sys.platform == "linux" else 103  # bytes of a socket's path, by the kernel
+_INNER = len("/ray/session_2026-11-16_11-02-40_236669_1234567/sockets/plasma_store")
 _TRAVELING = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # of the environment, to other machines
 T = TypeVar("T")
 Send = Callable[[Any], Any]  # sends a worker something to do, and gives what Ray knows the answer by
@@ -44,28 +50,29 @@ class Crew:
     """Workers who wait for something to do."""
 
     def __init__(self, workers: Workers) -> None:
-        self._workers, self._hands, self._since = workers, list[_Hand](), time.monotonic()
+        self._workers, self.hands, self._since = workers, list[_Hand](), time.monotonic()
         self.resize(workers.count)
 
     @property
     def size(self) -> int:
         """How many workers there are."""
-        return len(self._hands)
+        return len(self.hands)
 
     def resize(self, count: int) -> None:
         """Dismiss workers, or hire some."""
         ray = _ray()
-        for hand in self._hands[count:]:
+        _check_daemons()
+        for hand in self.hands[count:]:
             ray.kill(hand.actor)
-        del self._hands[count:]
+        del self.hands[count:]
         self._since = time.monotonic()
-        while len(self._hands) < count:
-            self._hands.append(_hire(self._workers))
+        while len(self.hands) < count:
+            self.hands.append(_hire(self._workers))
 
     @contextmanager
     def holding(self, order: Order) -> Iterator[Callable[[int, Any], Any]]:
         """The order in the object store; inside, what sends a batch of it, by its number, to a worker."""
-        place, key = [_ray().put(order)], token_hex(8)
+        place, key = [self.share(order)], token_hex(8)
         yield lambda number, actor: actor.parcels.remote(place, key, number)
 
     def call(self, function: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
@@ -75,7 +82,9 @@ class Crew:
 
     def share(self, value: T) -> T:
         """A value that many calls are given, to be put among their arguments: it travels once."""
-        return cast(T, _ray().put(value))
+        _check_daemons()
+        with _outages():
+            return cast(T, _ray().put(value))
 
     def in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
         """What was sent for, in order, to one thread at a time. each: so many things a worker has at once."""
@@ -104,19 +113,20 @@ class Crew:
 
     def _free(self, each: int) -> _Hand | None:
         """The worker with least to do, of those who are here and have room."""
-        free = [hand for hand in self._hands if hand.is_here and hand.load < each]
+        free = [hand for hand in self.hands if hand.is_here and hand.load < each]
         return min(free, key=lambda hand: hand.load, default=None)
 
     def _await(self, flying: dict[Any, tuple[int, _Hand]], done: dict[int, Any]) -> None:
         """Wait until something arrives: an answer, or a worker."""
+        _check_daemons()
         with _outages():
             ray = _ray()
-            coming = {hand.hello: hand for hand in self._hands if not hand.is_here}
-            (arrived, _) = ray.wait([*flying, *coming], num_returns=1, timeout=_PATIENCE)
+            coming = {hand.hello: hand for hand in self.hands if not hand.is_here}
+            (arrived, _) = ray.wait([*flying, *coming], num_returns=1, timeout=_TICK)
             for ref in arrived:
                 answer = ray.get(ref)
                 if ref in coming:
-                    coming[ref].is_here = True
+                    coming[ref].is_here, coming[ref].pid = True, answer
                 else:
                     number, hand = flying.pop(ref)
                     hand.load -= 1
@@ -152,6 +162,7 @@ class _Hand:
     hello: Any  # arrives when the process is there
     is_here: bool = False
     load: int = 0  # things that it was sent and has not answered
+    pid: int = 0  # of its first process, once it is there
 
 
 @dataclass(frozen=True)
@@ -214,20 +225,38 @@ def _outages() -> Iterator[None]:
         yield
     except RayTaskError:
         raise
-    except RayActorError as error:
-        raise CannotDo(
-            f"{_RETRIES + 1} workers died over the same piece of work: memory may have run out. Fewer "
-            "workers, or a smaller --batch-tokens, would help."
-        ) from error
     except RayError as error:
+        _check_daemons()
+        if isinstance(error, RayActorError):
+            raise CannotDo(
+                f"{_RETRIES + 1} workers died over the same piece of work: memory may have run out. Fewer "
+                "workers, or a smaller --batch-tokens, would help."
+            ) from error
         raise CannotDo(
             f"The Ray cluster is gone ({one_line(error)}). Run the same command again; it goes on."
         ) from error
 
 
+def _check_daemons() -> None:
+    """CannotDo where a process of our own Ray was ended by others; then the rest of it is ended as well.
+
+    Ray itself would wait for a minute and end this process, or blame the workers.
+    """
+    node = _ray()._private.worker._global_node
+    started = {} if node is None else node.all_processes
+    ended = [name for name in _DAEMONS for each in started.get(name, ()) if each.process.poll() is not None]
+    if ended:
+        dismiss([hand.pid for present in _CREWS.values() for hand in present.hands if hand.pid])
+        raise CannotDo(
+            f"{ended[0]}, a process of Ray's on this machine, was ended by others. Run the same command "
+            "again; it goes on."
+        )
+
+
 # ---- Ray itself
 
 _CREWS: dict[tuple[int, str | None], Crew] = {}  # by cards of a worker and address: one at a time
+_TOKEN = token_hex(32)  # Ray reads it once in a process, also if it is begun again
 _SCRATCH = ExitStack()  # what our own Ray writes, as long as it runs
 
 
@@ -271,16 +300,25 @@ def _start(workers: Workers) -> None:
     own = {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": token_hex(32),
+        "RAY_AUTH_TOKEN": _TOKEN,
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # until then we notice ourselves that it is gone
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's own 15 is for machines that do something else as well
     }
     with _environment(own):
         if _ray().is_initialized():
             return
-        folder = _SCRATCH.enter_context(scratch_folder("levelhead-ray"))
+        # Ray opens its own folder to everybody (0777), so that it lies in one which only we can enter (0700)
+        private = _SCRATCH.enter_context(scratch_folder("lh-ray", _SOCKET - _INNER))
         atexit.register(dismiss)
-        _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=str(folder), **quiet)
+        place = str(private / "ray")
+        try:
+            _ray().init("local", num_cpus=0, include_dashboard=False, _temp_dir=place, **quiet)
+        except Exception as error:  # of many kinds
+            dismiss()
+            raise CannotDo(
+                f"Ray cannot begin on this machine ({one_line(error)}). Leave workers out, or try again."
+            ) from error
 
 
 def _check_listening(address: str) -> None:
@@ -304,9 +342,15 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def dismiss() -> None:
-    """Send all workers away and end Ray, or the connection to its cluster."""
+def dismiss(lost: Sequence[int] = ()) -> None:
+    """Send all workers away and end Ray, or the connection to its cluster.
+
+    lost: processes here whose Ray was ended by others. They would try for minutes to reach it, and write.
+    """
     atexit.unregister(dismiss)
     _CREWS.clear()
     _ray().shutdown()
+    for pid in lost:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     _SCRATCH.close()

@@ -6,10 +6,14 @@ what the model says        behind the generation prompt, with which the template
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from levelhead.errors import CannotDo
+from levelhead.models.chat_sandbox import CHARACTERS, MEMORY, SECONDS, Exceeded, render
 from levelhead.models.checkpoint_files import one_line
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
 
 
 def require_chat(model: Model) -> None:
@@ -21,18 +25,31 @@ def require_chat(model: Model) -> None:
         )
 
 
-def chat_text(model: Model, told: str, said: str) -> Text:
-    """A chat in which the user told the model something, and the model has said the last characters.
+def chat_texts(model: Model, turns: Sequence[tuple[str, str]]) -> list[Text]:
+    """Chats in which the user told the model something, and the model has said the last characters.
 
     What the model says comes after a space where the generation prompt ends in neither a blank nor a special
     token, as after Llama 2's [/INST].
     """
-    turns = [{"role": "user", "content": told}]
+    told = tuple(dict.fromkeys(told for told, _ in turns))
+    opened = dict(zip(told, _opened(model, told), strict=True))
+    return [Text(f"{opened[told]}{said}", whole=True) for told, said in turns]
+
+
+@once_a_model
+def _opened(model: Model, told: tuple[str, ...]) -> tuple[str, ...]:
+    """Chats up to where the model begins to speak, rendered together in one process of their own."""
+    tokenizer = model.tokenizer
     try:
-        opened = model.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # a template is a program of its maker's, which may raise anything
+        chats = render(tokenizer.get_chat_template(), tokenizer.special_tokens_map, told)
+    except Exceeded as error:
+        raise CannotDo(
+            f"The chat template of {model.name} does not end, or fills the memory: more than {SECONDS} s, "
+            f"{MEMORY >> 20} MiB or {CHARACTERS} characters. Ask it in plain text: leave chat out."
+        ) from error
+    except (CannotDo, ValueError) as error:  # it has several templates and no default, or raises an error
         raise CannotDo(
             f"The chat template of {model.name} cannot take a user's turn: {one_line(error)}."
         ) from error
-    apart = opened[-1:].isspace() or opened.endswith(tuple(model.tokenizer.all_special_tokens))
-    return Text(f"{opened}{'' if apart else ' '}{said}", whole=True)
+    ends = tuple(tokenizer.all_special_tokens)
+    return tuple(chat if chat[-1:].isspace() or chat.endswith(ends) else f"{chat} " for chat in chats)

@@ -37,6 +37,7 @@ from levelhead.models.checkpoint_files import (
     weight_files,
 )
 from levelhead.models.concurrency import Together
+from levelhead.models.foreign_code import check_foreign, without_kernels
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -75,7 +76,8 @@ def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
         load = _load_int8
     with quiet():
         try:
-            with panics_as_errors():
+            with panics_as_errors(), without_kernels(trust):
+                check_foreign(path, trust)
                 loaded = load(path, placement, trust)
         except (UnknownModel, BadOption):
             raise
@@ -158,7 +160,7 @@ quiet = Together(_silence)  # `with quiet(): ...`, in any number of threads
 
 
 def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
-    is_quantized = check_config(folder, trust)
+    is_quantized = check_config(folder)
     files = weight_files(folder, trust)
     check_tokenizer(folder)
     own = {"local_files_only": True, "trust_remote_code": trust.remote_code}
@@ -251,7 +253,7 @@ def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:
 def _load_int8(folder: Path, placement: Placement, trust: Trust) -> Loaded:
     if placement.device_map is not None:
         raise BadOption("A shipped model is small and lies on one device. Leave the device map out.")
-    check_config(folder, trust)
+    check_config(folder)
     check_safetensors(folder / WEIGHTS_FILE)
     check_tokenizer(folder)
     options = {"local_files_only": True, "trust_remote_code": False}

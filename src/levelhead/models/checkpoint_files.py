@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import transformers
 from safetensors import SafetensorError, safe_open
 
 from levelhead.errors import UnknownModel
-from levelhead.models.adapter import adapter_settings
 from levelhead.models.names import PICKLES
 
 # transformers 5 builds an *empty* tokenizer, without a word, when none of these is there
@@ -51,8 +48,8 @@ def one_line(error: BaseException) -> str:
     return first if len(first) <= 240 else first[:237] + "..."
 
 
-def check_config(folder: Path, trust: Trust) -> bool:
-    """Whether the weights are quantized; refused is a config that runs code or needs what is not there."""
+def check_config(folder: Path) -> bool:
+    """Whether the weights are quantized; refused is a config that is none or needs what is not there."""
     path = folder / "config.json"
     if not path.is_file():
         raise UnknownModel(f"{folder} has no config.json. Give a folder written by save_pretrained.")
@@ -62,18 +59,6 @@ def check_config(folder: Path, trust: Trust) -> bool:
         raise UnknownModel(f"{path} is not valid JSON: {one_line(error)}. Get the file again.") from error
     if not isinstance(config, dict) or "model_type" not in config:
         raise UnknownModel(f"{path} names no model_type. Give a folder written by save_pretrained.")
-    native = all(hasattr(transformers, name) for name in config.get("architectures") or ["?"])
-    if "auto_map" in config and not (native or trust.remote_code) and adapter_settings(folder) is None:
-        raise UnknownModel(
-            f"{folder} brings its own code (auto_map in config.json), which levelhead does not run. "
-            "Read that code, then pass trust_remote_code=True."
-        )
-    kernel = _foreign_kernel(config)
-    if kernel is not None and not trust.remote_code:
-        raise UnknownModel(
-            f"{path} asks for the attention code {kernel!r}, which would be fetched and run. Take that line "
-            "out, or pass trust_remote_code=True if you trust it."
-        )
     _check_quantization(folder, config.get("quantization_config"))
     return config.get("quantization_config") is not None
 
@@ -87,16 +72,6 @@ def _check_quantization(folder: Path, settings: Any) -> None:
             f"{folder} is quantized with {method}, which needs the package {' and '.join(absent)}: "
             f"pip install {' '.join(absent)}"
         )
-
-
-def _foreign_kernel(config: Mapping[str, Any]) -> str | None:
-    """An attention implementation that is not part of transformers, which would be fetched from a hub."""
-    for key, value in config.items():
-        if isinstance(value, dict) and (kernel := _foreign_kernel(value)) is not None:
-            return kernel
-        if key.endswith("attn_implementation") and isinstance(value, str) and not value.isidentifier():
-            return value
-    return None
 
 
 def weight_files(folder: Path, trust: Trust) -> tuple[Path, ...]:

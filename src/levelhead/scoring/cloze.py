@@ -28,7 +28,7 @@ from levelhead.measures.cloze.scores import ClozeScores, score_cloze
 from levelhead.measures.cloze.top_k import Floats, Ints, TopK
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import DEFAULT, Resampling
-from levelhead.models.chat import chat_text, require_chat
+from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
@@ -170,7 +170,7 @@ def cloze_texts(model: Model, cloze_set: ClozeSet, chat: bool = False) -> list[T
     """What the model reads for each prompt."""
     form = prompt_form(model, chat)
     if form == "chat":
-        return [chat_text(model, stated(prompt), prompt.ask) for prompt in cloze_set.prompts]
+        return chat_texts(model, [(stated(prompt), prompt.ask) for prompt in cloze_set.prompts])
     if form == "continuation":
         return [Text(causal_text(prompt)) for prompt in cloze_set.prompts]
     mask_id(model)  # a model without a mask token is refused here, in one line

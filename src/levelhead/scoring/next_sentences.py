@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
-from levelhead.models.chat import chat_text, require_chat
+from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.triples import TripleSet
@@ -62,7 +62,7 @@ def likelihood_answers(
     sentences = _next_sentences(triples, _KINDS)
     if chat:
         require_chat(model)
-        texts = [chat_text(model, context, sentence) for context, sentence in sentences]
+        texts = chat_texts(model, sentences)
     else:
         texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
     scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
