@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
 
 import altair as alt
@@ -58,10 +61,44 @@ def report_html(contents: Contents) -> str:
 
 def render(page: Page) -> str:
     """A page as HTML. Everything that comes from models and data is escaped by the templates."""
-    css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    vega = vega_bundle() if any(section.draws for section in page.sections) else ""
+    css, theme, js = (
+        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "theme.js", "page.js")
+    )
+    vega = [vega_bundle()] if any(section.draws for section in page.sections) else []
     template = _environment().get_template("page.html")
-    return template.render(page=page, css=css, js=js, vega=vega, version=__version__)
+    return template.render(
+        page=page, css=css, scripts=[theme, *vega, js], styled=_Styled(), policy=_policy, version=__version__
+    )
+
+
+class _Styled:
+    """Declarations of single elements as rules of the page's style sheet: a class name for each.
+
+    style="..." would need 'unsafe-inline'.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def __call__(self, declarations: str) -> str:
+        return self._names.setdefault(declarations, f"v{len(self._names)}")
+
+    @property
+    def rules(self) -> str:
+        return "".join(f".{name}{{{declarations}}}\n" for declarations, name in self._names.items())
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """The page's content security policy: these scripts and this style sheet by their hashes, nothing else."""
+
+    def hashes(*texts: str) -> str:
+        digests = (sha256(text.encode()).digest() for text in texts)
+        return " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; style-src {hashes(style)}; script-src {hashes(*scripts)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def write_page(path: Path, html: str, force: bool = False) -> Path:
