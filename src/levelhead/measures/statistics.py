@@ -115,8 +115,10 @@ def _acceleration(statistic: Statistic, n: int) -> float:
     if not np.isfinite(values).all():
         return 0.0
     influence = values.mean() - values
-    spread = float((influence**2).sum())
-    return float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # powers of values near the largest float
+        spread = (influence**2).sum()
+        skewness = float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+    return skewness if math.isfinite(skewness) else 0.0
 
 
 def mean_interval(

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from levelhead import __version__
 from levelhead.files import write_output
 from levelhead.pages.blocks import Page
-from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.contents import Contents, consistent, open_contents
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
@@ -44,9 +44,9 @@ def write_report(folder: str | Path, out: str | Path | None = None, force: bool 
 
 def report_html(contents: Contents) -> str:
     """The report of one run as one page."""
-    first = opening(contents)
-    return render(
-        Page(
+    with consistent(contents):
+        first = opening(contents)
+        page = Page(
             title=contents.model,
             study=contents.study,
             headline=first.text,
@@ -56,7 +56,7 @@ def report_html(contents: Contents) -> str:
             what_now=what_now(contents),
             names=names_of(contents),
         )
-    )
+    return render(page)
 
 
 def render(page: Page) -> str:
@@ -89,7 +89,7 @@ class _Styled:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """The page's content security policy: these scripts and this style sheet by their hashes, nothing else."""
+    """The page's content security policy: these scripts and this style sheet, by their hashes."""
 
     def hashes(*texts: str) -> str:
         digests = (sha256(text.encode()).digest() for text in texts)
