@@ -202,7 +202,7 @@ def test_ties_with_the_estimate_are_ties_up_to_rounding() -> None:
 
     def coarse(counts: FloatArray, rounding: float = 0.0) -> FloatArray:
         means = np.round(counts @ items / counts.sum(axis=1), 1) + 1.0
-        return means * (1 + rounding * noise.integers(-1, 2, len(means)))
+        return np.asarray(means * (1 + rounding * noise.integers(-1, 2, len(means))))
 
     assert bootstrap(lambda counts: coarse(counts, 1e-15), 6) == pytest.approx(bootstrap(coarse, 6), rel=1e-9)
 
