@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # one more than cores: some tests wait for other processes
-.PHONY: demo test test-fast check docs fuzz calibrate bench report clean
+.PHONY: demo test test-fast check docs fuzz calibrate numerics bench report clean
 
 demo: $(RUNTIME)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
@@ -32,6 +32,9 @@ calibrate: $(STAMP)  ## false alarms of every claim on models without meaning: h
 
 fuzz: $(STAMP)  ## damaged files, folders and options: FUZZ="--inputs 50000 --seconds 3600 --seed 0"
 	$(THREADS) $(BIN)/python -m benchmarks.fuzz $(FUZZ)
+
+numerics: $(STAMP)  ## the numeric tests under other instructions and threads: NUMERICS="tests/engine -- -n 4"
+	$(BIN)/python -m benchmarks.numerics $(NUMERICS)
 
 bench: $(STAMP)  ## every speed claim as a ratio in one run
 	$(BIN)/python -m benchmarks.run

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "smollm2" not in item.keywords)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Skips in one line by their reasons: a suite that is green because it asked nothing shows."""
+    if line := skips_in_one_line(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(line)
+
+
+def skips_in_one_line(reports: Iterable[Any]) -> str:
+    """How many tests were skipped for which reason, the most frequent first; empty where none was."""
+    reasons = Counter(" ".join(str(each.longrepr[2]).removeprefix("Skipped: ").split()) for each in reports)
+    return "skipped: " + "; ".join(f"{n} {why}" for why, n in reasons.most_common()) if reasons else ""
 
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)

@@ -14,7 +14,7 @@ import pytest
 
 from levelhead import files
 from levelhead.errors import BadRun
-from levelhead.files import new_folder, scratch_folder, write_whole
+from levelhead.files import new_folder, scratch_folder, write_output, write_whole
 
 HOLD = """
 import sys, time
@@ -252,3 +252,14 @@ def test_a_folder_that_is_a_link_a_file_or_full_is_refused(tmp_path: Path, targe
     assert names(tmp_path / "empty") == []
     fill(tmp_path / "empty")
     assert names(tmp_path / "empty") == ["a.txt"]
+
+
+def test_a_home_is_written_out_and_that_of_nobody_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert write_output(Path("~/x.csv"), "a,b\n", "a,b") == tmp_path / "home" / "x.csv"
+    with pytest.raises(RuntimeError, match="home directory"):  # which a command tells in one line
+        write_output(Path("~nobody-of-that-name/x.csv"), "a,b\n", "a,b")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]

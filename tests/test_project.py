@@ -99,6 +99,8 @@ def test_ci_runs_three_versions_of_python_and_a_release_builds_wheel_and_sdist()
     matrix = loaded(".github/workflows/ci.yml")["jobs"]["fast"]["strategy"]["matrix"]
     assert len(set(matrix["python"])) == 3
     assert f">={min(matrix['python'], key=lambda v: int(v.split('.')[1]))}" == PROJECT["requires-python"]
+    machines = loaded(".github/workflows/ci.yml")["jobs"]["whole"]["strategy"]["matrix"]["machine"]
+    assert {"ubuntu-24.04-arm", "macos-latest"} < set(machines)
     build = [step.get("run") for step in loaded(".github/workflows/release.yml")["jobs"]["build"]["steps"]]
     assert "python -m build" in build
     assert all("timeout-minutes" in job for path in WORKFLOWS for job in jobs(path))

@@ -15,11 +15,11 @@ from statsmodels.stats.multitest import multipletests
 
 import levelhead as lh
 from levelhead import surveying
-from levelhead.errors import BadOption, BadRun
+from levelhead.errors import BadOption, BadRun, UnknownModel
 from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
 from levelhead.pages.contents import open_contents
 from levelhead.pages.page import report_html
 from levelhead.pages.ranking import survey_differences, survey_lines
@@ -178,6 +178,15 @@ def test_a_survey_never_goes_on_with_another_model_or_other_words(tmp_path: Path
 
 
 # ---- which models
+
+
+def test_a_name_too_long_for_a_file_is_a_model_that_cannot_be_found(tmp_path: Path) -> None:
+    listed = tmp_path / "models.txt"
+    listed.write_text(f"lh:bert-mini\n{'a/' + 'b' * 300}\n{'~nobody-here/c'}\n")
+    assert len(list(listed_models(str(listed)))) == 3
+    assert list(listed_models("a" * 5000)) == ["a" * 5000]
+    with pytest.raises(UnknownModel, match="is no model: File name too long"):
+        load("b" * 300)
 
 
 def test_models_come_from_text_files_folders_and_names(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ class UnknownModel(LevelheadError):
     """The name, folder or file does not lead to a model that we can load."""
 
 
+class Announcement(UserWarning):
+    """What a user must know about a model that was loaded nevertheless."""
+
+
 class UnknownFamily(LevelheadError):
     """The architecture is not in the family table."""
 

@@ -41,6 +41,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
 
     The temporary name ends like the target's, so that a writer sees the suffix that it expects.
     """
+    path = path.expanduser()
     with writing(path):
         _check_file(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +68,7 @@ def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
 
 def refuse_foreign(path: Path, marks: Sequence[str], force: bool) -> None:
     """Refuse to replace a file that has none of these marks near its beginning. force: replace any."""
+    path = path.expanduser()
     if force or not path.is_file():
         return
     beginning = _beginning(path)

@@ -143,8 +143,8 @@ def _named(models: Models) -> dict[str, Model | str]:
 
 def listed_models(source: str) -> Iterator[str]:
     """The models that a source names: those of a text file or of a folder of checkpoints, else itself."""
-    path = Path(source).expanduser()
-    if not (source and path.is_file() and path.suffix == ".txt"):
+    path = _existing(source)
+    if path is None or not path.is_file() or path.suffix != ".txt":
         yield from _in_folder(source)
         return
     for line in read_text(path, _GIVE, BadOption).splitlines():
@@ -153,10 +153,19 @@ def listed_models(source: str) -> Iterator[str]:
 
 
 def _in_folder(name: str) -> Iterable[str]:
-    path = Path(name).expanduser()
-    if not name or not path.is_dir() or (path / "config.json").exists():
+    path = _existing(name)
+    if path is None or not path.is_dir() or (path / "config.json").exists():
         return [name]
     return [str(each) for each in _checkpoints(path)] or [name]
+
+
+def _existing(name: str) -> Path | None:
+    """The file or folder of that name, if there is one; a name that is too long for one has none."""
+    try:
+        path = Path(name).expanduser()
+        return path if name and path.exists() else None
+    except (OSError, RuntimeError):
+        return None
 
 
 def _checkpoints(folder: Path) -> list[Path]:

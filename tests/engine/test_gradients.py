@@ -102,8 +102,21 @@ def test_with_one_context_a_word_the_gradients_are_exact_and_have_no_standard_er
     ours = gate_gradients(model, reading, objective)
     reference = one_graph(model, reading)
     np.testing.assert_allclose(ours.scores, reference, rtol=1e-4, atol=1e-4 * np.abs(reference).max())
-    assert ours.n == 2  # words 2 and 3 lie on words 0 and 1, where their cosine is flat
+    assert ours.n == 2  # words 2 and 3 lie on words 0 and 1, where their cosine is flat up to rounding
     assert np.isnan(ours.stderr).all()  # no spread to learn from
+
+
+def test_which_words_an_objective_depends_on_does_not_hang_on_the_last_bit() -> None:
+    model, eight = tiny("bert"), contexts(8)
+
+    def besides(slope: float) -> Callable[[Tensor], Tensor]:
+        return lambda v: v[0].square().sum() + slope * v[1].square().sum()
+
+    exact, rounded = (gate_gradients(model, eight, besides(slope)) for slope in (0.0, 1e-9))
+    assert exact.n == rounded.n == 2  # of four words with two contexts each
+    np.testing.assert_allclose(exact.scores, rounded.scores, rtol=1e-5)
+    np.testing.assert_allclose(exact.stderr, rounded.stderr, rtol=1e-5)
+    assert gate_gradients(model, eight, besides(1e-3)).n == 4
 
 
 def by_hand(model: Model, reading: StaticVectors) -> tuple[list[Doubles], Doubles]:

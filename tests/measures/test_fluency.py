@@ -69,6 +69,17 @@ def test_nothing_to_score_and_probability_zero_are_not_measured() -> None:
     assert "infinite" in perplexity([[-math.inf, -1.0]]).reason
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_perplexity_that_no_float_holds_is_not_measured() -> None:
+    exploded = [[-1e5, -2e5], [-3e5]]
+    assert perplexity(exploded).value is None
+    assert "-2e+05" in perplexity(exploded).reason
+    assert fluency_change(exploded, [[-1.0, -1.0], [-1.0]]).value is None
+    near = perplexity([[-709.0], [-1.0], [-709.7], [-709.7]])
+    assert near.value is not None
+    assert near.interval is None or np.isfinite(near.interval).all()
+
+
 def test_bad_texts_are_refused() -> None:
     with pytest.raises(BadProbe, match="above 0"):
         perplexity([[0.4]])

@@ -53,6 +53,23 @@ def test_an_equal_model_differs_by_nothing_and_surely_so(name: str) -> None:
     assert paired_test(measured(1)[name], measured(1)[name]) == ((0.0, 0.0), 1.0)
 
 
+def test_a_run_of_the_same_model_on_another_processor_differs_by_nothing() -> None:
+    rng = np.random.default_rng(8)
+    here = rng.normal(size=40)
+    there = here * (1 + 1e-7 * rng.normal(1, 1, 40))  # what float32 rounds
+    one, two, apart = (
+        Measurement("m", float(x.mean()), influence=mean_influence(x, "items", KEPT))
+        for x in (here, there, here + 1e-3 * rng.normal(1, 1, 40))
+    )
+    assert one.influence != two.influence
+    same, other = paired_test(one, two), paired_test(one, apart)
+    assert same is not None
+    assert other is not None
+    assert same.p == 1.0
+    assert other.p is not None
+    assert other.p < 0.001
+
+
 @pytest.mark.parametrize("name", ["ss", "strength", "icat", "lpbs"])
 def test_swapping_the_runs_flips_the_interval(name: str) -> None:
     there, back = (paired_test(measured(a)[name], measured(b)[name]) for a, b in ((1, 2), (2, 1)))

@@ -33,6 +33,14 @@ def test_a_value_that_ties_with_a_draw_counts_the_tie() -> None:
     assert null(0.1 + 0.2, -0.3, 0.0).p_value(0.3) == pytest.approx(3 / 4)
 
 
+def test_rounding_decides_neither_a_tie_nor_whether_draws_are_all_alike() -> None:
+    rounded = 0.1 + 0.2
+    assert null(0.3, 0.1, 0.0).upper_p_value(rounded) == pytest.approx(2 / 4)
+    constant = null(0.3, rounded, 0.3)
+    assert constant.student_p_value(rounded) == 1.0
+    assert constant.student_p_value(0.31) == 0.0
+
+
 @pytest.mark.parametrize("twins", [4, 19])
 def test_p_is_below_any_level_no_more_often_than_it_says(twins: int) -> None:
     """Value and twins come from one skewed distribution: the exact p holds its level, whatever the shape."""

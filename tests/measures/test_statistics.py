@@ -18,6 +18,7 @@ from levelhead.measures.statistics import (
     FloatArray,
     Interval,
     Resampling,
+    alike,
     bootstrap,
     draw_counts,
     mean_interval,
@@ -184,6 +185,26 @@ def test_spearman_agrees_with_scipy_and_has_no_value_for_a_constant() -> None:
     assert spearman(x, -y).value == pytest.approx(-rho)
     assert spearman([1, 2, 3, 4], [1, 4, 9, 16]).value == pytest.approx(1.0)
     assert spearman([1, 2, 3, 4], [5, 5, 5, 5]).value is None
+
+
+def test_a_constant_with_another_processors_rounding_is_a_constant() -> None:
+    rounded = [0.3, 0.1 + 0.2, 0.3, 0.1 + 0.2]
+    assert rounded[0] != rounded[1]
+    assert alike(rounded)
+    assert alike([0.0, 0.0], [])
+    assert not alike([0.3, 0.3 + 1e-9])
+    assert spearman(rounded, [1, 2, 3, 4]).value is None
+
+
+def test_ties_with_the_estimate_are_ties_up_to_rounding() -> None:
+    items = np.arange(6.0)
+    noise = np.random.default_rng(0)
+
+    def coarse(counts: FloatArray, rounding: float = 0.0) -> FloatArray:
+        means = np.round(counts @ items / counts.sum(axis=1), 1) + 1.0
+        return np.asarray(means * (1 + rounding * noise.integers(-1, 2, len(means))))
+
+    assert bootstrap(lambda counts: coarse(counts, 1e-15), 6) == pytest.approx(bootstrap(coarse, 6), rel=1e-9)
 
 
 def test_paired_t_test_agrees_with_scipy_for_every_column_and_skips_nan() -> None:

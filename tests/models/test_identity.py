@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from levelhead.errors import Announcement, UnknownModel
 from levelhead.models.model import load
 from tests.tiny import tiny
 
@@ -56,3 +57,32 @@ def test_a_model_that_is_saved_and_read_again_is_the_same(tmp_path: Path) -> Non
     first.tokenizer.save_pretrained(tmp_path / "again")
     again = load(str(tmp_path / "again"), device="cpu")
     assert first.fingerprint == again.fingerprint == tiny("bert").fingerprint
+
+
+def test_a_lora_beside_the_weights_is_announced_and_part_of_the_model(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    folder = saved(tmp_path / "model")
+    plain = load(folder, device="cpu")
+    settings = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["query"], init_lora_weights=False)
+    adapted = tiny("bert").hf
+    adapted.add_adapter(settings)
+    adapted.save_pretrained(folder)  # the LoRA alone
+    with pytest.warns(Announcement, match="LoRA in adapter_config.json"):
+        model = load(folder, device="cpu")
+    assert model.fingerprint != plain.fingerprint
+    assert "with a LoRA" in repr(model)
+    assert plain.family_hashes() == {}
+    assert list(model.family_hashes(" of one")) == ["LoRA beside the weights of one"]
+    rewrite(folder / "adapter_config.json", lambda config: config.update(lora_alpha=8))
+    with pytest.warns(Announcement):
+        stronger = load(folder, device="cpu")
+    assert stronger.fingerprint != model.fingerprint
+
+
+def test_weights_that_are_zero_are_named_and_not_the_table_of_families() -> None:
+    model = tiny("bert")
+    for weight in model.hf.parameters():
+        weight.data.zero_()
+    with pytest.raises(UnknownModel, match="weight matrices hold zeros only") as caught:
+        load(model.hf, model.tokenizer)
+    assert "families" not in str(caught.value)

@@ -171,6 +171,21 @@ def test_a_file_that_is_no_device_map_is_one_line(tmp_path: Path, text: str) -> 
         load("lh:bert-mini", device_map=path)
 
 
+def test_a_card_that_no_machine_has_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    path.write_text('{"model.layers": ' + "9" * 5000 + "}")
+    for places in ({"": -1}, {"": 10**6}, {"": 10**5000}, path):
+        with pytest.raises(BadOption, match="Give"):
+            load("lh:bert-mini", device_map=places)
+
+
+@pytest.mark.parametrize("given", [f"cpu={'9' * 400}GiB", f"cpu={'9' * 20}TiB", f"{'9' * 5000}=1GiB"])
+def test_memory_that_no_machine_has_is_one_line(given: str) -> None:
+    with pytest.raises(BadOption, match="0=20GiB,cpu=60GiB") as caught:
+        load("lh:bert-mini", device_map="auto", max_memory=given)
+    assert len(str(caught.value)) < 300
+
+
 def test_a_map_that_forgets_a_part_is_one_line(folders: dict[str, Path]) -> None:
     with pytest.raises(UnknownModel, match=r"cannot be loaded: The device_map provided does not give any"):
         load(folders["llama"], device_map={"lm_head": "cpu", "model.norm": "disk"})

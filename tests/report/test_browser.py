@@ -102,6 +102,38 @@ def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> N
     assert all(count > 10 and height > 80 for count, height in marks)
 
 
+SMUGGLED = """() => {
+  const script = document.createElement('script');
+  script.textContent = "document.title = 'script'";
+  document.body.append(script);
+  setTimeout("document.title = 'eval'");
+  const sheet = document.createElement('style');
+  sheet.textContent = 'h1 { letter-spacing: 77px; }';
+  document.head.append(sheet);
+  document.querySelector('h1').setAttribute('style', 'letter-spacing: 78px');
+}"""
+
+
+def test_no_script_and_no_style_but_the_pages_own_is_taken(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit)
+    opened.page.evaluate(SMUGGLED)
+    opened.page.wait_for_timeout(300)
+    assert opened.page.title().startswith("levelhead")
+    spacing = opened.page.evaluate("getComputedStyle(document.querySelector('h1')).letterSpacing")
+    assert not spacing.startswith("7")
+    assert sum("Content Security Policy" in message for message in opened.messages) == 4
+    opened.close()
+
+
+def test_a_mark_under_the_mouse_is_explained(report: OpenPage) -> None:
+    bar = report.page.locator("figure[data-name='masses-female'] .plot svg path[aria-label*='female']").first
+    bar.scroll_into_view_if_needed()
+    bar.hover(force=True)
+    tip = report.page.locator("#vg-tooltip-element.visible")
+    tip.wait_for(timeout=5_000)
+    assert tip.inner_text().strip()
+
+
 @pytest.mark.parametrize("write", [write_heads, write_prompts, write_sweep, write_glue_run])
 def test_reports_of_plain_runs_are_drawn_too(
     browser: Any, tmp_path: Path, write: Callable[[Path], Path]

@@ -12,7 +12,7 @@ import pytest
 
 from levelhead.errors import BadRun
 from levelhead.pages.contents import arcs, open_contents
-from levelhead.pages.page import write_report
+from levelhead.pages.page import report_html, write_report
 from levelhead.pages.tables import Table, number, shown, words
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -25,6 +25,7 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
+from tests.sealing import reseal
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 Element = tuple[str, dict[str, str | None], list[str]]  # tag, attributes, pieces of text
@@ -245,6 +246,27 @@ def test_an_empty_or_foreign_folder_is_refused_in_one_line(tmp_path: Path) -> No
     Run.open(tmp_path / "empty", layout.HEADS, heads_settings()).close()
     with pytest.raises(BadRun, match="no results yet"):
         write_report(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["agreement of heads", "change on other words", "seat"])
+def test_a_measure_under_another_name_is_shown_under_it(tmp_path: Path, name: str) -> None:
+    folder = write_heads(tmp_path / "run")
+    results = folder / "results.jsonl"
+    text = results.read_text(encoding="utf-8")
+    assert f'"name": "{name}"' in text
+    results.write_text(text.replace(f'"name": "{name}"', '"name": "another"'), encoding="utf-8")
+    reseal(folder)
+    assert "another" in report_html(open_contents(folder))
+
+
+def test_a_recipe_that_no_result_belongs_to_is_one_line(tmp_path: Path) -> None:
+    folder = write_glue_run(tmp_path / "run")
+    results = folder / "results.jsonl"
+    text = results.read_text(encoding="utf-8")
+    results.write_text(text.replace('"name": "closed"', '"name": "another"'), encoding="utf-8")
+    reseal(folder)
+    with pytest.raises(BadRun, match=r"do not fit together: .*another"):
+        report_html(open_contents(folder))
 
 
 def test_damaged_arcs_are_named(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_0_009_is_not_as_red_as_a_0_607(tmp_path: Path) -> None:
         assert section is not None
         (cards,) = [block.cards for block in section.blocks if isinstance(block, Cards)]
         reds.append(cards[0].share)
-    assert f'style="--s:{reds[-1]}"' in report_html(contents)
+    assert f"{{--s:{reds[-1]}}}" in report_html(contents)
     assert 0 < reds[0] < 0.5 * reds[1]
     tiny = Measurement("seat", 0.009, neutral=0.0)
     assert (share(CATALOG.info("seat"), tiny) or 0.0) < 0.01

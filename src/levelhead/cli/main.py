@@ -6,6 +6,9 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -29,7 +32,7 @@ from levelhead.cli import (
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.cli.terminal import safe_output
-from levelhead.errors import BadOption, LevelheadError
+from levelhead.errors import Announcement, BadOption, LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -57,7 +60,8 @@ def main() -> None:
     debug = DEBUG in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != DEBUG]
     try:
-        with safe_output():
+        with safe_output(), warnings.catch_warnings():
+            warnings.showwarning = partial(_warn, warnings.showwarning)
             _run()
     except LevelheadError as error:
         _leave(str(error), error.exit_code)
@@ -81,6 +85,14 @@ def _run() -> None:
         raise KeyboardInterrupt
     sys.stdout.flush()
     sys.exit(code)
+
+
+def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **more: Any) -> None:
+    """A warning of ours as one line on stderr, without the place in the code; that of a library as ever."""
+    if isinstance(message, Announcement):
+        print(f"levelhead: {one_line(str(message))}", file=sys.stderr)
+    else:
+        others(message, *about, **more)
 
 
 def _leave(line: str, code: int) -> NoReturn:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -49,6 +49,7 @@ from levelhead.progress import steps
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]
 Add = Callable[[int, Tensor, Numbers], None]  # number of the cotangent, contributions, an ask of each
+_FLAT = 1e-5  # of the steepest row's |dJ/dy|: below it a slope is rounding of float32, another on each CPU
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def several_gate_gradients(
         collector = reading.prepare(model, pool, 1)
         answers = copy(collector)  # texts are tokenized once for both passes
         answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
-        slopes = [_slope(objective, answers.answer()[0]) for objective in objectives]
+        strata = _strata(collector)
+        slopes = [_slope(objective, answers.answer()[0], strata) for objective in objectives]
         ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
         job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
         with steps(label, len(pool.rows)) as advance:
@@ -137,13 +139,18 @@ class _Slope:
         return self.cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
 
 
-def _slope(objective: Objective, answer: Doubles) -> _Slope:
+def _slope(objective: Objective, answer: Doubles, strata: int) -> _Slope:
+    """An objective at the answer; a stratum whose slope is rounding has none, whatever the processor."""
     y = torch.from_numpy(np.asarray(answer, np.float64)).requires_grad_()
     value = objective(y)
     (cotangent,) = torch.autograd.grad(value, y)
     if not bool(torch.isfinite(cotangent).all()):
         raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
-    return _Slope(float(value.detach()), cotangent)
+    slope = _Slope(float(value.detach()), cotangent)
+    if strata == 1:
+        return slope
+    steep = slope.steepness(strata)
+    return replace(slope, cotangent=cotangent * (steep > _FLAT**2 * steep.max())[:, None])
 
 
 def _point(model: Model, at: Doubles | None) -> Tensor:

@@ -18,6 +18,7 @@ from levelhead.measures.statistics import (
     FloatArray,
     Interval,
     Resampling,
+    alike,
     bootstrap,
     share_interval,
     wilson,
@@ -60,7 +61,7 @@ def nli_fairness(predictions: Predictions, resampling: Resampling = DEFAULT) -> 
     accuracy, parity = results["accuracy"], results["parity"]
     eta = _whole(table.fairness, table.right.size)
     interval = bootstrap(table.fairness, table.right.size, resampling)
-    if interval is None or interval[0] == interval[1]:
+    if interval is None or alike(interval):
         interval = _product(accuracy.interval, parity.interval)
     details = {"accuracy": accuracy.value, "parity": parity.value}
     of_items = influence(table.fairness, table.right.size, _ITEMS, resampling)

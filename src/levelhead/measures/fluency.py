@@ -70,10 +70,15 @@ def _perplexity(name: str, texts: Texts, resampling: Resampling, neutral: float 
         return Measurement.missing(name, "no token could be scored", **known)
     if not np.isfinite(sums).all():
         return Measurement.missing(name, "a token has probability 0, the perplexity is infinite", **known)
-    value = float(np.exp(-sums.sum() / n))
 
     def statistic(counts: FloatArray) -> FloatArray:
-        return np.asarray(np.exp(-(counts @ sums) / (counts @ sizes)), dtype=np.float64)
+        with np.errstate(over="ignore"):  # a resample beyond all floats has no value
+            return np.asarray(np.exp(-(counts @ sums) / (counts @ sizes)), dtype=np.float64)
+
+    value = float(statistic(np.ones((1, sums.size)))[0])
+    if not np.isfinite(value):
+        reason = f"the mean log-likelihood per token is {sums.sum() / n:.3g}: no float holds its perplexity"
+        return Measurement.missing(name, reason, **known)
 
     of_items = influence(statistic, sums.size, "texts", resampling)
     return Measurement(name, value, bootstrap(statistic, sums.size, resampling), influence=of_items, **known)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadOption
-from levelhead.measures.statistics import DEFAULT, Resampling, bootstrap, in_chunks
+from levelhead.measures.statistics import DEFAULT, Resampling, alike, bootstrap, in_chunks
 
 Doubles = npt.NDArray[np.float64]
 Interval = tuple[float, float]
@@ -207,14 +207,14 @@ def _half_width(by_item: Doubles, by_seed: Doubles, level: float) -> float:
     Where no item and no seed differs, V = 0 would read as certainty: the bound is then the largest share of
     differing items that leaves N items alike with a chance of 1 − level, 1 − (1 − level)^(1/N).
     """
+    if alike(by_item, by_seed):
+        return float(1 - (1 - level) ** (1 / by_item.size))
     parts = [
         (float(np.var(each, ddof=1)) / each.size, each.size - 1)
         for each in (by_item, by_seed)
         if each.size > 1
     ]
     variance = sum(part for part, _ in parts)
-    if variance == 0:
-        return float(1 - (1 - level) ** (1 / by_item.size))
     freedom = variance**2 / sum(part**2 / df for part, df in parts)
     return float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance)
 

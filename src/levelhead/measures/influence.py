@@ -22,11 +22,20 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling, Statistic, cluster_mean
+from levelhead.measures.statistics import (
+    DEFAULT,
+    ROUNDING,
+    FloatArray,
+    Interval,
+    Resampling,
+    Statistic,
+    cluster_mean,
+)
 
 Influence = dict[str, tuple[float, ...]]  # kind of unit -> of each unit, in the order of the data
 _STEP = 1e-3
 _DIGITS = 6  # significant ones that are kept
+_ROUNDED = 1e-5  # of the largest: what six digits and another processor's float32 sums can change
 _ROWS = 500  # weights held at once
 
 
@@ -78,8 +87,10 @@ def paired_test(first: Measurement, second: Measurement) -> PairedTest | None:
         return None
     gaps = [np.subtract(second.influence[kind], first.influence[kind]) for kind in kinds]
     difference = second.value - first.value
-    if not any(gap.any() for gap in gaps):
-        return PairedTest((difference, difference), None if difference else 1.0)
+    largest = max(np.abs(run.influence[kind]).max(initial=0.0) for run in (first, second) for kind in kinds)
+    if not any((np.abs(gap) > _ROUNDED * largest).any() for gap in gaps):
+        same = abs(difference) <= _ROUNDED * max(abs(first.value), abs(second.value), largest)
+        return PairedTest((difference, difference), 1.0 if same else None)
     drawn = studentized(gaps, DEFAULT)
     if drawn is None:
         return None
@@ -95,7 +106,7 @@ def _two_sided(t: float, drawn: FloatArray, units: int) -> float:
     Where none is, redraws can only say p < 1 / (1 + draws), which no correction for hundreds of differences
     survives; there the tail is Student's with units − 1 degrees of freedom, if that is smaller.
     """
-    share = float((1 + (drawn >= t).sum()) / (1 + drawn.size))
+    share = float((1 + (drawn >= t * (1 - ROUNDING)).sum()) / (1 + drawn.size))
     if share > 1 / (1 + drawn.size):
         return share
     return min(share, float(2 * stats.t.sf(t, units - 1)))

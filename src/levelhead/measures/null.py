@@ -28,7 +28,7 @@ from scipy import stats
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.seat_effect import SETS, WordSets
-from levelhead.measures.statistics import FloatArray
+from levelhead.measures.statistics import ROUNDING, FloatArray, alike
 
 _CELLS = 2_000_000  # numbers held at once
 MANY = 199  # draws from which on an exact p can be small enough to survive a correction
@@ -75,20 +75,20 @@ class NullDistribution:
         """Exact and two-sided: the value's place among the draws, by distance from their common mean."""
         center = (self.values.sum() + value) / (len(self) + 1)
         distance = abs(value - center)
-        as_far = np.abs(self.values - center) >= distance * (1 - 1e-12)
+        as_far = np.abs(self.values - center) >= distance * (1 - ROUNDING)
         return float((1 + as_far.sum()) / (1 + len(self)))
 
     def upper_p_value(self, value: float) -> float:
         """Exact and one-sided, for measures that bias can only raise, such as a largest score."""
-        return float((1 + (self.values >= value).sum()) / (1 + len(self)))
+        return float((1 + (self.values >= value - ROUNDING * abs(value)).sum()) / (1 + len(self)))
 
     def student_p_value(self, value: float) -> float:
         """Two-sided p if the draws are normal: with 19 twins the exact p stops at 0.05, this one does not.
 
         t = (value − floor) / (spread · sqrt(1 + 1/K)),   K − 1 degrees of freedom, with long tails 3 at most
         """
-        if self.spread == 0:
-            return 1.0 if value == self.floor else 0.0
+        if alike(self.values):
+            return 1.0 if alike([value, *self.values]) else 0.0
         t = self.excess(value) / (self.spread * math.sqrt(1 + 1 / len(self)))
         return float(2 * stats.t.sf(abs(t), min(len(self) - 1, _LONG_TAILS if self.long_tails else math.inf)))
 

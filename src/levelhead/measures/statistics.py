@@ -22,6 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 Statistic = Callable[[FloatArray], FloatArray]  # how often each item was drawn [r, item] -> value [r]
 
+ROUNDING = 1e-12  # of the largest value: what the order of a sum of doubles can change
 _CELLS = 2_000_000  # counts held at once, so that memory does not grow with resamples × items
 _JACKKNIFE_LIMIT = 2_000  # beyond it the acceleration, of order 1/sqrt(n), changes no printed digit
 
@@ -61,6 +62,12 @@ def draw_counts(rng: np.random.Generator, resamples: int, sizes: npt.ArrayLike) 
     return np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
+def alike(*values: npt.ArrayLike) -> bool:
+    """Whether the values of each array differ by rounding alone, which is another on each processor."""
+    arrays = [np.asarray(each, dtype=np.float64) for each in values]
+    return all(bool(np.ptp(each) <= ROUNDING * np.abs(each).max()) for each in arrays if each.size)
+
+
 def in_chunks(resamples: int, n: int) -> list[int]:
     """Sizes of the batches in which resamples of n items are drawn."""
     step = max(1, _CELLS // max(n, 1))
@@ -89,7 +96,8 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     if replicates.size < 0.95 * resampling.resamples:
         return None
     estimate = statistic(np.ones((1, n)))[0]
-    below = np.mean((replicates < estimate) + 0.5 * (replicates == estimate))
+    tied = np.abs(replicates - estimate) <= ROUNDING * np.abs(replicates).max()
+    below = np.mean(np.where(tied, 0.5, replicates < estimate))
     edge = 0.5 / resampling.resamples
     z0 = stats.norm.ppf(np.clip(below, edge, 1 - edge))
     z = stats.t.ppf(0.5 + resampling.level / 2, n - 1) * math.sqrt(n / (n - 1))
@@ -107,8 +115,10 @@ def _acceleration(statistic: Statistic, n: int) -> float:
     if not np.isfinite(values).all():
         return 0.0
     influence = values.mean() - values
-    spread = float((influence**2).sum())
-    return float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # powers of values near the largest float
+        spread = (influence**2).sum()
+        skewness = float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+    return skewness if math.isfinite(skewness) else 0.0
 
 
 def mean_interval(
@@ -217,7 +227,7 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
             f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item."
         )
     known: dict[str, Any] = {"n": int(a.size), "neutral": 0.0, "settings": {"interval": "Bonett-Wright"}}
-    if a.size < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+    if a.size < 3 or alike(a) or alike(b):
         return Measurement.missing(
             "spearman", "needs at least 3 pairs, with variation on both sides", **known
         )

@@ -15,6 +15,8 @@ from levelhead.models.concurrency import TOKENIZING
 
 # notes of a configuration that change no output
 _NOTES = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "use_cache")
+# notes of a LoRA's configuration that change no output
+_LORA_NOTES = ("base_model_name_or_path", "inference_mode", "peft_version", "revision")
 # texts whose pieces show how a tokenizer normalizes and splits, which a vocabulary alone does not
 _PANEL = (
     "The nurse said that she would help.",
@@ -41,6 +43,19 @@ def tokenizer_hash(tokenizer: Any) -> str:
         pieces = [tokenizer(text)["input_ids"] for text in _PANEL]
         pairs = [tokenizer(_PANEL[0], text)["input_ids"] for text in _PANEL]
     return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), pieces, pairs])
+
+
+def loras(hf: Any) -> dict[str, Any]:
+    """The settings of each LoRA that transformers has put into a network, by its name."""
+    return {
+        name: {key: value for key, value in each.to_dict().items() if key not in _LORA_NOTES}
+        for name, each in (getattr(hf, "peft_config", None) or {}).items()
+    }
+
+
+def lora_hash(hf: Any) -> str:
+    """sha256 of the settings of a network's LoRAs; their numbers are among its weights."""
+    return _hash(loras(hf))
 
 
 def _hash(data: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -16,7 +17,15 @@ from transformers import PreTrainedModel
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Edit
-from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
+from levelhead.errors import (
+    Announcement,
+    BadOption,
+    CannotDo,
+    LevelheadError,
+    NoEffect,
+    UnknownFamily,
+    UnknownModel,
+)
 from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
@@ -25,9 +34,10 @@ from levelhead.models.condition import Standing, condition
 from levelhead.models.derivation import NotDerived, find_family
 from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
-from levelhead.models.identity import configuration_hash, tokenizer_hash
+from levelhead.models.identity import configuration_hash, lora_hash, loras, tokenizer_hash
 from levelhead.models.placement import LoadOptions
 from levelhead.models.proof import looks_back_only, prove
+from levelhead.models.weights import zero_matrices
 
 _TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -145,12 +155,15 @@ class Model(Anatomy):
             configuration_hash(self.hf.config),
             tokenizer_hash(self.tokenizer),
             adapter_hash(self.adapter) if self.adapter else "",
+            *([lora_hash(self.hf)] if loras(self.hf) else []),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def family_hashes(self, label: str = "derived family") -> dict[str, str]:
-        """A hash of the family under a label, if it was derived, so that results say so; else nothing."""
-        return {label: hashlib.sha256(repr(self.family).encode()).hexdigest()} if self.derived else {}
+    def family_hashes(self, whose: str = "") -> dict[str, str]:
+        """Hashes of a family that was derived and of a LoRA, so that results say so; whose: " of NAME"."""
+        family = {f"derived family{whose}": hashlib.sha256(repr(self.family).encode()).hexdigest()}
+        lora = {f"LoRA beside the weights{whose}": lora_hash(self.hf)}
+        return (family if self.derived else {}) | (lora if loras(self.hf) else {})
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -195,6 +208,7 @@ class Model(Anatomy):
         kind = type(self.hf).__name__
         abilities = ", ".join(sorted(self.abilities))
         derived = ", family derived" if self.derived else ""
+        derived += ", with a LoRA" if loras(self.hf) else ""
         return f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}>"
 
     # ---- trust, but verify
@@ -295,12 +309,26 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
         with sources.panics_as_errors(), asking(source.hf):
             model = Model(source)
             _check_answers(model)
+    except (NoEffect, UnknownFamily) as error:
+        if zeros := zero_matrices(source.hf):
+            raise UnknownModel(
+                f"{source.name}: no head has an effect, and {len(zeros)} of its weight matrices hold zeros "
+                f"only ({zeros[0]} ...). Get the checkpoint again."
+            ) from error
+        raise
     except LevelheadError:
         raise
     except Exception as error:  # what a network raises that does not fit its configuration is of every kind
         raise CannotDo(
             f"{source.name} was loaded but could not be run: {sources.one_line(error)}."
         ) from error
+    if loras(model.hf) and isinstance(name, str | Path):
+        warnings.warn(
+            f"{model.name}: the LoRA in adapter_config.json beside its weights is applied; results are of "
+            "both together. Move it away to ask the weights alone.",
+            Announcement,
+            stacklevel=2,
+        )
     return model
 
 

@@ -28,7 +28,13 @@ def find_local(name: str) -> tuple[Path, str] | None:
     if name.startswith("pypi:"):
         return _find_package(name.removeprefix("pypi:"))
     path = Path(name).expanduser()
-    if name and path.exists():  # Path('') is the current folder
+    try:
+        there = bool(name) and path.exists()  # Path('') is the current folder
+    except OSError as error:
+        raise UnknownModel(
+            f"{name[:80]!r} ... is no model: {error.strerror}. Give its name or folder."
+        ) from None
+    if there:
         return _check_path(path), str(path.resolve())
     if not HUB_NAME.fullmatch(name) or path.suffix in (".gguf", ".safetensors", *PICKLES):
         raise UnknownModel(

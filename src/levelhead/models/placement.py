@@ -21,6 +21,7 @@ MOST_WORKERS = 4096
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _HOSTS = ("cpu", "disk")
+_MOST_CARDS, _MOST_BYTES = 1 << 16, 1 << 60
 _CPU = torch.device("cpu")
 Place = int | str  # a card's number, "cpu", "disk", "cuda:1"
 
@@ -162,6 +163,8 @@ def _device_map(
     if given == "auto" or given == "balanced":
         return given  # type: ignore[return-value]  # mypy does not narrow a union by two comparisons
     places = given if isinstance(given, Mapping) else _map_file(Path(given))
+    if any(isinstance(place, int) and not 0 <= place < _MOST_CARDS for place in places.values()):
+        raise BadOption("A card's number in the device map is below 0 or too large. Give 0, 1, ... or cpu.")
     for place in {place for place in places.values() if place not in _HOSTS}:
         _device(f"cuda:{place}" if isinstance(place, int) else place)
     return dict(places)
@@ -174,7 +177,7 @@ def _map_file(path: Path) -> dict[str, Place]:
         raise BadOption(f"No device map {str(path)!r}. Give auto, balanced, or a JSON file of devices.")
     try:
         places = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no JSON, or a number too long
         raise BadOption(f"{path} is no JSON file ({type(error).__name__}). Give module -> device.") from error
     usable = isinstance(places, dict) and all(type(place) in (int, str) for place in places.values())
     if not usable or not places:
@@ -194,8 +197,8 @@ def _memory_place(name: str) -> Place:
     if name in _HOSTS:
         return name
     number = name.removeprefix("cuda:")
-    if not number.isascii() or not number.isdigit():
-        raise BadOption(f"No device {name!r} in max_memory. Write cards as numbers: 0=20GiB,cpu=60GiB.")
+    if not number.isascii() or not number.isdigit() or len(number) > len(str(_MOST_CARDS)):
+        raise BadOption(f"No device {name[:80]!r} in max_memory. Write cards as numbers: 0=20GiB,cpu=60GiB.")
     _device(f"cuda:{number}")
     return int(number)
 
@@ -204,4 +207,6 @@ def _bytes(size: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B)?", size)
     if match is None:
         raise BadOption(f"No size {size[:80]!r} in max_memory. Write 0=20GiB,cpu=60GiB.")
-    return int(float(match[1]) * _UNITS.get(match[2] or "", 1))
+    if (size_in_bytes := float(match[1]) * _UNITS.get(match[2] or "", 1)) > _MOST_BYTES:
+        raise BadOption(f"{size[:80]} came in max_memory; no machine has so much. Write 0=20GiB,cpu=60GiB.")
+    return int(size_in_bytes)

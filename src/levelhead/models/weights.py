@@ -54,6 +54,12 @@ def check_finite(hf: Any, name: str) -> None:
             )
 
 
+def zero_matrices(hf: Any) -> list[str]:
+    """The names of weight matrices that hold nothing but zeros."""
+    matrices = ((key, _real(hf, key, weight)) for key, weight in hf.named_parameters() if weight.dim() > 1)
+    return [key for key, weight in matrices if not bool(weight.any())]
+
+
 def count_parameters(files: Iterable[Path]) -> int:
     """How many numbers some safetensors files hold, by their headers alone."""
     total = 0

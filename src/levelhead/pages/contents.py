@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +122,18 @@ def open_contents(folder: str | Path) -> Contents:
             f"{folder} has no results yet. Run the command that began it again; it goes on where it was."
         )
     return contents
+
+
+@contextmanager
+def consistent(contents: Contents) -> Iterator[None]:
+    """Inside, a record that names what no other record has is one line: a name in the folder was changed."""
+    try:
+        yield
+    except (KeyError, StopIteration) as error:
+        raise BadRun(
+            f"The results in {contents.folder} do not fit together: {' '.join(str(error).split())[:80]} is "
+            "named, and no record has it. Run the study again in a new folder."
+        ) from error
 
 
 # ---- measurements, wherever a study keeps them

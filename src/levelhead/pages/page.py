@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
 
 import altair as alt
@@ -14,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from levelhead import __version__
 from levelhead.files import write_output
 from levelhead.pages.blocks import Page
-from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.contents import Contents, consistent, open_contents
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
@@ -41,9 +44,9 @@ def write_report(folder: str | Path, out: str | Path | None = None, force: bool 
 
 def report_html(contents: Contents) -> str:
     """The report of one run as one page."""
-    first = opening(contents)
-    return render(
-        Page(
+    with consistent(contents):
+        first = opening(contents)
+        page = Page(
             title=contents.model,
             study=contents.study,
             headline=first.text,
@@ -53,15 +56,49 @@ def report_html(contents: Contents) -> str:
             what_now=what_now(contents),
             names=names_of(contents),
         )
-    )
+    return render(page)
 
 
 def render(page: Page) -> str:
     """A page as HTML. Everything that comes from models and data is escaped by the templates."""
-    css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    vega = vega_bundle() if any(section.draws for section in page.sections) else ""
+    css, theme, js = (
+        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "theme.js", "page.js")
+    )
+    vega = [vega_bundle()] if any(section.draws for section in page.sections) else []
     template = _environment().get_template("page.html")
-    return template.render(page=page, css=css, js=js, vega=vega, version=__version__)
+    return template.render(
+        page=page, css=css, scripts=[theme, *vega, js], styled=_Styled(), policy=_policy, version=__version__
+    )
+
+
+class _Styled:
+    """Declarations of single elements as rules of the page's style sheet: a class name for each.
+
+    style="..." would need 'unsafe-inline'.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def __call__(self, declarations: str) -> str:
+        return self._names.setdefault(declarations, f"v{len(self._names)}")
+
+    @property
+    def rules(self) -> str:
+        return "".join(f".{name}{{{declarations}}}\n" for declarations, name in self._names.items())
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """The page's content security policy: these scripts and this style sheet, by their hashes."""
+
+    def hashes(*texts: str) -> str:
+        digests = (sha256(text.encode()).digest() for text in texts)
+        return " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; style-src {hashes(style)}; script-src {hashes(*scripts)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def write_page(path: Path, html: str, force: bool = False) -> Path:

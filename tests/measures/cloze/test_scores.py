@@ -289,6 +289,13 @@ def test_robustness_by_hand() -> None:
     assert measured.details["mean_absolute_change"] == pytest.approx(0.5)
 
 
+def test_masses_that_differ_by_rounding_are_no_preference() -> None:
+    table = prompts(("base", "nurse", 1), ("unrelated", "nurse", 1))
+    topk = answers([("he", 0.3), ("she", 0.2), ("woman", 0.1)], [("he", 0.5), ("it", 0.2), ("we", 0.1)])
+    assert topk.probs[0, 0] != topk.probs[0, 1:].sum()
+    assert robustness(table, topk, 3).unscored == {"base shows no preference": 1}
+
+
 @pytest.mark.parametrize("k", [0, 6, 10])
 def test_k_beyond_the_vocabulary_is_one_clear_line(k: int) -> None:
     table, topk = random_answers(0)

@@ -26,7 +26,7 @@ from levelhead.measures.cloze.quantities import Quantity, cell_measurement, clus
 from levelhead.measures.cloze.top_k import Ints, TopK, margins, masses, relative_probabilities
 from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.measures.statistics import DEFAULT, ROUNDING, Resampling
 
 UNRELATED = "unrelated"
 _RELATIVE = {
@@ -91,8 +91,9 @@ def robustness(
     prompts = np.flatnonzero(table.kinds == kind)
     margin = margins(topk, k, table.own)
     change = margin - margin[table.base]
-    held = margin[table.base] != 0
-    kept = held & (np.sign(margin) == np.sign(margin[table.base]))
+    side = np.where(np.abs(margin) > ROUNDING * sum(masses(topk, k)), np.sign(margin), 0.0)
+    held = side[table.base] != 0
+    kept = held & (side == side[table.base])
     lack = f"no {kind!r} prompt has a base prompt with a preference in its top {k}"
     quantity = Quantity(
         kept.astype(float), held.astype(float), held, lack, 1.0, unscored="base shows no preference"

@@ -57,9 +57,8 @@ def _holds_table(contents: Contents, run: HeadsRun) -> Table:
         floor, p = (None, None) if null is None else (null.floor, null.p_value)
         spread = None if null is None else null.spread
         value = measured(each) if each.value is None else number(each.value, at, 3)
-        lines.append(
-            [words(CROSS_FITTED_TITLES[each.name]), value, number(floor, at, 3), number(spread, at, 3)]
-        )
+        title = CROSS_FITTED_TITLES.get(each.name, each.name)
+        lines.append([words(title), value, number(floor, at, 3), number(spread, at, 3)])
         lines[-1].append(probability(p, at))
     note = (
         f"{run.settings.splits} splits of the words into halves, on the first context of each word; "

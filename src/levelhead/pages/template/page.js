@@ -103,7 +103,7 @@
     views.get(figure)?.finalize();
     const spec = themed(read(one("script", figure)));
     const theme = root.dataset.theme === "dark" ? "dark" : "light";
-    const options = { actions: false, renderer: "svg", config: house(plot.clientWidth), tooltip: { theme } };
+    const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: house(plot.clientWidth), tooltip: { theme, disableDefaultStyle: true } };
     const { view } = await vegaEmbed(plot, spec, options);
     views.set(figure, view);
     for (const name of figure.dataset.follows.split(" ")) if (name in chosen) view.signal(name, chosen[name]);

@@ -80,7 +80,7 @@ class Sweep:
             "model": nsp.fingerprint,
             "nli_model": nli.fingerprint,
             **nsp.family_hashes(),
-            **nli.family_hashes("derived family of nli_model"),
+            **nli.family_hashes(" of nli_model"),
             "triples": self.triples.fingerprint,
             layout.PROBE_HASH: self.probe.fingerprint,
             "ability": self.ability.fingerprint,
