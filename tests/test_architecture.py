@@ -24,6 +24,7 @@ ROOMS = Rooms(
     "levelhead",
     order=(
         "errors",
+        "ordinary",
         "files",
         "progress",
         "edits",
