@@ -189,9 +189,10 @@ def summary(kills: Sequence[Kill], runs: int, jobs: int, differing: int) -> str:
     counts = Counter(kill.victim for kill in kills)
     hit = ", ".join(f"{victim} {counts[victim]}" for victim in get_args(Victim))
     wrong = sum(bool(kill.fault) for kill in kills)
+    lines = sum(kill.one_line for kill in kills)
     return (
-        f"{len(kills)} SIGKILLs ({hit}) in {runs} runs of {jobs} jobs: {runs - differing} ended with the same "
-        f"bytes, {differing} did not; {sum(kill.one_line for kill in kills)} drivers ended with one line, "
+        f"{len(kills)} SIGKILLs ({hit}) in {runs} runs of {jobs} jobs: {runs - differing} ended with the "
+        f"same bytes, {differing} did not; {lines} drivers ended with one line, "
         f"{wrong} with less or more"
     )
 

@@ -25,9 +25,7 @@ from benchmarks.fuzz.trapped import Trapped
 from benchmarks.fuzz.trial import FINDINGS, OUTCOMES, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
-MEMORY = (
-    8 * 2**30
-)  # bytes that inputs may make this process take: what asks for more must not stop the machine
+MEMORY = 8 * 2**30  # bytes for all that inputs ask for: the machine goes on
 
 
 def subjects(sandbox: Path) -> list[Subject]:

@@ -1,4 +1,4 @@
-"""Models whose maker means harm, or nothing good: chat templates, device maps, adapters beside the weights."""
+"""Models whose maker means harm, or nothing good: chat templates, device maps, adapters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from benchmarks.fuzz.trial import Place, Subject
 from levelhead.models.chat import chat_text, require_chat
 from levelhead.models.model import load
 
-_PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+_PLAIN = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}"
+)
 _TEMPLATES = (
     _PLAIN,
     "{{ 'a' * 3000000000 }}",
@@ -31,7 +34,7 @@ _TEMPLATES = (
     "{{ ().__class__.__base__.__subclasses__() }}",
     "{{ cycler.__init__.__globals__.os.system('touch TOUCHED') }}",
     "{{ self.__init__.__globals__ }}",
-    "{% set ns = namespace(x='a') %}{% for a in range(64) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
+    "{% set n = namespace(x='a') %}{% for a in range(64) %}{% set n.x = n.x + n.x %}{% endfor %}{{ n.x }}",
     "{% include '/etc/passwd' %}",
     "{% import 'os' as os %}",
     "{{ raise_exception('no\nno\n' * 999) }}",
