@@ -1,4 +1,4 @@
-"""A trap at any name of any study's run: it is refused in one line or passed by, and nothing of the user's changes.
+"""A trap at any name of any study's run: refused in one line or passed by; nothing of the user's changes.
 
 The runs are real ones on tiny models. Every trap meets a reader at every name; a page and a repeated command
 meet one trap at every name, the next kind at each next name. The fuzzer tries all of it at random.
