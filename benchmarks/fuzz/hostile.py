@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.fuzz.models import asked
 from benchmarks.fuzz.mutations import DEEP, DIGITS, STRANGE_TEXTS, mutated, retyped
@@ -160,7 +162,7 @@ class Hostile:
         path.write_bytes(accidents(rng, data))
         if rng.random() < 0.05:
             path.write_text(rng.choice(('{"": ' + "9" * DIGITS + "}", '{"": ' * DEEP)))
-        return lambda: asked(model, device_map=str(path))
+        return lambda: _mapped(model, path, place)
 
     def _adapter(self, rng: Random, place: Place) -> Callable[[], object]:
         model = self._copied("masked", place)
@@ -180,6 +182,11 @@ class Hostile:
         if rng.random() < 0.3:
             (model / "model.safetensors").unlink()  # a folder that is nothing but an adapter
         return lambda: asked(model)
+
+
+def _mapped(model: Path, path: Path, place: Place) -> object:
+    with patch.object(tempfile, "tempdir", str(place.outputs)):  # weights on disk lie among temporary files
+        return asked(model, device_map=str(path))
 
 
 def _chatted(path: Path) -> object:
