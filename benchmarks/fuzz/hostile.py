@@ -6,10 +6,14 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
+
+import numpy as np
+from safetensors.numpy import save
 
 from benchmarks.fuzz.models import asked
 from benchmarks.fuzz.mutations import DEEP, DIGITS, STRANGE_TEXTS, mutated, retyped
@@ -75,7 +79,7 @@ _MODULES = (
 )
 _LORA: dict[str, Any] = {
     "peft_type": "LORA",
-    "task_type": "MASKED_LM",
+    "task_type": "FEATURE_EXTRACTION",
     "base_model_name_or_path": "x",
     "r": 2,
     "lora_alpha": 4,
@@ -154,8 +158,9 @@ class Hostile:
 
     def _map(self, rng: Random, place: Place) -> Callable[[], object]:
         model, path = self._models / "masked", place.inputs / "map.json"
-        chosen = {rng.choice(_MODULES): rng.choice(_PLACES) for _ in range(rng.randint(0, 4))}
-        if rng.random() < 0.5:
+        places = rng.choice((_PLACES, ("cpu", "disk")))  # half of the maps are what they should be
+        chosen = {rng.choice(_MODULES): rng.choice(places) for _ in range(rng.randint(0, 4))}
+        if rng.random() < 0.7:
             chosen = {"": "cpu", **chosen}
         data = json.dumps(chosen).encode()
         accidents = rng.choice((mutated, retyped, lambda _, same: same, lambda _, same: same))
@@ -167,21 +172,35 @@ class Hostile:
     def _adapter(self, rng: Random, place: Place) -> Callable[[], object]:
         model = self._copied("masked", place)
         config: dict[str, Any] = {**_LORA, "base_model_name_or_path": str(self._models / "masked")}
-        for _ in range(rng.randint(0, 3)):
+        for _ in range(rng.choice((0, 1, 1, 2, 3))):
             config[rng.choice(_ADAPTER_KEYS)] = rng.choice((*_ADAPTER_VALUES, rng.choice(STRANGE_TEXTS)))
         data = json.dumps(config).encode()
         (model / "adapter_config.json").write_bytes(mutated(rng, data) if rng.random() < 0.3 else data)
-        weights = rng.choice(("safetensors", "bin", "", "", "damaged"))
+        weights = rng.choice(("safetensors", "safetensors", "safetensors", "bin", "", "damaged"))
         if weights == "bin":
             (model / "adapter_model.bin").write_bytes(b"\x80\x04cposix\nsystem\n(S'touch TOUCHED'\ntR.")
         elif weights:
-            whole = (model / "model.safetensors").read_bytes()
+            whole = _lora_weights()
             (model / "adapter_model.safetensors").write_bytes(
                 whole if weights == "safetensors" else mutated(rng, whole)
             )
         if rng.random() < 0.3:
             (model / "model.safetensors").unlink()  # a folder that is nothing but an adapter
         return lambda: asked(model)
+
+
+@cache
+def _lora_weights() -> bytes:
+    """Adapters of queries and values in both layers of the tiny encoder."""
+    layers = [f"base_model.model.bert.encoder.layer.{layer}.attention.self" for layer in range(2)]
+    shapes = {"lora_A": (2, 32), "lora_B": (32, 2)}
+    numbers = {
+        f"{layer}.{part}.{name}.weight": np.full(shape, 0.1, np.float32)
+        for layer in layers
+        for part in ("query", "value")
+        for name, shape in shapes.items()
+    }
+    return bytes(save(numbers))
 
 
 def _mapped(model: Path, path: Path, place: Place) -> object:

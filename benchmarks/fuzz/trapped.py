@@ -6,7 +6,7 @@ The runs are real ones, of the commands in benchmarks/jobs.py. Each is made when
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
@@ -67,15 +67,14 @@ class Trapped:
         whole = [str(paths.get(each, each)) for each in arguments]
         return lambda: called(whole, True, place.outputs)
 
-    def names(self, study: str) -> Iterator[str]:
-        """Every file and folder of a run, and those that it can get."""
+    def names(self, study: str) -> list[str]:
+        """Every file and folder of a run."""
         run = self.whole(study)
-        there = {path.relative_to(run).as_posix() for path in run.rglob("*")}
-        yield from sorted({*there, *LATER})
+        return sorted(path.relative_to(run).as_posix() for path in run.rglob("*"))
 
     def _prepared(self, rng: Random, place: Place) -> Callable[[], object]:
         study = rng.choice(STUDIES)
-        name, trap = rng.choice(list(self.names(study))), rng.choice(list(TRAPS))
+        name, trap = rng.choice([*self.names(study), *LATER]), rng.choice(list(TRAPS))
         command = RESUMING if rng.random() < 0.5 else rng.choice(list(READING))
         return self.prepared(study, name, trap, command, place)
 
