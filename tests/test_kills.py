@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 from benchmarks import kills
 from benchmarks.jobs import JOBS, WITH_WORKERS
-from benchmarks.kills import Job, Kill, summary
+from benchmarks.kills import Job, Kill, Victim, summary
 from benchmarks.processes import alive, below, end_left, named
 
 # A driver with a child that a title tells from others; it ends as its first argument says.
@@ -58,7 +59,7 @@ def test_a_driver_without_its_worker_ends_well_or_with_one_line(
 
 
 def test_only_jobs_with_workers_lose_workers_and_daemons_and_every_study_has_one() -> None:
-    everyone = ("driver", "worker", "daemon")
+    everyone = get_args(Victim)
     plain, helped = (Job("a", arguments, {}, 1.0) for arguments in (("heads",), ("heads", "--workers", "2")))
     assert plain.victims(everyone) == ["driver"]
     assert helped.victims(everyone) == [*everyone]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
 from levelhead.results.checksums import FILES
-from levelhead.results.folder import LOCK, RESULTS, SETTINGS
+from levelhead.results.folder import LOCK
+from levelhead.results.stored import RESULTS, SETTINGS
 from tests.traps import TRAPS
 
 pytestmark = pytest.mark.slow
@@ -95,15 +97,11 @@ def test_no_repeated_command_follows_a_trap_at_any_name_of_a_run(
 ) -> None:
     names = [*kinds_of_names(trapped.names(study)), *LATER]
     at = dict(zip(names, cycle(TRAPS), strict=False)).items()
-    assert (
-        findings(
-            {
-                each: tried(place, watch, lambda e=each: trapped.prepared(study, *e, RESUMING, place))
-                for each in at
-            }
-        )
-        == []
-    )  # type: ignore[misc]
+    results = {
+        (name, trap): tried(place, watch, partial(trapped.prepared, study, name, trap, RESUMING, place))
+        for name, trap in at
+    }
+    assert findings(results) == []
 
 
 @pytest.mark.parametrize("trap", TRAPS)
@@ -126,5 +124,5 @@ def test_a_page_is_written_into_a_run_through_no_trap(
 
 def test_a_run_without_traps_is_read_and_goes_on(trapped: Trapped, place: Place, watch: Watch) -> None:
     for command in ("card", "report", RESUMING):
-        trial = tried(place, watch, lambda c=command: trapped.prepared("heads", "empty", "folder", c, place))  # type: ignore[misc]
+        trial = tried(place, watch, partial(trapped.prepared, "heads", "empty", "folder", command, place))
         assert trial.outcome == "accepted", command
