@@ -1,9 +1,12 @@
-"""SIGKILL at random moments of every study, export and report: what goes on must end with the same bytes.
+"""SIGKILL at random moments of every study, export and report: the same bytes in the end, or one line.
 
     python -m benchmarks.kills --kills 200 --seed 0
+    python -m benchmarks.kills --kills 60 --seed 1 --only "heads, workers" --victims driver,worker,daemon
 
 Each job is a command on tiny models. It runs once undisturbed; then again and again in new folders, killed
-up to six times before it may end, and every file is compared. Children are forks: torch is imported once.
+up to six times before it may end, and every file is compared. Jobs with workers lose the driver, one of the
+workers, or a daemon of Ray's (raylet, gcs_server). A driver whose worker or daemon was killed must end by
+itself: well, or with one line. Children are forks: torch is imported once.
 """
 
 from __future__ import annotations
@@ -14,71 +17,24 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Literal, get_args
 
 import torch
-from tests.glue_files import write_glue
-from tests.report.synthetic import write_audit
-from tests.studies.head_runs import scored_run
-from tests.tiny import tiny
 
+from benchmarks.jobs import FILES, JOBS, WHOLE, WITH_WORKERS, prepare, resolved
+from benchmarks.processes import below, end_left, named
 from levelhead.cli.main import main as levelhead
 from levelhead.results.folder import LOCK
 
-_WORDS = """A = ["she", "mother", "woman"]
-B = ["he", "father", "man"]
-X = ["nurse", "teacher", "kitchen"]
-Y = ["engineer", "book", "work"]
-"""
-_TRIPLES = """{"context": "The nurse is a woman.", "stereotype": "She is tired.", "anti": "She is not.", \
-"unrelated": "The book is red."}
-{"context": "The engineer is a man.", "stereotype": "He gave a book.", "anti": "He was in the kitchen.", \
-"unrelated": "It is red."}
-"""
-_PAIRS = "premise\thypothesis\tlabel\n" + "".join(
-    f"The nurse was tired.\tThe nurse was {mood}.\t{label}\n"
-    for label, mood in enumerate(("tired", "in the kitchen", "not tired"))
-)
-_RECIPE = '[fit]\npairs = "single"\n[[projection]]\nlocation = "tokens"\nlayer = 1\n'
-_OWN = "The nurse was tired. The engineer gave a book to the woman.\n" * 3
-_TEXTS = {
-    "OWN.txt": _OWN,
-    "WORDS.toml": _WORDS,
-    "TRIPLES.jsonl": _TRIPLES,
-    "PAIRS.tsv": _PAIRS,
-    "RECIPE.toml": _RECIPE,
-}
-_SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
-_JOBS: dict[str, Sequence[str]] = {
-    "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
-    "heads, workers": ("heads", "MASKED", "--bias", "WORDS", "--null", "2", "--workers", "2"),
-    "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
-    "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
-    "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
-    "sweep": (
-        *("sweep", "MASKED", "--nli", "JUDGE", "--limit", "2", "2", "--pairs", "single"),
-        *("--triples", "TRIPLES", "--ability", "PAIRS"),
-    ),
-    "glue": (
-        *("glue", "MASKED", "--data", "GLUE", "--tasks", "rte", "--seeds", "1", "--epochs", "1"),
-        *("--heads", "1-1"),
-    ),
-    "survey": (
-        *("survey", "MASKED", "JUDGE", "lh:none", "--quick", "--measures", "seat,lpbs", "--bias", "WORDS"),
-    ),
-    "finetune": ("finetune", "MASKED", "--data", "GLUE", "--task", "rte", "--epochs", "1"),
-    "debias": ("debias", "MASKED", "--heads", "1-1"),
-    "debias, adapter": ("debias", "MASKED", "--recipe", "RECIPE"),
-    "report": ("report", "AUDIT"),
-    "card": ("card", "AUDIT"),
-    "compare": ("compare", "AUDIT"),
-    "compare-heads": ("compare-heads", "BASE", "CHAT"),
-}
-_WHOLE = ("debias", "finetune")  # jobs that write a model
-_FILES = {"report": "report.html", "card": "card.md", "compare": "compare.html"}  # others write a folder
+Victim = Literal["driver", "worker", "daemon"]
+_TITLES: dict[str, tuple[str, ...]] = {"worker": ("ray::",), "daemon": ("raylet", "gcs_server")}
+LIMIT = 300  # seconds after a kill in which a driver has to end by itself
 
 
 @dataclass(frozen=True)
@@ -90,31 +46,28 @@ class Job:
     contents: dict[str, bytes]
     seconds: float
 
-
-def prepare(folder: Path) -> dict[str, str]:
-    """Tiny models, data and runs by the names that jobs call them."""
-    for name, family, head in (("MASKED", "bert", "nsp"), ("JUDGE", "bert", "nli"), ("CAUSAL", "llama", "")):
-        model = tiny(family, head, layers=2)
-        model.hf.save_pretrained(folder / name)
-        model.tokenizer.save_pretrained(folder / name)
-    for name, text in _TEXTS.items():
-        (folder / name).write_text(text)
-    write_glue(folder / "GLUE")
-    write_audit(folder / "AUDIT")
-    for name in ("BASE", "CHAT"):
-        scored_run(folder, name, _SCORES, 0.5)
-    return {path.stem: str(path) for path in folder.iterdir()}
+    def victims(self, allowed: Sequence[Victim]) -> list[Victim]:
+        """Whom a kill can hit: without workers only the driver."""
+        return [each for each in allowed if each == "driver" or "--workers" in self.arguments]
 
 
-def started(arguments: Sequence[str]) -> int:
-    """The id of a fork that runs a command and prints nothing."""
+@dataclass(frozen=True)
+class Kill:
+    """What one kill hit, and what is wrong with how the driver ended: nothing, where all is well."""
+
+    victim: Victim
+    one_line: bool = False  # the driver ended with one
+    fault: str = ""
+
+
+def started(arguments: Sequence[str], errors: Path) -> int:
+    """The id of a fork that runs a command; what it says goes to a file."""
     child = os.fork()
     if child:
         return child
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if not os.environ.get("KILLS_SHOWN"):
-        os.dup2(silent, 2)
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     sys.argv = ["levelhead", *arguments]
     code = 1
     try:
@@ -125,21 +78,62 @@ def started(arguments: Sequence[str]) -> int:
         os._exit(code)
 
 
-def finished(arguments: Sequence[str]) -> int:
+def finished(arguments: Sequence[str], errors: Path) -> int:
     """The exit code of a command that nobody kills."""
-    return os.waitstatus_to_exitcode(os.waitpid(started(arguments), 0)[1])
+    child = started(arguments, errors)
+    known = set[int]()
+    ended = waited(child, float("inf"), lambda: known.update(below(child)))
+    end_left(known)
+    return -1 if ended is None else ended
 
 
-def killed(arguments: Sequence[str], seconds: float) -> bool:
-    """Kill a command after so many seconds; False where it had ended by itself."""
-    child = started(arguments)
+def waited(child: int, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> int | None:
+    """The exit code of a child that ends within so many seconds, else None."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return False
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        meanwhile()
+        time.sleep(0.01)
+    return None
+
+
+def killed(
+    arguments: Sequence[str], victim: Victim, seconds: float, rng: Random, errors: Path
+) -> Kill | None:
+    """Kill a command, or a process below it, after so many seconds; None where it had ended by itself."""
+    child = started(arguments, errors)
+    if waited(child, seconds) is not None:
+        return None
+    family = below(child)
+    try:
+        if victim != "driver":
+            return _killed_below(child, victim, rng, errors)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return Kill(victim)
+    finally:
+        end_left({*family, *below(child)})
+
+
+def _killed_below(child: int, victim: Victim, rng: Random, errors: Path) -> Kill | None:
+    """Kill a worker or a daemon as soon as there is one; the driver then ends by itself."""
+    while not (found := named(below(child), _TITLES[victim])):
+        if waited(child, 0.05) is not None:
+            return None
+    with suppress(ProcessLookupError):  # it may end by itself
+        os.kill(rng.choice(found), signal.SIGKILL)
+    code = waited(child, LIMIT)
+    if code is None:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return Kill(victim, fault=f"the driver of a killed {victim} did not end in {LIMIT} s")
+    text = errors.read_text(errors="replace").rstrip("\n") if errors.exists() else ""
+    last = text.rpartition("\n")[2]
+    told = code > 0 and last.startswith("levelhead: ") and "Traceback" not in text
+    fault = "" if code == 0 or told else f"a killed {victim}: exit {code}, {text[-300:]!r}"
+    return Kill(victim, told, fault)
 
 
 def contents(place: Path) -> dict[str, bytes]:
@@ -160,7 +154,7 @@ def contents(place: Path) -> dict[str, bytes]:
 def with_output(arguments: Sequence[str], name: str, folder: Path) -> tuple[list[str], Path]:
     """The command with a place of its own to write to, and that place."""
     folder.mkdir(parents=True)
-    place = folder / _FILES.get(name, "run")
+    place = folder / FILES.get(name, "run")
     return [*arguments, "-o", str(place)], place
 
 
@@ -168,53 +162,75 @@ def undisturbed(name: str, arguments: Sequence[str], folder: Path) -> Job:
     """Run a job to its end."""
     whole, place = with_output(arguments, name, folder)
     start = time.monotonic()
-    if (code := finished(whole)) != 0:
+    if (code := finished(whole, folder.with_suffix(".err"))) != 0:
         sys.exit(f"{name}: {' '.join(whole)} ended with {code}; KILLS_SHOWN=1 shows why.")
     return Job(name, arguments, contents(place), time.monotonic() - start)
 
 
-def disturbed(job: Job, folder: Path, rng: Random) -> tuple[int, str]:
-    """How often one run was killed, and what differs in the end: nothing, where all is well."""
+def disturbed(job: Job, folder: Path, rng: Random, victims: Sequence[Victim]) -> tuple[list[Kill], str]:
+    """The kills of one run, and what differs in the end: nothing, where all is well."""
     whole, place = with_output(job.arguments, job.name, folder)
-    kills = sum(killed(whole, rng.uniform(0, job.seconds / 2)) for _ in range(rng.randint(2, 6)))
-    ended = job.name.startswith(_WHOLE) and place.exists()  # such a folder is whole, and never overwritten
-    code = 0 if ended else finished(whole)
+    errors = folder.with_suffix(".err")
+    moments = [(rng.choice(victims), rng.uniform(0, job.seconds / 2)) for _ in range(rng.randint(2, 6))]
+    kills = [kill for each in moments if (kill := killed(whole, *each, rng, errors)) is not None]
+    ended = job.name.startswith(WHOLE) and place.exists()  # such a folder is whole, and never overwritten
+    code = 0 if ended else finished(whole, errors)
     after = contents(place) if place.exists() else {}
     differing = sorted(
         name for name in {**job.contents, **after} if job.contents.get(name) != after.get(name)
     )
     left = sorted(path.name for path in folder.iterdir() if path != place)
+    well = code == 0 and not differing and not left
+    return kills, "" if well else f"exit {code}, {differing[:3]}, left {left[:3]}"
+
+
+def summary(kills: Sequence[Kill], runs: int, jobs: int, differing: int) -> str:
+    """The last line: what was killed, and how it ended."""
+    counts = Counter(kill.victim for kill in kills)
+    hit = ", ".join(f"{victim} {counts[victim]}" for victim in get_args(Victim))
+    wrong = sum(bool(kill.fault) for kill in kills)
+    lines = sum(kill.one_line for kill in kills)
     return (
-        kills,
-        "" if code == 0 and not differing and not left else f"exit {code}, {differing[:3]}, left {left[:3]}",
+        f"{len(kills)} SIGKILLs ({hit}) in {runs} runs of {jobs} jobs: {runs - differing} ended with the "
+        f"same bytes, {differing} did not; {lines} drivers ended with one line, "
+        f"{wrong} with less or more"
     )
 
 
-def main() -> int:
-    """Exit 1 where bytes differ."""
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills")
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="one job, by its name")
-    options = parser.parse_args()
+    parser.add_argument("--only", default="", help="jobs by their names, with semicolons")
+    parser.add_argument("--victims", default="driver,worker,daemon")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit 1 where bytes differ, or a driver ends otherwise than well or with one line."""
+    options = _options()
     torch.set_num_threads(1)
-    rng, kills, runs, faults = Random(options.seed), 0, 0, 0
+    chosen = [name for name in options.only.split(";") if name]
+    allowed = [victim for victim in get_args(Victim) if victim in options.victims.split(",")]
+    rng, runs, differing = Random(options.seed), 0, 0
+    kills: list[Kill] = []
     with tempfile.TemporaryDirectory(prefix="levelhead-kills-") as sandbox:
         folder = Path(sandbox)
         paths = prepare(folder / "inputs")
-        jobs = [
-            undisturbed(name, [paths.get(each, each) for each in arguments], folder / f"whole {name}")
-            for name, arguments in _JOBS.items()
-            if options.only in ("", name)
-        ]
-        print("undisturbed: " + ", ".join(f"{job.name} {job.seconds:.1f} s" for job in jobs), flush=True)
-        while kills < options.kills:
+        jobs = []
+        for name, arguments in {**JOBS, **WITH_WORKERS}.items():
+            if not chosen or name in chosen:
+                jobs.append(undisturbed(name, resolved(arguments, paths), folder / f"whole {name}"))
+                print(f"undisturbed: {name} {jobs[-1].seconds:.1f} s", flush=True)
+        jobs = [job for job in jobs if job.victims(allowed)]
+        while jobs and len(kills) < options.kills:
             job = jobs[runs % len(jobs)]
-            more, fault = disturbed(job, folder / f"run {runs}", rng)
-            kills, runs, faults = kills + more, runs + 1, faults + bool(fault)
-            print(f"{job.name}: {more} kills, {fault or 'the same bytes'}; {kills} in all", flush=True)
-    print(f"{kills} SIGKILLs in {runs} runs of {len(jobs)} jobs: {runs - faults} ended with the same bytes")
-    return int(faults > 0)
+            more, fault = disturbed(job, folder / f"run {runs}", rng, job.victims(allowed))
+            kills, runs, differing = kills + more, runs + 1, differing + bool(fault)
+            told = "; ".join(filter(None, [fault or "the same bytes", *(kill.fault for kill in more)]))
+            print(f"{job.name}: {len(more)} kills, {told}; {len(kills)} in all", flush=True)
+    print(summary(kills, runs, len(jobs), differing))
+    return int(differing > 0 or any(kill.fault for kill in kills))
 
 
 if __name__ == "__main__":

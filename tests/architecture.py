@@ -42,6 +42,13 @@ class Rooms:
         return self.order.index(other) < self.order.index(room)
 
 
+_METHODS = ("read_text", "write_text", "read_bytes", "write_bytes", "to_parquet")
+_OPENINGS = (
+    *("os.open", "os.truncate", "io.open", "np.load", "np.savez", "np.save", "json.load"),
+    *("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
+)
+
+
 def module_of(path: str) -> str:
     """The name of the module in a file: levelhead/models/__init__.py is levelhead.models."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -141,6 +148,29 @@ def model_runs(sources: Sources) -> list[str]:
         for call in _calls(text)
         if _name(call) in _RUNS
     ]
+
+
+def opened_by_path(sources: Sources) -> dict[str, set[str]]:
+    """Calls by which files open a path, follow what stands there, and read or write it; by file."""
+    found: dict[str, set[str]] = {}
+    for path, text in sorted(sources.items()):
+        if names := {name for call in _calls(text) if (name := _opening(call)) is not None}:
+            found[path] = names
+    return found
+
+
+def _opening(call: ast.Call) -> str | None:
+    """How a call opens a path; None for one that opens none. `run.open(folder)` is no file: its first
+    argument is no mode."""
+    if isinstance(call.func, ast.Name):
+        return "open" if call.func.id == "open" else None
+    name = ast.unparse(call.func)
+    if name in _OPENINGS:
+        return name
+    last = name.rpartition(".")[2]
+    mode = call.args[0] if call.args else None
+    of_path = isinstance(mode, ast.Constant) or (mode is None and bool(call.keywords or not call.args))
+    return last if last in _METHODS or (last == "open" and of_path) else None
 
 
 def _calls(text: str) -> list[ast.Call]:

@@ -17,6 +17,7 @@ from tests.architecture import (
     known,
     model_runs,
     modules_without_room,
+    opened_by_path,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,7 @@ ROOMS = Rooms(
     "levelhead",
     order=(
         "errors",
+        "ordinary",
         "files",
         "progress",
         "edits",
@@ -107,6 +109,35 @@ def test_one_file_knows_ray() -> None:
         module for module, names in GRAPH.items() if any(f"{name}.".startswith("ray.") for name in names)
     }
     assert knowing == {"levelhead.engine.crew"}
+
+
+AT_RUNS = (  # rooms that read and write run folders
+    *("results", "scoring", "mitigation", "studies", "pages", "auditing", "api", "cli"),
+    *("surveying.py", "reproducing.py", "engine/shards.py"),
+)
+NOT_IN_A_RUN = {  # what else these rooms open, and how
+    "levelhead/api/measure_result.py": {"write_text"},  # a new folder that is being written
+    "levelhead/api/results.py": {"shutil.copytree"},  # a run that was looked through before
+    "levelhead/api/shown.py": {"write_text"},  # a new folder
+    "levelhead/cli/counteracts.py": {"read_text"},  # a recipe that the user names
+    "levelhead/cli/main.py": {"os.open"},  # the null device
+    "levelhead/cli/terminal.py": {"open"},  # the null device
+    "levelhead/engine/shards.py": {"np.load", "np.savez"},  # an open file; a temporary file
+    "levelhead/mitigation/adapter_folder.py": {"read_text", "write_text"},  # a new folder
+    "levelhead/mitigation/export.py": {"write_text"},  # a new folder
+    "levelhead/pages/charts/base.py": {"read_text"},  # ships
+    "levelhead/pages/figures/files.py": {"write_bytes"},  # a temporary file
+    "levelhead/pages/page.py": {"read_text"},  # ships
+    "levelhead/pages/pdf.py": {"shutil.copyfile"},  # a temporary file
+    "levelhead/results/folder.py": {"open"},  # a file of the user's, to hash it
+    "levelhead/surveying.py": {"to_parquet"},  # a temporary file
+}
+
+
+def test_files_of_runs_are_opened_by_the_one_function_that_follows_no_links() -> None:
+    inside = tuple(f"levelhead/{room}{'' if room.endswith('.py') else '/'}" for room in AT_RUNS)
+    found = opened_by_path({path: text for path, text in SOURCES.items() if path.startswith(inside)})
+    assert found == NOT_IN_A_RUN
 
 
 def test_the_picture_in_the_docs_draws_every_room_in_its_order_and_nothing_that_is_not_there() -> None:
@@ -224,6 +255,23 @@ def test_an_import_by_a_computed_name_is_seen(text: str) -> None:
 def test_a_call_that_runs_a_model_is_seen(text: str) -> None:
     assert model_runs({"a.py": f"\n\n{text}"}) == ["a.py:3"]
     assert model_runs({"a.py": "model.hf.eval()\nread(model.hf)\nmodel.base.config"}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("open(path)", "open"),
+        ("path.open('ab', buffering=0)", "open"),
+        ("path.open(encoding='utf-8')", "open"),
+        ("(folder / NAME).read_text()", "read_text"),
+        ("path.write_bytes(data)", "write_bytes"),
+        ("os.truncate(path, 3)", "os.truncate"),
+        ("np.load(path)", "np.load"),
+    ],
+)
+def test_a_call_that_opens_a_path_is_seen(text: str, way: str) -> None:
+    assert opened_by_path({"a.py": text}) == {"a.py": {way}}
+    assert opened_by_path({"a.py": "Run.open(folder)\nplan.open(folder, 1)\nread_bytes(folder, 'a')"}) == {}
 
 
 def test_a_picture_without_a_room_or_with_one_in_the_wrong_place_is_seen() -> None:

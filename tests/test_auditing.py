@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
+from tests.traps import state
 from tests.word_lists import gender_toml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -353,6 +355,27 @@ def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     for part in (".", "heads", "prompts", "glue"):
         name = f"{part}/results.jsonl"
         assert (broken / name).read_bytes() == (audited.folder / name).read_bytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["heads", "prompts", "glue"])
+def test_a_run_inside_an_audit_that_is_a_link_is_neither_read_nor_gone_on_with(
+    part: str, audited: Audit, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "of the user's"
+    shutil.copytree(audited.folder, run)
+    (run / part).rename(elsewhere)
+    (run / part).symlink_to(elsewhere)
+    with (elsewhere / "results.jsonl").open("ab") as file:
+        file.write(b"a line that a kill left half")  # which going on would cut off
+    before = state(elsewhere)
+    ask_few_prompts(monkeypatch, folder.parent)
+    linked = rf"{part} is a symbolic link, not a folder"
+    with pytest.raises(BadRun, match=linked):
+        audit(str(folder), run, small(folder.parent / "glue"), device="cpu")
+    with pytest.raises(BadRun, match=linked):
+        getattr(lh.open_audit(run), part)
+    assert state(elsewhere) == before
 
 
 @pytest.mark.slow

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 import typer
 from benchmarks.fuzz import trial
-from benchmarks.fuzz.__main__ import subjects, trials
+from benchmarks.fuzz.__main__ import subjects, summary, trials
 from benchmarks.fuzz.files import file_subjects
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.options import COMMANDS, Options
+from benchmarks.fuzz.renamed import renamed
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
 from levelhead.cli.app import app
 from levelhead.errors import BadProbe
 from tests.report.synthetic import write_heads
+
+SLOW = ("traps", "threads", "chat template", "device map")  # tests of their own try these
+HARMFUL = ("options", "adapter", *SLOW)  # made up, not damaged
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +61,8 @@ def outcome(use: Callable[[], object], place: Place, watch: Watch) -> str:
 def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
     everything: list[Subject], sandbox: Path
 ) -> None:
-    results = list(trials(everything, 2026, 200, float("inf"), sandbox))
+    quick = [each for each in everything if each.name not in SLOW]
+    results = list(trials(quick, 2026, 200, float("inf"), sandbox))
     assert [each for each in results if each.outcome in FINDINGS] == []
     assert {each.outcome for each in results} == {"accepted", "refused"}
     assert len({each.subject for each in results}) > 30
@@ -95,7 +105,13 @@ def test_every_file_run_and_model_can_be_read_before_it_is_damaged(
     monkeypatch.setattr("benchmarks.fuzz.models.flipped", lambda _, data: data)
     for module in ("runs", "models"):
         monkeypatch.setattr(f"benchmarks.fuzz.{module}.damage", lambda *_: None)
-    results = [run_trial(each, 0, place, watch) for each in everything if each.name != "options"]
+    monkeypatch.setattr("benchmarks.fuzz.renamed.renamed", lambda _, text: text)
+    whole = [each for each in everything if each.name not in HARMFUL]
+    results = []
+    for each in whole:
+        shutil.rmtree(place.inputs)
+        place.inputs.mkdir()
+        results.append(run_trial(each, 0, place, watch))
     assert [each for each in results if each.outcome != "accepted"] == []
 
 
@@ -112,6 +128,49 @@ def test_an_input_that_takes_too_long_is_a_finding(
 ) -> None:
     monkeypatch.setattr(trial, "LIMIT", 1)
     assert outcome(lambda: time.sleep(30), place, watch) == "hang"
+
+
+def test_what_is_made_through_a_link_is_a_finding_though_its_name_is_an_output(
+    place: Place, watch: Watch
+) -> None:
+    (place.outputs / "results.jsonl").symlink_to(place.inputs / "absent")
+    assert outcome(lambda: (place.outputs / "results.jsonl").write_text("a"), place, watch) == "foreign write"
+
+
+@pytest.mark.parametrize("name", ["inputs", "outputs"])
+def test_a_file_that_is_opened_inside_an_open_folder_is_judged_by_its_whole_path(
+    name: str, place: Place, watch: Watch
+) -> None:
+    folder = os.open(place.inputs.parent / name, os.O_RDONLY)
+
+    def write() -> None:
+        os.close(os.open("new", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+
+    result = outcome(write, place, watch)
+    os.close(folder)
+    assert result == ("accepted" if name == "outputs" else "foreign write")
+
+
+def test_a_socket_is_a_finding_of_its_own(place: Place, watch: Watch) -> None:
+    def connect() -> None:
+        with suppress(OSError), socket.socket() as made:
+            made.connect(("127.0.0.1", 1))
+
+    assert outcome(connect, place, watch) == "socket"
+
+
+def test_a_changed_name_is_another_name_and_nothing_else() -> None:
+    text = '{"key": "seat", "rows": [{"name": "seat", "value": 1.5}]}\n{"key": "lpbs", "rows": []}\n'
+    changed = [renamed(Random(seed), text) for seed in range(50)]
+    assert len(set(changed)) > 20
+    assert all("1.5" in each and each.count("\n") == 2 for each in changed)
+
+
+def test_the_last_line_adds_up_what_came_of_all_inputs() -> None:
+    counts = Counter({("a", "refused"): 3, ("b", "refused"): 1, ("b", "hang"): 2, ("c", "foreign write"): 1})
+    assert summary(counts, 10) == (
+        "seeds 10 to 16: 7 inputs, 4 refused, 0 accepted, 0 tracebacks, 2 hangs, 1 touched files, 0 sockets"
+    )
 
 
 @pytest.mark.parametrize("name", ["inputs/kept", "elsewhere", "outputs/new"])

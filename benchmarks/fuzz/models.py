@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -17,12 +18,13 @@ from benchmarks.fuzz.trial import Place, Subject
 from levelhead.mitigation.mitigate import mitigate
 from levelhead.mitigation.recipe import Recipe, step
 from levelhead.models.model import Model, load
+from levelhead.models.placement import LoadOptions
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest
 from levelhead.scoring.fluency import ask_fluency
 from levelhead.scoring.seat import ask_seat
 
-_WORDS = WordTest("small", ("she", "mother"), ("he", "father"), ("nurse", "teacher"), ("engineer", "book"))
+WORDS = WordTest("small", ("she", "mother"), ("he", "father"), ("nurse", "teacher"), ("engineer", "book"))
 
 
 class ModelFolders:
@@ -49,13 +51,13 @@ class ModelFolders:
         copy = place.inputs / "model"
         shutil.copytree(self._folder / "folders" / rng.choice(names), copy, dirs_exist_ok=True)
         damage(rng, copy)
-        return lambda: _asked(copy)
+        return lambda: asked(copy)
 
     def _damaged_gguf(self, rng: Random, place: Place) -> Callable[[], object]:
         data = (self._folder / "tiny.gguf").read_bytes()
         copy = place.inputs / "tiny.gguf"
         copy.write_bytes(rng.choice((mutated, flipped))(rng, data))
-        return lambda: _asked(copy)
+        return lambda: asked(copy)
 
 
 def save(model: Model, folder: Path) -> Path:
@@ -65,13 +67,13 @@ def save(model: Model, folder: Path) -> Path:
     return folder
 
 
-def _asked(path: Path) -> object:
+def asked(path: Path, **options: Unpack[LoadOptions]) -> object:
     """Load a model, describe it and ask what it can be asked."""
-    model = load(str(path), device="cpu")
+    model = load(str(path), **(options or {"device": "cpu"}))
     facts = model.fingerprint, model.max_tokens, model.abilities
     if model.abilities & {"mlm", "causal"}:
         ask_fluency(model, CORPUS[:1])
-    return facts, ask_seat(model, _WORDS, template_contexts(_WORDS, 1))
+    return facts, ask_seat(model, WORDS, template_contexts(WORDS, 1))
 
 
 def write_gguf(path: Path) -> Path:

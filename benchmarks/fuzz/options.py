@@ -149,7 +149,7 @@ class Options:
         for name, path in paths.items():
             arguments = [argument.replace(name, str(path)) for argument in arguments]
         runs = command in _ASKED and rng.random() < 0.1
-        return lambda: _called([command, *arguments], runs, place.outputs)
+        return lambda: called([command, *arguments], runs, place.outputs)
 
 
 class Reached(Exception):
@@ -165,7 +165,7 @@ def _printed(_browser: Path, _page: Path, printed: Path) -> None:
     printed.write_text("%PDF levelhead", encoding="utf-8")
 
 
-def _called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
+def called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
     """Call the command line in this process, with that folder as the current, the home and the temporary one;
     what it prints is dropped, but for an error: that must be foreseen, and end with one short line."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")

@@ -47,10 +47,10 @@ class RunFolders:
     def subjects(self) -> list[Subject]:
         """A subject for each command."""
         commands: dict[str, tuple[int, Command]] = {
-            "card": (40, lambda run, _: card(open_contents(run))),
-            "check": (40, _checked),
+            "card": (40, READERS["card"]),
+            "check": (40, READERS["check"]),
             "compare": (30, self._compared),
-            "report": (12, lambda run, place: write_report(run, place.outputs / "report.html")),
+            "report": (12, READERS["report"]),
             "compare-heads": (12, self._compared_heads),
         }
         return [
@@ -84,6 +84,14 @@ def _checked(run: Path, _: Place) -> object:
     plan = Plan(tuple(threshold(text, "max") for text in _LIMITS), bound=True)
     judged = check(contents, plan)
     return exit_code(judged), junit(judged, contents)
+
+
+READERS: dict[str, Command] = {
+    "card": lambda run, _: card(open_contents(run)),
+    "check": _checked,
+    "compare": lambda run, _: comparison_html(compare([run])),
+    "report": lambda run, place: write_report(run, place.outputs / "report.html"),
+}
 
 
 def damage(rng: Random, folder: Path) -> None:

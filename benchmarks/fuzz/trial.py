@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import Literal
+from typing import Literal, get_args
 
 from benchmarks.fuzz.watch import Watch
 from levelhead.errors import LevelheadError
 
-Outcome = Literal["accepted", "refused", "traceback", "hang", "foreign write"]
-OUTCOMES: tuple[Outcome, ...] = ("accepted", "refused", "traceback", "hang", "foreign write")
-FINDINGS: tuple[Outcome, ...] = ("traceback", "hang", "foreign write")
+Outcome = Literal["accepted", "refused", "traceback", "hang", "foreign write", "socket"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+FINDINGS: tuple[Outcome, ...] = ("traceback", "hang", "foreign write", "socket")
 LIMIT = 60  # seconds
 
 
@@ -77,9 +77,12 @@ def run_trial(subject: Subject, seed: int, place: Place, watch: Watch) -> Trial:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, previous)
-    writes = [*watch.writes, *(path for path, stamp in before.items() if _stamp(Path(path)) != stamp)]
-    if writes and outcome in ("accepted", "refused"):
+    after = _stamps(place.inputs)
+    touched = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    if (writes := [*watch.writes, *touched]) and outcome not in ("traceback", "hang"):
         outcome, details = "foreign write", ", ".join(writes)
+    elif watch.sockets and outcome not in ("traceback", "hang"):
+        outcome, details = "socket", ", ".join(watch.sockets)
     return Trial(subject.name, seed, outcome, details)
 
 

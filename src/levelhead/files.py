@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from levelhead.errors import BadRun
+from levelhead.ordinary import A_FOLDER, kind, place, reading
 
 if sys.platform != "win32":  # there, a killed writer's temporary file stays
     import fcntl
@@ -26,14 +26,6 @@ if sys.platform != "win32":  # there, a killed writer's temporary file stays
 TEMPORARY = ".tmp-"
 _MARKED = 4096  # bytes from the beginning in which a file of ours can be told
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
-_KINDS = {
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
@@ -55,6 +47,17 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
 def write_text(path: Path, text: str) -> Path:
     """Write a text; the file appears whole or not at all."""
     return write_whole(path, lambda work: work.write_text(text, encoding="utf-8"))
+
+
+def write_inside(folder: Path, name: str, write: Callable[[Path], object]) -> Path:
+    """A file of a run folder as `write_whole` writes it; no link inside the run is followed on the way."""
+    with writing(folder / name):
+        return write_whole(place(folder, name), write)
+
+
+def write_text_inside(folder: Path, name: str, text: str) -> Path:
+    """A text file of a run folder; it appears whole or not at all."""
+    return write_inside(folder, name, lambda work: work.write_text(text, encoding="utf-8"))
 
 
 def write_output(path: Path, text: str, mark: str, force: bool = False) -> Path:
@@ -80,7 +83,7 @@ def refuse_foreign(path: Path, marks: Sequence[str], force: bool) -> None:
 
 
 def _beginning(path: Path) -> str:
-    with path.open("rb") as file:
+    with reading(path.parent, path.name) as file:
         return file.read(_MARKED).decode("utf-8", errors="replace")
 
 
@@ -129,9 +132,9 @@ def scratch_folder(name: str, longest: int) -> Iterator[Path]:
 def _short_place(longest: int) -> Path:
     """The first place for temporary folders that we can write in and whose path is this short."""
     given = (tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), os.path.expanduser("~"))
-    for place in (path for path in given if path and len(os.fsencode(path)) <= longest):
-        if os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
-            return Path(place)
+    for path in (path for path in given if path and len(os.fsencode(path)) <= longest):
+        if os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
+            return Path(path)
     raise BadRun(
         "No place for sockets: none of TMPDIR, /tmp, XDG_RUNTIME_DIR and the home folder can be written and "
         f"has at most {longest} bytes. Set TMPDIR to such a folder."
@@ -153,9 +156,8 @@ def writing(path: Path) -> Iterator[None]:
 
 def _check_file(path: Path) -> None:
     """Refuse a target that is there and is not an ordinary file."""
-    kind = _kind(path)
-    if kind is not None:
-        raise BadRun(f"Cannot write {path}: it is {kind}. Remove it, or give another place.")
+    if (there := kind(path)) is not None:
+        raise BadRun(f"Cannot write {path}: it is {there}. Remove it, or give another place.")
 
 
 def _check_folder(target: Path) -> None:
@@ -163,18 +165,9 @@ def _check_folder(target: Path) -> None:
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
-        raise BadRun(f"{target} is {_kind(target) or 'a file'}. Give a new or empty folder.")
+        raise BadRun(f"{target} is {kind(target) or 'a file'}. Give a new or empty folder.")
     if any(target.iterdir()):
         raise BadRun(f"{target} is not empty. Give a new or empty folder.")
-
-
-def _kind(path: Path) -> str | None:
-    """What stands at `path`, links not followed; None for an ordinary file or nothing."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return None
-    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no ordinary file")
 
 
 def _beside(target: Path) -> Path:
@@ -223,7 +216,7 @@ def _remove_leftovers(path: Path) -> None:
     """Remove temporary files and folders of this target whose writers are dead."""
     ours = re.compile(rf"{re.escape(TEMPORARY)}([0-9a-f]{{16}}-)?{re.escape(path.name)}")
     for leftover in path.parent.iterdir():
-        if not ours.fullmatch(leftover.name) or _kind(leftover) not in (None, _KINDS[stat.S_IFDIR]):
+        if not ours.fullmatch(leftover.name) or kind(leftover) not in (None, A_FOLDER):
             continue
         with suppress(OSError):  # somebody else's file stays
             handle = os.open(leftover, os.O_RDONLY | _NO_LINK)

@@ -19,7 +19,7 @@ from typing import Unpack
 from levelhead.engine.crew import Crew, crew
 from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.errors import BadOption, BadRun, LevelheadError
-from levelhead.files import write_whole
+from levelhead.files import write_inside
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, placement
 from levelhead.pages.page import write_report
@@ -307,10 +307,10 @@ def _write_tables(run: Open) -> None:
     lines = survey_lines(result)
     run.file(layout.SURVEY_TABLE, lines)
     run.file(layout.SURVEY_DIFFERENCES, survey_differences(result))
-    _write_parquet(run.folder / layout.SURVEY_PARQUET, lines)
+    _write_parquet(run.folder, lines)
 
 
-def _write_parquet(path: Path, lines: Sequence[SurveyLine]) -> None:
+def _write_parquet(folder: Path, lines: Sequence[SurveyLine]) -> None:
     """The table for programs that read Parquet; none, and no older one, without pandas and pyarrow."""
     whole = dict.fromkeys(("step", "n", "rank"), "Int64")
     numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
@@ -318,6 +318,6 @@ def _write_parquet(path: Path, lines: Sequence[SurveyLine]) -> None:
         import pandas
 
         frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
-        write_whole(path, lambda work: frame.to_parquet(work, engine="pyarrow"))
+        write_inside(folder, layout.SURVEY_PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
     except ImportError:
-        path.unlink(missing_ok=True)
+        (folder / layout.SURVEY_PARQUET).unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadOption, BadProbe
+from levelhead.errors import BadOption, BadProbe, BadRun
 from levelhead.probes.contexts import (
     TEMPLATES,
     Context,
@@ -327,7 +327,7 @@ def test_contexts_survive_a_file_byte_for_byte(tmp_path: Path) -> None:
 
 def test_contexts_that_cannot_be_written_leave_no_half_file(tmp_path: Path) -> None:
     (tmp_path / "contexts.jsonl").mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(BadRun, match="it is a folder"):
         write_contexts(tmp_path / "contexts.jsonl", template_contexts(SMALL, n=2))
     assert [p.name for p in tmp_path.iterdir()] == ["contexts.jsonl"]
 

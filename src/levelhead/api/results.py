@@ -12,6 +12,7 @@ from typing import TypeVar, get_args
 from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
+from levelhead.ordinary import check_tree
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.glue import curve_controls, learning_curves
 from levelhead.pages.charts.intervals import Labeled, intervals
@@ -67,6 +68,7 @@ class StudyResult(StudyRun[S], Shown):
 
     def _write(self, work: Path) -> None:
         """The whole run folder: what `levelhead report`, `check`, `card` and `compare` read."""
+        check_tree(self.folder.resolve())
         shutil.copytree(self.folder, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
 
 

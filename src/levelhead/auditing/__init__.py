@@ -27,6 +27,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.recipe import parse_recipe
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions
+from levelhead.ordinary import subfolder
 from levelhead.pages.headline import headline, notebook_html
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender
@@ -179,7 +180,7 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
 
 def _locate(extent: Extent, run: Open) -> HeadsRun:
     """The heads study, which measures SEAT too; and attention arcs of every head, for the report."""
-    located = heads(extent.model, extent.heads, run.folder / layout.HEADS_PART)
+    located = heads(extent.model, extent.heads, subfolder(run.folder, layout.HEADS_PART))
     run.results(layout.MEASURED.of(SEAT.name), lambda: located.data.records(layout.SEAT))
     if extent.settings.bias == "gender" and not (run.folder / layout.ARCS.name).exists():
         sentences = shipped_counter_sentences(24, extent.settings.seed)
@@ -269,7 +270,7 @@ def _prompts(extent: Extent, ways: Sequence[Way], test: WordTest, run: Open) -> 
         run.result(layout.MEASURED.of(label), lambda: MeasuredVariant(BASE, model.name, missing))
         return
     variants = {way.name: Edited(partial(_same, way.edits), way.name) for way in ways}
-    prompts = counteracts([model], extent.prompts, run.folder / label, variants)
+    prompts = counteracts([model], extent.prompts, subfolder(run.folder, label), variants)
     for name in (BASE, *variants):
         key = layout.MEASURED.of(label) if name == BASE else layout.VERIFIED.of(f"{name}/{label}")
         run.results(key, partial(_fill_in, prompts, name))
@@ -294,7 +295,7 @@ def _glue(extent: Extent, run: Open) -> None:
     recipes = {
         way.variant: parse_recipe(way.recipe, run.folder / layout.RECIPES / way.variant) for way in ways
     }
-    learned = glue(extent.model, extent.settings.glue, run.folder / layout.GLUE_PART, recipes)
+    learned = glue(extent.model, extent.settings.glue, subfolder(run.folder, layout.GLUE_PART), recipes)
     for name in (BASE, *recipes):
         label = layout.GLUE_PART if name == BASE else f"{name}/{layout.GLUE_PART}"
         key = (layout.MEASURED if name == BASE else layout.VERIFIED).of(label)

@@ -28,8 +28,9 @@ from torch import Tensor
 
 from levelhead.engine.jobs import Order
 from levelhead.engine.memory import Parcel
-from levelhead.files import write_whole
+from levelhead.files import write_inside
 from levelhead.models.model import Model
+from levelhead.ordinary import reading
 
 LONG = 30.0  # seconds of a pass from which on its batches are kept
 # of each thread alone: two runs may ask one model at once
@@ -97,7 +98,8 @@ class Shards:
         if self._folder is None:
             return None
         try:
-            with np.load(self._folder / f"{number}.npz", allow_pickle=False) as stored:
+            place = _inside_run(self._folder / f"{number}.npz")
+            with reading(*place) as file, np.load(file, allow_pickle=False) as stored:
                 return [
                     Parcel(int(collector), int(variant), stored[f"asks{i}"], stored[f"values{i}"])
                     for i, (collector, variant) in enumerate(stored["parcels"])
@@ -112,7 +114,16 @@ class Shards:
         arrays: dict[str, Any] = {f"asks{i}": parcel.asks for i, parcel in enumerate(parcels)}
         arrays |= {f"values{i}": parcel.values for i, parcel in enumerate(parcels)}
         places = np.asarray([(p.number, p.variant) for p in parcels], np.int64).reshape(-1, 2)
-        write_whole(self._folder / f"{number}.npz", lambda work: np.savez(work, parcels=places, **arrays))
+        write_inside(
+            *_inside_run(self._folder / f"{number}.npz"),
+            lambda work: np.savez(work, parcels=places, **arrays),
+        )
+
+
+def _inside_run(shard: Path) -> tuple[Path, str]:
+    """A run's folder, and the name of a shard inside it."""
+    run = shard.parents[2]
+    return run, shard.relative_to(run).as_posix()
 
 
 def order_hash(order: Order) -> str:

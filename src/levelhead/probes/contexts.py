@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from levelhead.errors import BadOption, BadProbe
+from levelhead.files import write_text
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
 from levelhead.probes.files import is_whole, read_text
 from levelhead.probes.words import WordTest
@@ -231,14 +232,7 @@ def _line(context: Context) -> str:
 
 def write_contexts(path: str | Path, contexts: Iterable[Context]) -> None:
     """Contexts as JSON lines (word, group, text, start, end); the file appears whole or not at all."""
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("w", encoding="utf-8") as handle:
-            handle.writelines(_line(context) for context in contexts)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_text(Path(path), "".join(_line(context) for context in contexts))
 
 
 def read_contexts(path: str | Path) -> list[Context]:

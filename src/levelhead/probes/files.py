@@ -77,11 +77,14 @@ def nothing_left(name: str, what: str, left_out: list[UnusableItem]) -> BadProbe
 def read_text(path: Path, advice: str, mistake: type[LevelheadError] = BadProbe) -> str:
     """The text of a UTF-8 file, with or without a byte order mark; advice says what to give instead.
 
-    mistake: the error to raise. A device, which may never end, is no file.
+    mistake: the error to raise. A device, which may never end, is no file; nor is a pipe in a folder, to
+    which nobody may ever write: a shell's own pipes have their names in /dev.
     """
     try:
         if path.is_char_device() or path.is_block_device():
             raise OSError(0, "it is a device")
+        if path.is_fifo() and path.parts[:2] not in (("/", "dev"), ("/", "proc")):
+            raise OSError(0, "it is a named pipe")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise mistake(f"{path}: not UTF-8 text (byte {error.start}). {advice}") from None

@@ -14,7 +14,8 @@ import hashlib
 from pathlib import Path
 
 from levelhead.errors import BadRun
-from levelhead.files import write_text
+from levelhead.files import write_text_inside
+from levelhead.ordinary import read_bytes
 
 CHECKSUM = "sha256"  # the field that holds one
 FILES = "files.sha256"
@@ -51,12 +52,12 @@ def _field(seal: str) -> bytes:
 def write_file(folder: Path, name: str, text: str) -> Path:
     """Write a file of a run and its checksum. A kill between the two leaves a file without a checksum, never
     one with the checksum of another text."""
-    path, seal = folder / name, checksum(text.encode())
+    seal = checksum(text.encode())
     seals = _file_seals(folder)
     if seals.get(name, seal) != seal:
         del seals[name]
         _write_seals(folder, seals)
-    write_text(path, text)
+    path = write_text_inside(folder, name, text)
     if name not in seals:
         _write_seals(folder, {**seals, name: seal})
     return path
@@ -71,10 +72,9 @@ def check_file(folder: Path, name: str, data: bytes) -> None:
 def _file_seals(folder: Path) -> dict[str, str]:
     """The checksums of a run's files by their names."""
     path = folder / FILES
-    if not path.exists():
-        return {}
     try:
-        lines = [line.split("  ", 1) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+        text = (read_bytes(folder, FILES) or b"").decode("utf-8")
+        lines = [line.split("  ", 1) for line in text.split("\n")[:-1]]
         return {name: seal for seal, name in lines}
     except (OSError, ValueError) as error:
         fault = " ".join(str(error).split())[:120]
@@ -82,4 +82,4 @@ def _file_seals(folder: Path) -> dict[str, str]:
 
 
 def _write_seals(folder: Path, seals: dict[str, str]) -> None:
-    write_text(folder / FILES, "".join(f"{seals[name]}  {name}\n" for name in sorted(seals)))
+    write_text_inside(folder, FILES, "".join(f"{seals[name]}  {name}\n" for name in sorted(seals)))

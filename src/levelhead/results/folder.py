@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from levelhead.errors import BadRun
 from levelhead.files import TEMPORARY, writing
+from levelhead.ordinary import opened
 from levelhead.results.checksums import write_file
 from levelhead.results.codec import as_json, record_from_json
 from levelhead.results.keys import Key, KeyFamily, Layout
@@ -284,7 +285,7 @@ def _check_place(folder: Path, resume: bool) -> None:
 
 def _take_lock(folder: Path) -> int:
     """A lock that the system gives back when the process ends, however it ends."""
-    lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    lock = opened(folder, LOCK, os.O_CREAT | os.O_RDWR)
     if sys.platform != "win32":
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from levelhead.errors import BadRun
+from levelhead.ordinary import read_bytes
 from levelhead.results.checksums import check_file
 from levelhead.results.codec import as_json, record_from_cells, record_from_json
 
@@ -198,16 +199,15 @@ def _would_run(cell: str) -> bool:
 
 def _text_of(folder: Path, name: str) -> str | None:
     """The text of a file, line ends as they are; None where there is no such file."""
-    path = folder / name
-    if not path.exists():
-        return None
     try:
-        data = path.read_bytes()
+        data = read_bytes(folder, name)
+        if data is None:
+            return None
         text = data.decode("utf-8")
         check_file(folder, name, data)
         return text
     except (OSError, ValueError) as error:
-        raise _damaged(path, str(error)) from None
+        raise _damaged(folder / name, str(error)) from None
 
 
 def _damaged(path: Path, fault: str, line: int | None = None) -> BadRun:

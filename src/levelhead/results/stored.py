@@ -9,11 +9,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from levelhead.errors import BadRun
-from levelhead.files import write_text, writing
+from levelhead.files import write_text_inside, writing
+from levelhead.ordinary import opened, read_bytes
 from levelhead.results.checksums import CHECKSUM, checksum, seal_of, sealed
 from levelhead.results.codec import Json, Record, record_from_json
 
@@ -46,20 +48,21 @@ class StoredResults:
 
     lines: dict[str, StoredResult] = field(default_factory=dict)
     size: int = 0
+    read: int = 0  # bytes, with what a kill left of a last line
     seal: str = ""
 
 
 def write_settings(folder: Path, settings: StoredSettings) -> None:
     """Write settings.json."""
     content = {**settings.to_json(), CHECKSUM: _settings_seal(settings)}
-    write_text(folder / SETTINGS, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_text_inside(folder, SETTINGS, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_settings(folder: Path) -> StoredSettings:
     """Read settings.json; another format, or something else than settings, is one line."""
     path = folder / SETTINGS
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads((read_bytes(folder, SETTINGS) or b"").decode("utf-8"))
         if not isinstance(stored, dict):
             raise TypeError("it is no mapping")
         if (number := stored.get("format", 1)) != FORMAT:
@@ -109,10 +112,10 @@ def read_results(folder: Path) -> StoredResults:
     """The results; what a kill left of a last line is passed over."""
     path = folder / RESULTS
     try:
-        data = path.read_bytes() if path.exists() else b""
+        data = read_bytes(folder, RESULTS) or b""
     except OSError as error:
         raise damaged(path, error) from error
-    results = StoredResults(size=data.rfind(b"\n") + 1)
+    results = StoredResults(size=data.rfind(b"\n") + 1, read=len(data))
     for number, line in enumerate(data[: results.size].split(b"\n")[:-1], start=1):
         try:
             result = _parsed(line, number)
@@ -127,11 +130,10 @@ def read_results(folder: Path) -> StoredResults:
 
 def recover_results(folder: Path) -> StoredResults:
     """The results for going on: what a kill left of a last line is cut off."""
-    path = folder / RESULTS
     results = read_results(folder)
-    if path.exists() and path.stat().st_size > results.size:
-        with writing(path):
-            os.truncate(path, results.size)
+    if results.size < results.read:
+        with writing(folder / RESULTS), _writable(folder, os.O_WRONLY) as file:
+            file.truncate(results.size)
     return results
 
 
@@ -140,8 +142,8 @@ def append_result(folder: Path, results: StoredResults, result: StoredResult) ->
     path = folder / RESULTS
     text = json.dumps({"key": result.key, "rows": result.rows}, ensure_ascii=False)
     line, seal = sealed(text.encode(), results.seal)
-    with writing(path), path.open("ab", buffering=0) as file:
-        start = file.tell()
+    with writing(path), _writable(folder, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+        start = file.seek(0, os.SEEK_END)
         try:
             rest = memoryview(line + b"\n")
             while rest:
@@ -152,6 +154,11 @@ def append_result(folder: Path, results: StoredResults, result: StoredResult) ->
             raise
     results.lines[result.key] = result
     results.seal = seal
+
+
+def _writable(folder: Path, flags: int) -> FileIO:
+    """results.jsonl as a file that is written at once."""
+    return FileIO(opened(folder, RESULTS, flags), "wb")
 
 
 def damaged(path: Path, error: Exception, line: int | None = None) -> BadRun:

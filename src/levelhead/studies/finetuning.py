@@ -19,6 +19,7 @@ from levelhead.mitigation.export import ExportReport, write_model
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
+from levelhead.ordinary import check_tree
 from levelhead.probes.glue import SNLI, TASKS, GlueSplit, GlueTask, load_task
 from levelhead.results.codec import Json
 from levelhead.results.folder import text_hash
@@ -72,6 +73,7 @@ def train_classifier(
     data = task_data(model, train, dev, settings.training.max_length)
     checkpoints = Path(folder).expanduser().absolute()
     checkpoints = checkpoints.with_name(f"{checkpoints.name}.checkpoints")
+    check_tree(checkpoints)  # another library opens what is in it
     own = checkpoints / _identity(model, settings, recipe, (train, dev))
     tuned = finetune(model, edits, data, settings.training, settings.seed, own)
     tuned.model.name = f"{model.name} fine-tuned on {task.name}"

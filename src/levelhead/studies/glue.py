@@ -30,6 +30,7 @@ from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
+from levelhead.ordinary import check_tree
 from levelhead.probes.glue import TASKS, GlueSplit, GlueTask, glue_task, load_task, tasks_at_hand
 from levelhead.progress import steps
 from levelhead.results import layout
@@ -136,6 +137,7 @@ def glue(
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
         used = run.results(layout.GLUE_TASKS, lambda: [exam.used() for exam in exams])
         checkpoints = run.folder.absolute() / layout.CHECKPOINTS
+        check_tree(checkpoints)  # another library opens what is in it
         lessons = [  # seed by seed, so that what a killed run has can be compared
             _Lesson(exam.task.name, treatment, seed, checkpoints)
             for exam in exams

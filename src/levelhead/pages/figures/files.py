@@ -7,18 +7,18 @@ from pathlib import Path
 
 import vl_convert as vlc
 
-from levelhead.files import write_text, write_whole
+from levelhead.files import write_inside, write_text_inside
 from levelhead.results import layout
 
 
 def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:
     """Write SVG texts by name into RUN/figures, and each as PDF beside it, for papers; a file appears whole
     or not at all."""
-    return [_write(folder / layout.FIGURES / f"{name}.svg", svg) for name, svg in drawings.items()]
+    return [_write(folder, f"{layout.FIGURES}/{name}", svg) for name, svg in drawings.items()]
 
 
-def _write(path: Path, svg: str) -> Path:
-    write_text(path, svg)
+def _write(folder: Path, name: str, svg: str) -> Path:
+    path = write_text_inside(folder, f"{name}.svg", svg)
     pdf = vlc.svg_to_pdf(svg)
-    write_whole(path.with_suffix(".pdf"), lambda work: work.write_bytes(pdf))
+    write_inside(folder, f"{name}.pdf", lambda work: work.write_bytes(pdf))
     return path

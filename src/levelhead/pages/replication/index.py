@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelhead.errors import BadRun
-from levelhead.files import write_text
+from levelhead.files import write_text_inside
 from levelhead.pages.replication.counteracts import prompts_reproduction
 from levelhead.pages.replication.heads import heads_reproduction
 from levelhead.pages.replication.projections import sweep_reproduction
@@ -26,5 +26,7 @@ def beside_paper(run: AnyRun, glue: GlueRun | None = None) -> Reproduction:
 
 def write_reproduction(run: AnyRun, reproduction: Reproduction) -> None:
     """Keep a reproduction in its run folder, as a table and as JSON."""
-    write_text(run.folder / layout.REPRODUCED_CELLS.name, layout.REPRODUCED_CELLS.text(reproduction.cells))
-    write_text(run.folder / layout.REPRODUCTION.name, layout.REPRODUCTION.text(reproduction))
+    write_text_inside(
+        run.folder, layout.REPRODUCED_CELLS.name, layout.REPRODUCED_CELLS.text(reproduction.cells)
+    )
+    write_text_inside(run.folder, layout.REPRODUCTION.name, layout.REPRODUCTION.text(reproduction))

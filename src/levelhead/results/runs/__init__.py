@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+from levelhead.ordinary import subfolder
 from levelhead.results import layout
 from levelhead.results.folder import read_run
 from levelhead.results.runs.audit import AuditRun as AuditRun
@@ -35,7 +36,7 @@ def open_heads(folder: str | Path) -> HeadsRun:
     """A run of `levelhead heads`, or the one inside an audit."""
     inside = Path(folder) / layout.HEADS_PART
     audited = (inside / SETTINGS).is_file() and (Path(folder) / SETTINGS).is_file()
-    return HeadsRun.open(inside if audited else folder)
+    return HeadsRun.open(subfolder(Path(folder), layout.HEADS_PART) if audited else folder)
 
 
 open_head_comparison = HeadComparisonRun.open

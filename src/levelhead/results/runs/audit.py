@@ -6,6 +6,7 @@ from functools import cached_property
 
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
+from levelhead.ordinary import subfolder
 from levelhead.results import layout
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -77,19 +78,19 @@ class AuditRun(StudyRun[AuditRunSettings]):
     @cached_property
     def heads(self) -> HeadsRun | None:
         """The heads study inside the audit."""
-        folder = self.folder / layout.HEADS_PART
+        folder = subfolder(self.folder, layout.HEADS_PART)
         return HeadsRun.open(folder) if (folder / SETTINGS).is_file() else None
 
     @cached_property
     def prompts(self) -> PromptsRun | None:
         """The CounterActs study inside the audit."""
-        folder = self.folder / layout.PROMPTS_PART
+        folder = subfolder(self.folder, layout.PROMPTS_PART)
         return PromptsRun.open(folder) if (folder / SETTINGS).is_file() else None
 
     @cached_property
     def glue(self) -> GlueRun | None:
         """The GLUE study inside the audit."""
-        folder = self.folder / layout.GLUE_PART
+        folder = subfolder(self.folder, layout.GLUE_PART)
         return GlueRun.open(folder) if (folder / SETTINGS).is_file() else None
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
