@@ -67,7 +67,7 @@ def save(model: Model, folder: Path) -> Path:
 
 def _asked(path: Path) -> object:
     """Load a model, describe it and ask what it can be asked."""
-    model = load(str(path), device="cpu")
+    model = load(str(path), device="cpu", cache=False)  # nobody's cache is filled
     facts = model.fingerprint, model.max_tokens, model.abilities
     if model.abilities & {"mlm", "causal"}:
         ask_fluency(model, CORPUS[:1])

@@ -15,6 +15,7 @@ from levelhead import __version__
 from levelhead.cli import (
     STOPPED,
     audit,
+    cache,
     compare_heads,
     counteracts,
     debias,
@@ -33,6 +34,7 @@ from levelhead.errors import BadOption, LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
+    cache,
     heads,
     planted,
     compare_heads,

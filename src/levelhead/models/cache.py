@@ -1,7 +1,7 @@
 """Models that were converted once, each in a folder named by the hash of all that it follows from.
 
 An entry appears whole or not at all and holds the sha256 of each of its files, which is checked at every use:
-what is damaged is made anew. Whoever uses an entry has its folder locked, so that it is not removed just then;
+what is damaged is made anew. Whoever uses an entry has its folder locked, so that it stays meanwhile;
 whoever makes one has the lock of its name. The folder of all entries is the user's alone.
 """
 
@@ -230,13 +230,15 @@ def _entry(folder: Path) -> Entry:
 
 def _make_room(root: Path, size: int) -> None:
     """Remove what was used least recently until so many bytes fit under the limit and on the disk."""
-    left = entries()
-    while left and (
-        sum(entry.size for entry in left) + size > most_bytes() or shutil.disk_usage(root).free < size
-    ):
-        _remove_unused(left.pop(0).folder)
-    if shutil.disk_usage(root).free < size:
-        raise BadRun(f"{size / 2**30:.1f} GiB are not free in {root}")
+    found = entries()
+    taken = sum(entry.size for entry in found)
+    for entry in found:
+        if taken + size <= most_bytes() and shutil.disk_usage(root).free >= size:
+            return
+        if _remove_unused(entry.folder):
+            taken -= entry.size
+    if taken + size > most_bytes() or shutil.disk_usage(root).free < size:
+        raise BadRun(f"{size / 2**30:.1f} GiB do not fit into {root}, where the rest is in use")
 
 
 def _remove_unused(folder: Path) -> bool:
