@@ -17,6 +17,7 @@ from benchmarks.fuzz.models import write_gguf
 from levelhead.errors import BadOption, BadRun
 from levelhead.models import gguf_kept
 from levelhead.models.cache import MOST, PLACE, Held, cache_folder, clear, entries, most_bytes, obtain
+from levelhead.models.gguf import convert
 from levelhead.models.model import Model, load
 
 ABOUT = {"source": "some.gguf", "dtype": "float32"}
@@ -37,7 +38,6 @@ def _empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were converted for the cache, in order."""
     done: list[Path] = []
-    convert = gguf_kept.convert
 
     def counted(path: Path, *given: Any) -> Any:
         done.append(path)

@@ -144,7 +144,7 @@ def test_more_numbers_than_the_machine_holds_are_refused_with_both_sizes(
     header = checked_header(tiny)
     check_memory(tiny, header, torch.float32)
     there = {"SC_PHYS_PAGES": header.parameters, "SC_PAGE_SIZE": 2}
-    monkeypatch.setattr(gguf.os, "sysconf", there.__getitem__)
+    monkeypatch.setattr(os, "sysconf", there.__getitem__)
     check_memory(tiny, header, torch.bfloat16)
     with pytest.raises(CannotDo, match="--dtype bfloat16"):
         check_memory(tiny, header, torch.float32)
@@ -162,7 +162,7 @@ def test_libraries_are_left_as_they_were_after_a_conversion(tiny: Path, tmp_path
     from transformers import modeling_gguf_pytorch_utils as reading
 
     def ours() -> list[object]:
-        return [package.GGUFReader, package.get_tensor_name_map, reading.tqdm]
+        return [package.GGUFReader, package.get_tensor_name_map, vars(reading)["tqdm"]]
 
     before = ours()
     open_source(tiny, device="cpu", cache=False)
@@ -171,3 +171,16 @@ def test_libraries_are_left_as_they_were_after_a_conversion(tiny: Path, tmp_path
     with pytest.raises(struct.error):
         gguf.convert(tmp_path / "nothing.gguf", torch.float32, {})
     assert ours() == before
+
+
+def test_no_layers_from_a_hub_replace_those_of_a_gguf_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.integrations.gguf import kernels
+
+    def asked() -> bool:
+        raise AssertionError("layers would be fetched")
+
+    monkeypatch.setattr(kernels, "is_kernels_available", asked)
+    with gguf._fetching_nothing():
+        kernels.kernelize_ggml_layers(None)
+    with pytest.raises(AssertionError, match="fetched"):
+        kernels.kernelize_ggml_layers(None)

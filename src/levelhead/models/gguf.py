@@ -66,7 +66,7 @@ def convert(path: Path, dtype: torch.dtype, places: Mapping[str, Any]) -> tuple[
     if plainly is not None:
         source["quantization_config"] = plainly(dequantize=True)  # packed weights run code from a hub
     kind: Any = AutoModelForCausalLM
-    with _reading_once(path.name):
+    with _reading_once(path.name), _fetching_nothing():
         hf, info = kind.from_pretrained(
             path.parent, dtype=dtype, output_loading_info=True, **places, **source
         )
@@ -162,7 +162,7 @@ def _reading_once(name: str) -> Iterator[None]:
     import numpy as np
     from transformers import modeling_gguf_pytorch_utils as reading
 
-    class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # the package has no types
+    class PlainReader(gguf.GGUFReader):
         """The same of a plain array, whose slices cost a third of what those of a mapped file cost."""
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -175,6 +175,19 @@ def _reading_once(name: str) -> Iterator[None]:
         stack.enter_context(_replaced(gguf, "GGUFReader", cache(PlainReader)))
         stack.enter_context(_replaced(gguf, "get_tensor_name_map", cache(gguf.get_tensor_name_map)))
         stack.enter_context(_replaced(reading, "tqdm", counted))
+        yield
+
+
+@contextmanager
+def _fetching_nothing() -> Iterator[None]:
+    """Inside, transformers puts no layers from a hub in place of a model's own, as it does for some
+    architectures where the package `kernels` is installed."""
+    try:
+        from transformers.integrations.gguf import kernels
+    except ImportError:  # an older one
+        yield
+        return
+    with _replaced(kernels, "kernelize_ggml_layers", lambda model: None):
         yield
 
 
