@@ -199,15 +199,23 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_is_one_line_that_says_how_to_go_on_and_exit_130(
+def test_ctrl_c_is_one_line_that_says_whether_the_same_command_goes_on_and_exit_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("levelhead.models.model.load", interrupted)
-    assert call(monkeypatch, "models", "lh:bert-mini") == 130
-    assert capsys.readouterr().err.strip() == "levelhead: stopped; run the same command again to go on."
+    monkeypatch.setattr("levelhead.auditing.load", interrupted)
+    going_on = "levelhead: stopped. Run the same command again; it goes on.\n"
+    for args, said in (
+        (["audit", "lh:bert-mini"], going_on),
+        (["heads", "lh:bert-mini", "-o", "runs/new"], going_on),
+        (["nsp", "lh:bert-mini"], "levelhead: stopped.\n"),
+        (["models", "lh:bert-mini"], "levelhead: stopped.\n"),
+    ):
+        assert call(monkeypatch, *args) == 130
+        assert capsys.readouterr().err == said
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_with_its_log_and_a_traceback_on_request(

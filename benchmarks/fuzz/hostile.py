@@ -18,7 +18,7 @@ from safetensors.numpy import save
 from benchmarks.fuzz.models import asked
 from benchmarks.fuzz.mutations import DEEP, DIGITS, STRANGE_TEXTS, mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.models.chat import chat_text, require_chat
+from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.model import load
 
 _PLAIN = (
@@ -211,4 +211,4 @@ def _mapped(model: Path, path: Path, place: Place) -> object:
 def _chatted(path: Path) -> object:
     model = load(str(path), device="cpu")
     require_chat(model)
-    return chat_text(model, "Who is a nurse?", "She")
+    return chat_texts(model, [("Who is a nurse?", "She")])

@@ -102,6 +102,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("survey", "MODEL", "lh:none", "-o", "OUTPUTS/run", "--quick"),
     ("reproduce", "heads", "-o", "OUTPUTS/run", "--model", "MODEL"),
     ("models", "MODEL"),
+    ("cache", "--json"),
     ("seat", "MODEL", "gender"),
     ("lpbs", "MODEL"),
     ("fluency", "MODEL"),
@@ -174,7 +175,7 @@ def called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
     with ExitStack() as stack:
         stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
         stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
-        stack.enter_context(patch.dict("os.environ", {"HOME": str(folder)}))
+        stack.enter_context(patch.dict("os.environ", {"HOME": str(folder), "LEVELHEAD_CACHE": str(folder)}))
         stack.enter_context(patch("levelhead.pages.pdf.find_chromium", lambda: Path("chromium")))
         stack.enter_context(patch("levelhead.pages.pdf._print", _printed))
         for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(errors)):

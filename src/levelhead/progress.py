@@ -113,6 +113,15 @@ def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
             progress.remove_task(task)
 
 
+def say(line: str) -> None:
+    """One line on stderr, above the bars where there are some."""
+    shown = _display.get()
+    if isinstance(shown, Progress) and not shown.disable:
+        shown.console.print(f"levelhead: {line}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        print(f"levelhead: {line}", file=sys.stderr, flush=True)
+
+
 def counted(
     items: Iterable[_T], label: str, total: int, size: Callable[[_T], int] = lambda _: 1
 ) -> Iterator[_T]:

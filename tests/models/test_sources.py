@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from levelhead.errors import LevelheadError, UnknownModel
-from levelhead.models import checkpoint, names, sources
+from levelhead.models import gguf, names, sources
 from levelhead.models.catalog import EMBEDDED, find_shipped
 from levelhead.models.model import Model
 from levelhead.models.sources import fingerprint, list_shipped, open_source, save_plain
@@ -504,7 +504,7 @@ def test_a_gguf_that_is_none_and_a_gguf_without_its_package_are_refused(
     assert "cannot be loaded" in refusal(path)
     path.write_bytes(b"hello")
     assert "not a GGUF file" in refusal(path)
-    monkeypatch.setattr(checkpoint, "find_spec", lambda name: None)
+    monkeypatch.setattr(gguf, "find_spec", lambda name: None)
     assert "pip install 'levelhead[gguf]'" in refusal(path)
 
 

@@ -89,6 +89,10 @@ class Loading(TypedDict):
         str | None,
         typer.Option(metavar="auto|ADDRESS", help="A running Ray cluster. Default: Ray is started here."),
     ]
+    cache: Annotated[
+        bool,
+        typer.Option(" /--no-cache", help="Convert a .gguf file anew, and keep nothing of it."),
+    ]
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
     ]
@@ -106,6 +110,7 @@ _LOADING: Loading = {
     "workers": None,
     "gpus_per_worker": None,
     "ray": None,
+    "cache": True,
     "allow_pickle": False,
     "trust_remote_code": False,
 }

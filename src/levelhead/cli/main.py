@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -16,8 +16,10 @@ import typer
 
 from levelhead import __version__
 from levelhead.cli import (
+    GOES_ON,
     STOPPED,
     audit,
+    cache,
     compare_heads,
     counteracts,
     debias,
@@ -31,11 +33,13 @@ from levelhead.cli import (
     survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
+from levelhead.cli.options import OUTPUT, RUN
 from levelhead.cli.terminal import safe_output
 from levelhead.errors import Announcement, BadOption, LevelheadError
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
+    cache,
     heads,
     planted,
     compare_heads,
@@ -70,7 +74,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave("", 1)  # the reader has gone, e.g. `| head`
     except KeyboardInterrupt:
-        _leave(STOPPED, _INTERRUPTED)
+        _leave(GOES_ON if _keeps() else STOPPED, _INTERRUPTED)
     except Exception as error:
         if debug:
             raise
@@ -104,6 +108,18 @@ def _leave(line: str, code: int) -> NoReturn:
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _keeps() -> bool:
+    """Whether the command that was typed has a run folder, in which a killed run goes on."""
+    named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    commands: Mapping[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = commands[named].params if named in commands else ()
+    folders = [option for option in options if option.metavar == RUN and set(option.opts) & set(OUTPUT)]
+    typed = tuple(flag for option in folders for flag in option.opts)
+    return any(option.default is not None for option in folders) or any(
+        word.startswith(typed) for word in sys.argv
+    )
 
 
 def _misuse(error: Any) -> str:

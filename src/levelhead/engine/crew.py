@@ -89,7 +89,7 @@ class Crew:
     def in_order(self, sends: Sequence[Send], each: int) -> Iterator[Any]:
         """What was sent for, in order, to one thread at a time. each: so many things a worker has at once."""
         with WORKERS.asking():
-            if not self._hands:  # another thread has hired workers of another kind meanwhile
+            if not self.hands:  # another thread has hired workers of another kind meanwhile
                 self.resize(self._workers.count)
             yield from self._in_order(sends, each)
 

@@ -59,6 +59,7 @@ class Copy:
             "dtype": placed.dtype,
             "device_map": placed.device_map,
             "max_memory": placed.max_memory,
+            "cache": model.cache,
             "allow_pickle": trust.pickle,
             "trust_remote_code": trust.remote_code,
         }

@@ -10,7 +10,8 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,10 +21,10 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from levelhead.errors import BadOption, CannotDo, UnknownModel
+from levelhead.errors import BadOption, CannotDo, LevelheadError, UnknownModel
 from levelhead.files import new_folder
 from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
@@ -38,6 +39,9 @@ from levelhead.models.checkpoint_files import (
 )
 from levelhead.models.concurrency import Together
 from levelhead.models.foreign_code import check_foreign, without_kernels
+from levelhead.models.gguf import check_memory, checked_header, convert
+from levelhead.models.gguf_header import GgufHeader
+from levelhead.models.gguf_kept import converted
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -45,7 +49,6 @@ from levelhead.models.weights import count_parameters, weight_names
 NEXT_SENTENCE_TYPES = ("bert", "mobilebert", "ernie", "megatron-bert", "fnet")
 NEXT_SENTENCE_HEAD = "cls.seq_relationship.weight"
 LARGE = 10**9  # parameters; a model with more is read in its own numbers unless others are asked for
-_SMALL_GGUF = 400 * 10**6  # bytes; no quantization in use gets more than LARGE parameters into so few
 
 
 class _Places(TypedDict, total=False):
@@ -65,13 +68,17 @@ class Loaded:
     missing: tuple[str, ...]
     adapter: tuple[AffineEdit, ...] = ()
     files: tuple[Path, ...] = ()  # safetensors that hold the weights
+    gguf: Mapping[str, object] = field(default_factory=dict)  # texts and numbers of a GGUF file's header
 
 
-def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
-    """Load a `.gguf` file, an int8 folder of ours or a `save_pretrained` folder; each failure is one line."""
+def load_checkpoint(path: Path, placement: Placement, trust: Trust, cache: bool = True) -> Loaded:
+    """Load a `.gguf` file, an int8 folder of ours or a `save_pretrained` folder; each failure is one line.
+
+    cache: keep what a GGUF file is converted to, and use what was kept.
+    """
     load: Callable[[Path, Placement, Trust], Loaded] = _load_folder
     if path.suffix == ".gguf":
-        load = _load_gguf
+        load = partial(_load_gguf, cache=cache)
     elif (path / WEIGHTS_FILE).is_file():
         load = _load_int8
     with quiet():
@@ -79,7 +86,7 @@ def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
             with panics_as_errors(), without_kernels(trust):
                 check_foreign(path, trust)
                 loaded = load(path, placement, trust)
-        except (UnknownModel, BadOption):
+        except LevelheadError:
             raise
         except torch.OutOfMemoryError as error:
             raise CannotDo(
@@ -215,39 +222,30 @@ def _config_beside_adapter(folder: Path) -> Any:
     return AutoConfig.for_model(about["model_type"], **kept)
 
 
-def _load_gguf(path: Path, placement: Placement, trust: Trust) -> Loaded:
-    absent = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
-    if absent:
-        raise UnknownModel(
-            f"{path.name} needs the package {' and '.join(absent)}: pip install 'levelhead[gguf]'"
-        )
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise UnknownModel(
-                f"{path} is not a GGUF file. Give a .gguf file, or a folder with model.safetensors."
-            )
-    source = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
-    kind: Any = AutoModelForCausalLM
-    options = {"dtype": _gguf_dtype(path, placement), "output_loading_info": True, **source}
-    with _placing(placement) as places:
-        hf, info = kind.from_pretrained(path.parent, **places, **options)
-    _forget_offloaded(hf, places)
-    hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
-    return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
+def _load_gguf(path: Path, placement: Placement, trust: Trust, cache: bool) -> Loaded:
+    """From the folder that it was converted to, which is made where there is none yet."""
+    header = checked_header(path)
+    dtype = _gguf_dtype(header, placement)
+    check_memory(path, header, dtype)
+    placed = replace(placement, dtype=dtype)
+    held = converted(path, header, dtype) if cache else None
+    if held is not None:
+        loaded = _load_folder(held.folder, placed, Trust())
+        weakref.finalize(loaded.hf, held.release)  # a device map may leave weights in those files
+    else:
+        with _placing(placed) as places:
+            hf, tokenizer, info = convert(path, dtype, places)
+        _forget_offloaded(hf, places)
+        loaded = Loaded(hf, tokenizer, _missing(hf, info))
+    return replace(loaded, gguf=header.metadata)
 
 
-def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:
+def _gguf_dtype(header: GgufHeader, placement: Placement) -> torch.dtype:
     """The dtype for a GGUF file. Quantized blocks have none of their own; bfloat16 is as fine as they are."""
     if isinstance(placement.dtype, torch.dtype):
         return placement.dtype
-    if placement.dtype is None and path.stat().st_size < _SMALL_GGUF:
-        return torch.float32
-    from gguf import GGUFReader  # of the extra `gguf`
-
-    tensors = GGUFReader(path).tensors
-    is_large = sum(int(tensor.n_elements) for tensor in tensors) > LARGE
-    is_plain = all(tensor.tensor_type.name == "F32" for tensor in tensors)
-    return torch.bfloat16 if not is_plain and (is_large or placement.dtype == AUTO) else torch.float32
+    is_large = header.parameters > LARGE
+    return torch.bfloat16 if not header.is_plain and (is_large or placement.dtype == AUTO) else torch.float32
 
 
 def _load_int8(folder: Path, placement: Placement, trust: Trust) -> Loaded:

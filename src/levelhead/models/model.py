@@ -59,6 +59,7 @@ class Model(Anatomy):
         self._missing = source.missing
         self.placement = source.placement
         self.trust = source.trust
+        self.cache = source.cache
         self.fitting_tokens: dict[str, int] = {}  # of a batch that fits, by kind of work, once it is known
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
         self._weights_hash = source.weights_hash
@@ -292,7 +293,8 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
     gpus_per_worker cards each; ray: the address of a cluster, or auto. See docs/scale.md.
 
     Weights are read from safetensors or GGUF; pickles and remote code only when you say so: allow_pickle,
-    trust_remote_code.
+    trust_remote_code. A GGUF file is converted once, and kept in a cache folder (`levelhead cache`), unless
+    cache=False.
 
     Or a transformers model in memory with its tokenizer, `load(hf_model, tokenizer)`, for example inside a
     Trainer's callback: it stays where it is, and is asked without dropout and left as it was.

@@ -42,6 +42,7 @@ class PlacementOptions(TypedDict, total=False):
 class LoadOptions(PlacementOptions, total=False):
     """The options of `levelhead.load`; the last two can run a stranger's code."""
 
+    cache: bool  # keep what a GGUF file is converted to, and use it the next time (models/cache.py)
     allow_pickle: bool
     trust_remote_code: bool
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -62,6 +63,8 @@ class Source:
     placement: Placement = AS_IT_IS
     weights_hash: Future[str] | None = None  # under way, where the weights are hashed from their files
     trust: Trust = NO_TRUST
+    gguf: Mapping[str, object] = field(default_factory=dict)  # texts and numbers of a GGUF file's header
+    cache: bool = True  # whether what a GGUF file is converted to may be kept
 
 
 def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
@@ -73,14 +76,15 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     trust = Trust(options.get("allow_pickle", False), options.get("trust_remote_code", False))
     placed, name = placement(options), str(name)
     path, origin = _find(name, trust)
+    cache = options.get("cache", True)
     with MAKING.asking():
-        loaded = load_checkpoint(path, placed, trust)
+        loaded = load_checkpoint(path, placed, trust, cache)
     hf = loaded.hf.eval().requires_grad_(False)
     if placed.device_map is None and hf.device != placed.device:
         hf = hf.to(placed.device)
     check_finite(hf, name)
     hashed = _hashing(hf, loaded.files) if hf.device.type == "cuda" else None
-    about = origin, loaded.missing, loaded.adapter, placed, hashed, trust
+    about = origin, loaded.missing, loaded.adapter, placed, hashed, trust, loaded.gguf, cache
     return Source(name, hf, loaded.tokenizer, *about)
 
 
@@ -100,7 +104,7 @@ def from_memory(hf: Any, tokenizer: Any, options: PlacementOptions | None = None
     where and as it is, so that of all options only the size of a batch can be chosen.
     """
     options = options or {}
-    fixed = [name for name, value in options.items() if value and name != "batch_tokens"]
+    fixed = [name for name, value in options.items() if value and name not in ("batch_tokens", "cache")]
     if fixed:
         raise BadOption(f"{fixed[0]} came with a model in memory, which is asked where and as it is.")
     if not isinstance(hf, PreTrainedModel):
