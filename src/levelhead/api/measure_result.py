@@ -90,7 +90,7 @@ def measure_result(
     measurements: Mapping[str, Measurement],
     folder: Folder,
 ) -> M:
-    data = {**data, **model.family_hashes()}
+    data = {**data, **model.facts()}
     result = kind(model.name, model.fingerprint, data, versions(), measurements)
     if folder is not None:
         result.save(folder)

@@ -36,6 +36,7 @@ from levelhead.models.checkpoint_files import (
     one_line,
     weight_files,
 )
+from levelhead.models.opening import NOTHING_DECLARED, Declared, folder_declares, gguf_declares
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -63,6 +64,7 @@ class Loaded:
     missing: tuple[str, ...]
     adapter: tuple[AffineEdit, ...] = ()
     files: tuple[Path, ...] = ()  # safetensors that hold the weights
+    declared: Declared = NOTHING_DECLARED  # of how texts open
 
 
 def load_checkpoint(path: Path, placement: Placement, trust: Trust) -> Loaded:
@@ -169,7 +171,7 @@ def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
                 break
     _forget_offloaded(hf, places)
     tokenizer = AutoTokenizer.from_pretrained(folder, **own, **({"config": beside} if beside else {}))
-    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder), files)
+    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder), files, folder_declares(folder))
 
 
 @contextmanager
@@ -225,7 +227,8 @@ def _load_gguf(path: Path, placement: Placement, trust: Trust) -> Loaded:
         hf, info = kind.from_pretrained(path.parent, **places, **options)
     _forget_offloaded(hf, places)
     hf.hf_quantizer.remove_quantization_config(hf)  # the weights are plain numbers now, and can be saved
-    return Loaded(hf, AutoTokenizer.from_pretrained(path.parent, **source), _missing(hf, info))
+    tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
+    return Loaded(hf, tokenizer, _missing(hf, info), declared=gguf_declares(path))
 
 
 def _gguf_dtype(path: Path, placement: Placement) -> torch.dtype:

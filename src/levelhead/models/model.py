@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -25,6 +26,7 @@ from levelhead.models.derivation import NotDerived, find_family
 from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, tokenizer_hash
+from levelhead.models.opening import DOUBT, OPENING, Opening, find_opening
 from levelhead.models.placement import LoadOptions
 from levelhead.models.proof import looks_back_only, prove
 
@@ -54,6 +56,9 @@ class Model(Anatomy):
         self._prove_family()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
+        self.opening: Opening = source.opening or find_opening(
+            self, self.tokenizer, source.declared, "causal" in self.abilities
+        )
         self.standing: list[Standing] = []  # contexts that are on and could be on elsewhere too
         self._as_loaded = condition(self.hf) if self.placement.workers else None
 
@@ -146,9 +151,14 @@ class Model(Anatomy):
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def family_hashes(self, label: str = "derived family") -> dict[str, str]:
-        """A hash of the family under a label, if it was derived, so that results say so; else nothing."""
-        return {label: hashlib.sha256(repr(self.family).encode()).hexdigest()} if self.derived else {}
+    def facts(self, of: str = "") -> dict[str, str]:
+        """What results say of the model beside its fingerprint: how texts are opened for it, the doubt that
+        this raised, and a hash of its family if that was derived. of: its name among several models.
+        """
+        said = {OPENING: self.opening.written, DOUBT: self.opening.doubt}
+        if self.derived:
+            said["derived family"] = hashlib.sha256(repr(self.family).encode()).hexdigest()
+        return {f"{name} of {of}" if of else name: value for name, value in said.items() if value}
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -193,7 +203,10 @@ class Model(Anatomy):
         kind = type(self.hf).__name__
         abilities = ", ".join(sorted(self.abilities))
         derived = ", family derived" if self.derived else ""
-        return f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}>"
+        texts = f", texts open with {self.opening.written}"
+        return (
+            f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}{texts}>"
+        )
 
     # ---- trust, but verify
 
@@ -292,6 +305,8 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
         raise CannotDo(
             f"{source.name} was loaded but could not be run: {sources.one_line(error)}."
         ) from error
+    if model.opening.doubt:
+        print(f"levelhead: {model.name}: {model.opening.warning}.", file=sys.stderr)
     return model
 
 

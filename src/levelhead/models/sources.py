@@ -19,6 +19,7 @@ from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_sh
 from levelhead.models.checkpoint import load_checkpoint, new_model_folder, panics_as_errors
 from levelhead.models.checkpoint_files import Trust, give_padding, one_line
 from levelhead.models.names import find_local
+from levelhead.models.opening import NOTHING_DECLARED, Declared, Opening
 from levelhead.models.placement import (
     AS_IT_IS,
     LoadOptions,
@@ -61,6 +62,8 @@ class Source:
     placement: Placement = AS_IT_IS
     weights_hash: Future[str] | None = None  # under way, where the weights are hashed from their files
     trust: Trust = NO_TRUST
+    declared: Declared = NOTHING_DECLARED  # by its files, of how texts open
+    opening: Opening | None = None  # that of the model it was made from; None: it is found
 
 
 def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
@@ -79,7 +82,7 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     check_finite(hf, name)
     hashed = _hashing(hf, loaded.files) if hf.device.type == "cuda" else None
     about = origin, loaded.missing, loaded.adapter, placed, hashed, trust
-    return Source(name, hf, loaded.tokenizer, *about)
+    return Source(name, hf, loaded.tokenizer, *about, loaded.declared)
 
 
 def _hashing(hf: Any, files: tuple[Path, ...]) -> Future[str]:

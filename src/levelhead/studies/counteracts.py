@@ -159,7 +159,7 @@ def _opened(
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
     for model in models:
-        hashes |= model.family_hashes(f"derived family of {model.name}")
+        hashes |= model.facts(model.name)
     hashes |= {f"edits {name}": text_hash(each.stated) for name, each in variants.items() if each.stated}
     hashes[layout.PROMPTS_HASH] = cloze_set.fingerprint
     return Run.open(folder, layout.PROMPTS, stored, hashes=hashes)
