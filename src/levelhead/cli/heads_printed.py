@@ -30,7 +30,14 @@ def print_heads(run: HeadsRun) -> None:
     print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads have b > 0 on these words")
     ends = dict.fromkeys((*run.ranked[:_SHOWN], *run.ranked[-_SHOWN:]))
     lines = [
-        (score.head, score.score, score.stderr, score.held, score.p, "clear" if score.clear else "")
+        (
+            score.head,
+            score.score,
+            score.stderr,
+            score.held,
+            score.p,
+            "clear" if score.head in run.clear_heads else "",
+        )
         for score in ends
     ]
     note = (
@@ -131,7 +138,7 @@ def _agreement(rho: Measurement) -> str:
 def _print_counter(run: HeadsRun) -> None:
     """The contrast of biased and regular heads, which may claim something; its parts and the paper's t-tests
     are numbers."""
-    if (claim := contrast_claim(run)) is not None:
+    if not run.doubts and (claim := contrast_claim(run)) is not None:
         print(f"Counter-stereotypes: {sentence(claim, *judged([claim]))}")
     for part in contrast_parts(run):
         print(f"  {part}")

@@ -25,6 +25,7 @@ from levelhead.models.adapter import AffineEdit
 from levelhead.models.checkpoint import new_model_folder, quiet
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.models.opening import write_opening
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 
 RECIPE_FILE = "levelhead_recipe.toml"
@@ -110,6 +111,7 @@ def _write_model(model: Model, edits: Sequence[AffineEdit], folding: Folding, wo
         with folded(model, folding):
             model.hf.save_pretrained(work)
     model.tokenizer.save_pretrained(work)
+    write_opening(model.opening, model.tokenizer, work)
 
 
 def _difference(outputs: dict[str, Tensor], edited: dict[str, Tensor]) -> float:

@@ -143,6 +143,18 @@ def gguf_declares(path: Path) -> Declared:
     return Declared(adds_bos=bool(value) if kind == _GGUF_BOOL else None)
 
 
+def write_opening(opening: Opening, tokenizer: Any, folder: Path) -> None:
+    """Say in a folder what opens its texts, where its tokenizer alone does not: others then ask as we do."""
+    file = folder / "tokenizer_config.json"
+    is_bos = opening.tokens == (tokenizer.bos_token_id,) and opening.source != _BOTH_ENDS
+    if is_bos and file.is_file():
+        said = json.loads(file.read_text(encoding="utf-8")) | {"add_bos_token": True}
+        file.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if opening.prefix:
+        prompts = {"prompts": {"default": opening.prefix}, "default_prompt_name": "default"}
+        (folder / _PROMPTS).write_text(json.dumps(prompts, indent=2) + "\n", encoding="utf-8")
+
+
 # ---- the decision
 
 

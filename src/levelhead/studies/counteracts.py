@@ -114,7 +114,10 @@ def counteracts(
 
 
 def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str], NullDistribution]:
-    """Changes in null twins; none for a tokenizer without words to deal out, whose verdicts stay untested."""
+    """Changes in null twins; none for a tokenizer without words to deal out, and for a model that does not
+    read plain English: their verdicts stay untested."""
+    if model.opening.doubt:
+        return {}
     try:
         return change_nulls(model, settings.load_fewest(), settings.null, settings.seed, settings.chat)
     except CannotDo:
