@@ -161,7 +161,8 @@ def main() -> None:
     if asked.convert is not None:
         convert(*asked.convert)
     sentences = list(fluency_sentences())[: asked.sentences]
-    if not all([compare(*name.rsplit("=", 1), sentences) for name in asked.models]):
+    given = [name.rpartition("=") for name in asked.models]
+    if not all([compare(name, right, sentences) for name, _, right in given]):
         raise SystemExit(1)
 
 

@@ -86,7 +86,7 @@ def print_debias(run: HeadsRun) -> None:
     _print_strategies("What removing heads buys and costs", tried)
     swept = [(each.strategy, each.measurement) for each in run.top_sweep]
     _print_strategies("Removing more and more of the most biased heads", swept)
-    if (verdict := run.verdict) is not None:
+    if (verdict := run.verdict) is not None and not run.doubts:
         holds = {True: "holds", False: "does not hold", None: "could not be tested"}[verdict.holds]
         better = f"{verdict.random_lower} of {verdict.seeds} random draws do better"
         print(f"That {verdict.claim} {holds} here ({better}).")

@@ -107,13 +107,6 @@ class Model(Anatomy):
         return any(word in name for name in self._missing for word in words)
 
     @property
-    def device(self) -> torch.device:
-        """Where texts are sent: the place where the embeddings run, wherever a device map has the rest."""
-        hook = getattr(self.hf.get_input_embeddings(), "_hf_hook", None)  # accelerate's
-        place = getattr(hook, "execution_device", None)
-        return cast(torch.device, self.hf.device) if place is None else torch.device(place)
-
-    @property
     def waits_on_host(self) -> bool:
         """Whether a device map leaves weights on the host or on disk until their block runs."""
         return any(weight.is_meta for weight in self.hf.parameters())

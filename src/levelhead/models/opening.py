@@ -245,13 +245,12 @@ def _losses(model: Anatomy, rows: Sequence[Sequence[int]], before: int) -> Itera
     """The loss of each row on its tokens behind the opening and the first."""
     longest = max(map(len, rows))
     size = max(1, _LOGITS // (longest * int(model.config.vocab_size)))
-    hook = getattr(model.hf.get_input_embeddings(), "_hf_hook", None)  # accelerate's, under a device map
-    place = getattr(hook, "execution_device", None)
-    device = model.hf.device if place is None else torch.device(place)
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in some], device=device)
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in some], device=device)
+        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in some], device=model.device)
+        mask = torch.tensor(
+            [[1] * len(row) + [0] * (longest - len(row)) for row in some], device=model.device
+        )
         logits: Tensor = model.hf(input_ids=ids, attention_mask=mask, use_cache=False).logits
         for row, scores in zip(some, logits, strict=True):
             own = scores[before : len(row) - 1].float().log_softmax(-1)
