@@ -37,7 +37,7 @@ NONE = "none"
 DOUBTED = "it does not read plain English as it was asked, so its numbers are no evidence and get no verdict"
 
 # nats for a word, set between what was seen (docs/method.md). Four trained models, asked as stated: 2.8 to
-# 3.7, shuffled 4.5 to 6.4 more; Gemma without <bos>: 8.2; random weights: 19 to 20, shuffled 0.2 more at most.
+# 3.7, shuffled 4.5 to 6.4 more; Gemma without <bos>: 8.2; random: 19 to 20, shuffled at most 0.2 more.
 MOST_NATS, LEAST_GAP, CLEAR_MARGIN = 6.5, 1.0, 0.5
 
 _UNSAID, _BOTH_ENDS = "the checkpoint names none", "one token for both ends of a document, as GPT-2 has"
