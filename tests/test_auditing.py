@@ -21,11 +21,16 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadRun
+from levelhead.measures.catalog import DOUBTED
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.viability import viable
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import read_recipe
+from levelhead.pages.card import card
 from levelhead.pages.compare import compare
+from levelhead.pages.contents import measurements, open_contents
+from levelhead.pages.infos import verdict_of
+from levelhead.pages.what_now import what_now
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -287,6 +292,11 @@ def small(data: Path) -> lh.AuditSettings:
 @pytest.mark.slow
 def test_an_audit_of_a_causal_model_completes_and_says_what_it_could_not_measure(audited: Audit) -> None:
     assert value(audited["strength"])  # by likelihood, since there is no next-sentence head
+    assert "does not read plain English" in audited.headline  # its weights are random: no verdict
+    contents = open_contents(audited.folder)
+    assert what_now(contents) is None
+    assert {verdict_of(contents, each) for each in measurements(contents) if each.name == "seat"} == {DOUBTED}
+    assert "Texts open with: &lt;\\|endoftext\\|&gt;." in card(contents)
     for measure in ("lpbs career", "fairness", "ability"):
         assert audited[measure].value is None
         assert audited[measure].reason

@@ -73,7 +73,7 @@ def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Call, fol
         assert printed[name]["value"] == pytest.approx(measurement.value, abs=1e-6)
         assert printed[name]["n"] == measurement.n in (4, 8)  # triples, or they and their twins
         assert printed[name]["interval"] == pytest.approx(measurement.interval, abs=1e-6)
-    assert printed["data"] == {"mine.jsonl": triples.fingerprint}
+    assert printed["data"] == {"mine.jsonl": triples.fingerprint, "opening": "[CLS]"}
 
 
 BAD_LINE = '{"context": "The aunt sat.", "stereotype": "She sewed.", "anti": "", "unrelated": "Ice melts."}\n'

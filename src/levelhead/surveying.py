@@ -222,7 +222,7 @@ def _tasks(
     except Exception as error:  # a folder can be broken in any way, and the other models must not be lost
         yield from (SurveyTask(name, words_name(bias), reason=_reason(error)) for bias in left)
         return
-    if any(task.weights != subject.fingerprint for task in done):
+    if any(_asked(task) != (subject.fingerprint, subject.opening.written) for task in done):
         raise _another_model(run, name)
     for bias in left:
         yield _task(subject, name, bias, settings)
@@ -243,7 +243,7 @@ def _tasks_of_workers(
     calls = [(name, bias, asked, options, own_files()) for name, bias in left]
     for task in workers.call(_task_of_worker, calls):
         done = [_stored(run, task.model, words_name(bias)) for bias in settings.biases]
-        if not task.failed and any(other.weights != task.weights for other in done if other is not None):
+        if not task.failed and any(_asked(other) != _asked(task) for other in done if other is not None):
             raise _another_model(run, task.model)
         yield task
 
@@ -261,6 +261,11 @@ def _task_of_worker(
     except Exception as error:  # as where models are asked one after the other
         return SurveyTask(name, words_name(bias), reason=_reason(error))
     return _task(model, name, bias, settings)
+
+
+def _asked(task: SurveyTask) -> tuple[str, str]:
+    """The model of a task, and what its texts began with."""
+    return task.weights, task.opening
 
 
 def _another_model(run: Open, name: str) -> BadRun:
@@ -290,6 +295,8 @@ def _task(model: Model, name: str, bias: Words, settings: SurveySettings) -> Sur
         parameters=int(sum(weight.numel() for weight in model.hf.parameters())),
         abilities=tuple(sorted(model.abilities)),
         measured=tuple(measurement for own in answers for measurement in own),
+        opening=model.opening.written,
+        doubt=model.opening.doubt,
     )
 
 

@@ -132,7 +132,8 @@ def test_an_audit_of_a_model_in_memory_and_of_words_in_memory_leaves_nothing_beh
     assert result["seat"].value is not None
     assert result.report.is_file()
     assert (result.save(tmp_path / "kept") / "report.html").is_file()
-    assert lh.check(tmp_path / "kept", {"seat": 2.0}).holds
+    assert lh.check(tmp_path / "kept", {"fluency": 1e9}).holds
+    assert not lh.check(tmp_path / "kept", {"seat": 2.0}).holds  # random weights read no English: no verdict
 
 
 # ---- changed models

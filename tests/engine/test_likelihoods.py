@@ -62,8 +62,7 @@ def test_causal_likelihoods_equal_a_plain_loop_and_the_first_token_is_scored_aft
 
 
 def test_without_a_trained_bos_the_first_token_is_unscored_and_counted() -> None:
-    model = tiny("llama")
-    model.config.bos_token_id = 12345  # the tokenizer's BOS is not what the model was trained with
+    model = tiny("llama", bos_token_id=123)  # the tokenizer's BOS is not what the model was trained with
     ours = read_one(model, TokenLikelihoods([Text(s) for s in SENTENCES]))
     assert ours.unscored == len(SENTENCES)
     assert all(positions[0] == 1 for positions in ours.positions)

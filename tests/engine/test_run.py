@@ -136,8 +136,11 @@ def test_token_log_probs_equal_the_models_own_forward_pass(family: str) -> None:
         f"He saw him yesterday in a{mask}",
     ]
     ours = read_one(model, TokenLogProbs([Text(t) for t in texts], list(range(20))))[0]
+    before = torch.tensor([model.opening.tokens or ()], dtype=torch.long)
     for text, log_probs in zip(texts, ours, strict=True):
         encoded = dict(model.tokenizer(text, return_tensors="pt"))
+        if causal:
+            encoded = {"input_ids": torch.cat([before, encoded["input_ids"]], dim=1)}
         if family in ("distilbert", "mpnet", "modernbert"):
             encoded.pop("token_type_ids", None)
         place = -1 if causal else int((encoded["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()[0])

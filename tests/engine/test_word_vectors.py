@@ -35,6 +35,9 @@ def slow_vector(model: Model, text: str, span: tuple[int, int]) -> npt.NDArray[n
     """The mean over the tokens whose characters, by the tokenizer's own offsets, meet those of the span."""
     encoded = model.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     offsets = encoded.pop("offset_mapping")[0].tolist()
+    if before := model.opening.tokens:
+        encoded = {"input_ids": torch.cat([torch.tensor([before]), encoded["input_ids"]], dim=1)}
+        offsets = [(0, 0)] * len(before) + offsets
     with torch.no_grad():
         hidden = model.base(**encoded).last_hidden_state[0]
     characters = set(range(*span))

@@ -71,8 +71,8 @@ def test_a_lora_beside_the_weights_is_announced_and_part_of_the_model(tmp_path: 
         model = load(folder, device="cpu")
     assert model.fingerprint != plain.fingerprint
     assert "with a LoRA" in repr(model)
-    assert plain.family_hashes() == {}
-    assert list(model.family_hashes(" of one")) == ["LoRA beside the weights of one"]
+    assert "LoRA beside the weights" not in plain.facts()
+    assert "LoRA beside the weights of one" in model.facts("one")
     rewrite(folder / "adapter_config.json", lambda config: config.update(lora_alpha=8))
     with pytest.warns(Announcement):
         stronger = load(folder, device="cpu")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from levelhead.api.shown import Line, Shown, measured_cells
 from levelhead.api.studies import Folder
+from levelhead.measures.catalog import DOUBT
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.pages.charts.base import Chart
@@ -16,6 +17,7 @@ from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.results.codec import Record
 from levelhead.results.folder import versions
 from levelhead.results.keys import JsonFile
+from levelhead.results.layout import DOUBT_FACT, OPENING_FACT
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +35,10 @@ class MeasureResult(Record, Shown):
 
     @property
     def caption(self) -> str:
-        """The model and the data."""
-        return f"{self.model}: {', '.join(self.data)}"
+        """The model, the doubt about it where there is one, and the data."""
+        data = [name for name in self.data if name not in (OPENING_FACT, DOUBT_FACT)]
+        doubt = f" ({self.data[DOUBT_FACT]})" if DOUBT_FACT in self.data else ""
+        return f"{self.model}{doubt}: {', '.join(data)}"
 
     def lines(self) -> Sequence[Line]:
         """One line a measurement."""
@@ -90,7 +94,12 @@ def measure_result(
     measurements: Mapping[str, Measurement],
     folder: Folder,
 ) -> M:
-    data = {**data, **model.family_hashes()}
+    data = {**data, **model.facts()}
+    if doubt := model.opening.doubt:
+        measurements = {
+            name: replace(each, settings={**each.settings, DOUBT: doubt})
+            for name, each in measurements.items()
+        }
     result = kind(model.name, model.fingerprint, data, versions(), measurements)
     if folder is not None:
         result.save(folder)

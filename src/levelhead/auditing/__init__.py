@@ -169,9 +169,9 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         measures=tuple(question.name for question in own_questions()),
         glue=None if settings.glue is None else settings.glue.data,
     )
-    hashes = {"weights": model.fingerprint, **model.family_hashes(), **battery.hashes(), **own_hashes()}
+    hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes(), **own_hashes()}
     if classifier is not None:
-        hashes["nli weights"] = classifier.fingerprint
+        hashes |= {"nli weights": classifier.fingerprint, **classifier.facts("nli")}
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
 
 

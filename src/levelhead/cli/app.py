@@ -212,7 +212,7 @@ def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
     return {
         **placed(model).to_json(),
         "fingerprint": model.fingerprint,
-        "data": {**data, **model.family_hashes()},
+        "data": {**data, **model.facts()},
         "versions": versions(),
     }
 

@@ -30,7 +30,14 @@ def print_heads(run: HeadsRun) -> None:
     print(f"{sum(score.biased for score in run.scores)} of {len(run.scores)} heads have b > 0 on these words")
     ends = dict.fromkeys((*run.ranked[:_SHOWN], *run.ranked[-_SHOWN:]))
     lines = [
-        (score.head, score.score, score.stderr, score.held, score.p, "clear" if score.clear else "")
+        (
+            score.head,
+            score.score,
+            score.stderr,
+            score.held,
+            score.p,
+            "clear" if score.head in run.clear_heads else "",
+        )
         for score in ends
     ]
     note = (
@@ -79,7 +86,7 @@ def print_debias(run: HeadsRun) -> None:
     _print_strategies("What removing heads buys and costs", tried)
     swept = [(each.strategy, each.measurement) for each in run.top_sweep]
     _print_strategies("Removing more and more of the most biased heads", swept)
-    if (verdict := run.verdict) is not None:
+    if (verdict := run.verdict) is not None and not run.doubts:
         holds = {True: "holds", False: "does not hold", None: "could not be tested"}[verdict.holds]
         better = f"{verdict.random_lower} of {verdict.seeds} random draws do better"
         print(f"That {verdict.claim} {holds} here ({better}).")
@@ -131,7 +138,7 @@ def _agreement(rho: Measurement) -> str:
 def _print_counter(run: HeadsRun) -> None:
     """The contrast of biased and regular heads, which may claim something; its parts and the paper's t-tests
     are numbers."""
-    if (claim := contrast_claim(run)) is not None:
+    if not run.doubts and (claim := contrast_claim(run)) is not None:
         print(f"Counter-stereotypes: {sentence(claim, *judged([claim]))}")
     for part in contrast_parts(run):
         print(f"  {part}")

@@ -66,6 +66,9 @@ def _facts(model: Model) -> dict[str, str | int | list[str] | None]:
         "parameters": sum(p.numel() for p in model.hf.parameters()),
         "max_tokens": model.max_tokens,
         "abilities": sorted(model.abilities),
+        "opening": model.opening.written,
+        "opening_from": model.opening.source,
+        "doubt": model.opening.warning or None,
         "origin": model.origin,
         "fingerprint": model.fingerprint,
     }

@@ -234,7 +234,7 @@ class TokenLikelihoods(Reading[TokenScores]):
         collector = collect.LikelihoodCollector(variants)
         mask = None if causal else mask_id(model)
         for row in encode(model, self.texts):
-            row, real = _real_tokens(model, row, causal)
+            real = np.flatnonzero(row.part != -1).astype(np.int32)
             scored = real[real > 0] if causal else real
             collector.text(row, scored, len(real) - len(scored))
             number = pool.add(_up_to(model, row, scored - 1)) if causal and len(scored) else -1
@@ -246,26 +246,6 @@ class TokenLikelihoods(Reading[TokenScores]):
                     ids[position] = mask
                     collector.want(pool.add(row.with_ids(ids)), int(position), int(row.ids[position]))
         return collector
-
-
-def _real_tokens(model: Model, row: TokenRow, causal: bool) -> tuple[TokenRow, Ints]:
-    """The row and the positions of its real tokens; BOS is put before a causal row if it was in training."""
-    bos = model.tokenizer.bos_token_id
-    has_room = model.max_tokens is None or len(row.ids) < model.max_tokens
-    if causal and bos is not None and row.part[0] != -1 and _trained_with_bos(model) and has_room:
-        first = np.zeros((1, 2), np.int32)
-        row = TokenRow(
-            np.concatenate([[bos], row.ids]).astype(np.int32),
-            None,
-            np.concatenate([first, row.offsets]),
-            np.concatenate([[-1], row.part]).astype(np.int32),
-        )
-    return row, np.flatnonzero(row.part != -1).astype(np.int32)
-
-
-def _trained_with_bos(model: Model) -> bool:
-    """Whether a document began with BOS in training, as in GPT-2, which has one token for both ends."""
-    return bool(model.tokenizer.bos_token_id == model.tokenizer.eos_token_id == model.config.bos_token_id)
 
 
 # ---- inside the model

@@ -20,6 +20,8 @@ _DIFFERENT = "treats the groups differently"
 _EFFECT = "0: no association. ±2: as strong as it can be."
 _PREFERENCE = "0.5: no preference. 1: always the stereotype. 0: always its opposite."
 ALPHA = 0.05  # a null's p must be below it
+DOUBT = "doubt"  # the setting by which a measurement says that its model does not read plain English
+DOUBTED = "no verdict: the model does not read plain English as it was asked"
 UNTESTED = "not tested against a model without meaning: nothing is claimed"
 GLUE = "glue"  # what the names of its measures begin with: glue/rte
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
@@ -451,6 +453,8 @@ class Catalog:
             return f"not measured: {measurement.reason}"
         if info.side == "use" or neutral is None:
             return ""
+        if measurement.settings.get(DOUBT):
+            return DOUBTED
         if interval is None:
             return "no interval: one number alone shows little"
         if (null is None or null.least is None) and interval[0] <= neutral <= interval[1]:

@@ -26,6 +26,7 @@ from levelhead.models.checkpoint import new_model_folder, quiet
 from levelhead.models.concurrency import MAKING, TOKENIZING, asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.models.opening import write_opening
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 
 RECIPE_FILE = "levelhead_recipe.toml"
@@ -117,6 +118,7 @@ def _write_model(model: Model, edits: Sequence[AffineEdit], folding: Folding, wo
             model.hf.save_pretrained(work)
     with TOKENIZING:
         model.tokenizer.save_pretrained(work)
+    write_opening(model.opening, model.tokenizer, work)
 
 
 def _difference(outputs: dict[str, Tensor], edited: dict[str, Tensor]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from levelhead.edits.sites import Site
@@ -33,6 +34,13 @@ class Anatomy:
         self._check_structure()
         self.head_dim: int = width_in(self.output_projection(0)) // self.heads
         self.kv_heads: int = self._count_kv_heads()
+
+    @property
+    def device(self) -> torch.device:
+        """Where texts are sent: the place where the embeddings run, wherever a device map has the rest."""
+        hook = getattr(self.hf.get_input_embeddings(), "_hf_hook", None)  # accelerate's
+        place = getattr(hook, "execution_device", None)
+        return cast(torch.device, self.hf.device) if place is None else torch.device(place)
 
     @cached_property
     def block_list(self) -> nn.ModuleList:

@@ -42,6 +42,7 @@ from levelhead.models.foreign_code import check_foreign, without_kernels
 from levelhead.models.gguf import check_memory, checked_header, convert
 from levelhead.models.gguf_header import GgufHeader
 from levelhead.models.gguf_kept import converted
+from levelhead.models.opening import NOTHING_DECLARED, Declared, folder_declares, gguf_declares
 from levelhead.models.placement import AUTO, Placement
 from levelhead.models.weights import count_parameters, weight_names
 
@@ -69,6 +70,7 @@ class Loaded:
     adapter: tuple[AffineEdit, ...] = ()
     files: tuple[Path, ...] = ()  # safetensors that hold the weights
     gguf: Mapping[str, object] = field(default_factory=dict)  # texts and numbers of a GGUF file's header
+    declared: Declared = NOTHING_DECLARED  # of how texts open
 
 
 def load_checkpoint(path: Path, placement: Placement, trust: Trust, cache: bool = True) -> Loaded:
@@ -184,7 +186,8 @@ def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
                 break
     _forget_offloaded(hf, places)
     tokenizer = AutoTokenizer.from_pretrained(folder, **own, **({"config": beside} if beside else {}))
-    return Loaded(hf, tokenizer, _missing(hf, info), read_adapter(folder), files)
+    about = _missing(hf, info), read_adapter(folder), files
+    return Loaded(hf, tokenizer, *about, declared=folder_declares(folder))
 
 
 @contextmanager
@@ -237,7 +240,7 @@ def _load_gguf(path: Path, placement: Placement, trust: Trust, cache: bool) -> L
             hf, tokenizer, info = convert(path, dtype, places)
         _forget_offloaded(hf, places)
         loaded = Loaded(hf, tokenizer, _missing(hf, info))
-    return replace(loaded, gguf=header.metadata)
+    return replace(loaded, gguf=header.metadata, declared=gguf_declares(header.metadata))
 
 
 def _gguf_dtype(header: GgufHeader, placement: Placement) -> torch.dtype:

@@ -46,8 +46,8 @@ def new_classifier(model: Model, labels: Sequence[str], seed: int) -> Model:
         _take_weights(hf, model)
     hf = hf.to(model.device).eval().requires_grad_(False)
     origin = f"classifier from {model.origin}"
-    source = Source(model.name, hf, model.tokenizer, origin, (), model.adapter, model.placement.alone())
-    return Model(source)
+    about = origin, (), model.adapter, model.placement.alone()
+    return Model(Source(model.name, hf, model.tokenizer, *about, opening=model.opening))
 
 
 def new_weights(classifier: Model, model: Model) -> list[str]:

@@ -67,7 +67,8 @@ class TokenRow:
 
 
 def encode(model: Model, texts: Iterable[Text | str], cut: int | None = None) -> Iterator[TokenRow]:
-    """One row a text, in order, with the special tokens that the model's tokenizer adds.
+    """One row a text, in order, with the special tokens that the model's tokenizer adds, behind what opens
+    the texts of this model (opening.py).
 
     A text that is too long for the model is refused; with `cut` it loses what is beyond that many tokens.
     """
@@ -109,15 +110,17 @@ def _encode_chunk(model: Model, texts: Sequence[Text], cut: int | None) -> Itera
         own = [i for i, text in enumerate(texts) if (text.second is None, text.whole) == form]
         rows.update(zip(own, _tokenize(model, [texts[i] for i in own], cut), strict=True))
     for i, text in enumerate(texts):
-        row = rows[i]
+        row = _opened(model, text, rows[i])
         _check_length(model, text, row)
         yield masked_row(model, row, text.masked) if text.masked else row
 
 
 def _tokenize(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[TokenRow]:
     """Rows of texts that are all single or all pairs, and all whole or all not."""
-    firsts = [text.first for text in texts]
+    prefixes = [_prefix(model, text) for text in texts]
+    firsts = [prefix + text.first for prefix, text in zip(prefixes, texts, strict=True)]
     seconds = None if texts[0].second is None else [str(text.second) for text in texts]
+    cut = None if cut is None else max(1, cut - model.opening.more)
     form = {"truncation": False} if cut is None else {"truncation": True, "max_length": cut}
     form |= {"add_special_tokens": not texts[0].whole, "return_offsets_mapping": True, "padding": False}
     with TOKENIZING:
@@ -129,7 +132,42 @@ def _tokenize(model: Model, texts: Sequence[Text], cut: int | None) -> Iterator[
         part = [-1 if p is None or number in written else p for number, p in sentences]
         types = np.asarray(encoded["token_type_ids"][i], np.int32) if has_types else None
         offsets = np.asarray(encoded["offset_mapping"][i], np.int32).reshape(-1, 2)
-        yield TokenRow(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))
+        row = TokenRow(np.asarray(ids, np.int32), types, offsets, np.asarray(part, np.int32))
+        yield _behind(row, len(prefixes[i])) if prefixes[i] else row
+
+
+def _prefix(model: Model, text: Text) -> str:
+    """The words that the model expects before this text; none before one that has them already."""
+    prefix = model.opening.prefix
+    return "" if text.whole or text.first.startswith(prefix) else prefix
+
+
+def _behind(row: TokenRow, characters: int) -> TokenRow:
+    """The row of a text behind a prefix: tokens of the prefix are special, others count from its end."""
+    first = row.part == 0
+    prefix = first & (row.offsets[:, 1] <= characters)
+    offsets = np.where(first[:, None], np.maximum(row.offsets - characters, 0), row.offsets)
+    return TokenRow(row.ids, row.types, offsets.astype(np.int32), np.where(prefix, -1, row.part))
+
+
+def _opened(model: Model, text: Text, row: TokenRow) -> TokenRow:
+    """The row with the model's opening in place of the special tokens that the tokenizer has put first.
+
+    A text that brings special tokens along, or begins with the opening itself, gets none.
+    """
+    tokens = model.opening.tokens
+    if tokens is None or (text.whole and len(row.part) and row.part[0] == -1):
+        return row
+    own = 0 if text.whole else model.opening.own
+    if tuple(row.ids[own : own + len(tokens)].tolist()) == tokens:
+        tokens = ()
+    added = np.zeros(len(tokens), np.int32)
+    return TokenRow(
+        np.concatenate([np.asarray(tokens, np.int32), row.ids[own:]]),
+        None if row.types is None else np.concatenate([added, row.types[own:]]),
+        np.concatenate([np.zeros((len(tokens), 2), np.int32), row.offsets[own:]]),
+        np.concatenate([added - 1, row.part[own:]]),
+    )
 
 
 def _check_length(model: Model, text: Text, row: TokenRow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -35,6 +36,7 @@ from levelhead.models.derivation import NotDerived, find_family
 from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, lora_hash, loras, tokenizer_hash
+from levelhead.models.opening import DOUBT, OPENING, Opening, find_opening
 from levelhead.models.placement import LoadOptions
 from levelhead.models.proof import looks_back_only, prove
 from levelhead.models.weights import zero_matrices
@@ -66,6 +68,9 @@ class Model(Anatomy):
         self._prove_family()
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
+        self.opening: Opening = source.opening or find_opening(
+            self, self.tokenizer, source.declared, "causal" in self.abilities
+        )
         self.standing: list[Standing] = []  # contexts that are on and could be on elsewhere too
         self._as_loaded = condition(self.hf) if self.placement.workers else None
 
@@ -114,13 +119,6 @@ class Model(Anatomy):
         return any(word in name for name in self._missing for word in words)
 
     @property
-    def device(self) -> torch.device:
-        """Where texts are sent: the place where the embeddings run, wherever a device map has the rest."""
-        hook = getattr(self.hf.get_input_embeddings(), "_hf_hook", None)  # accelerate's
-        place = getattr(hook, "execution_device", None)
-        return cast(torch.device, self.hf.device) if place is None else torch.device(place)
-
-    @property
     def waits_on_host(self) -> bool:
         """Whether a device map leaves weights on the host or on disk until their block runs."""
         return any(weight.is_meta for weight in self.hf.parameters())
@@ -160,11 +158,16 @@ class Model(Anatomy):
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def family_hashes(self, whose: str = "") -> dict[str, str]:
-        """Hashes of a family that was derived and of a LoRA, so that results say so; whose: " of NAME"."""
-        family = {f"derived family{whose}": hashlib.sha256(repr(self.family).encode()).hexdigest()}
-        lora = {f"LoRA beside the weights{whose}": lora_hash(self.hf)}
-        return (family if self.derived else {}) | (lora if loras(self.hf) else {})
+    def facts(self, of: str = "") -> dict[str, str]:
+        """What results say of the model beside its fingerprint: how texts are opened for it, the doubt that
+        this raised, a hash of its family if that was derived, and of a LoRA. of: its name among several.
+        """
+        said = {OPENING: self.opening.written, DOUBT: self.opening.doubt}
+        if self.derived:
+            said["derived family"] = hashlib.sha256(repr(self.family).encode()).hexdigest()
+        if loras(self.hf):
+            said["LoRA beside the weights"] = lora_hash(self.hf)
+        return {f"{name} of {of}" if of else name: value for name, value in said.items() if value}
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -210,7 +213,10 @@ class Model(Anatomy):
         abilities = ", ".join(sorted(self.abilities))
         derived = ", family derived" if self.derived else ""
         derived += ", with a LoRA" if loras(self.hf) else ""
-        return f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}>"
+        texts = f", texts open with {self.opening.written}"
+        return (
+            f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}{texts}>"
+        )
 
     # ---- trust, but verify
 
@@ -331,6 +337,8 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
             Announcement,
             stacklevel=2,
         )
+    if model.opening.doubt:
+        print(f"levelhead: {model.name}: {model.opening.warning}.", file=sys.stderr)
     return model
 
 

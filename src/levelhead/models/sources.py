@@ -21,6 +21,7 @@ from levelhead.models.checkpoint import load_checkpoint, new_model_folder, panic
 from levelhead.models.checkpoint_files import Trust, give_padding, one_line
 from levelhead.models.concurrency import MAKING
 from levelhead.models.names import find_local
+from levelhead.models.opening import NOTHING_DECLARED, Declared, Opening
 from levelhead.models.placement import (
     AS_IT_IS,
     LoadOptions,
@@ -65,6 +66,8 @@ class Source:
     trust: Trust = NO_TRUST
     gguf: Mapping[str, object] = field(default_factory=dict)  # texts and numbers of a GGUF file's header
     cache: bool = True  # whether what a GGUF file is converted to may be kept
+    declared: Declared = NOTHING_DECLARED  # by its files, of how texts open
+    opening: Opening | None = None  # that of the model it was made from; None: it is found
 
 
 def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
@@ -85,7 +88,7 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     check_finite(hf, name)
     hashed = _hashing(hf, loaded.files) if hf.device.type == "cuda" else None
     about = origin, loaded.missing, loaded.adapter, placed, hashed, trust, loaded.gguf, cache
-    return Source(name, hf, loaded.tokenizer, *about)
+    return Source(name, hf, loaded.tokenizer, *about, loaded.declared)
 
 
 def _hashing(hf: Any, files: tuple[Path, ...]) -> Future[str]:

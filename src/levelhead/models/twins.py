@@ -136,7 +136,8 @@ def twin_copy(model: Model, twin: Twin) -> Model:
         hf.tie_weights()
     name = f"{model.name} twin {twin.seed}"
     about = model.origin, model._missing
-    return Model(Source(name, hf, model.tokenizer, *about, placement=model.placement.alone()))
+    alone, opening = model.placement.alone(), model.opening
+    return Model(Source(name, hf, model.tokenizer, *about, placement=alone, opening=opening))
 
 
 def _tied(model: Model) -> bool:

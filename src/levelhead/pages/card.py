@@ -7,6 +7,7 @@ import re
 
 from levelhead.pages.claims import tested_p
 from levelhead.pages.contents import Contents, Reported, changes, measurements, variants
+from levelhead.pages.doubts import openings_text
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.limits import limits
@@ -32,6 +33,8 @@ def card(contents: Contents) -> str:
     lines += [f"- {_safe(finding.text)}" for finding in first.findings]
     version = _safe(data.versions.get("levelhead", ""))
     lines += ["", f"Measured with levelhead {version} on {_safe(contents.model)}.", ""]
+    if opens := openings_text(contents.run):
+        lines += [f"Texts open with: {_safe(opens)}.", ""]
     if bias := bias_text(contents.heads):
         lines += [f"Bias: {_safe(bias)}.", ""]
     lines += _table(contents, BASE, "Untouched model")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption
-from levelhead.measures.catalog import Catalog
+from levelhead.measures.catalog import DOUBTED, Catalog
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.pages.baseline import change_from
 from levelhead.pages.compare_items import Difference
@@ -181,12 +181,14 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
     judged = []
     for each in chosen:
         signed = catalog.info(each.measure).signed
-        if baseline is not None and each.of_change:
+        if contents.run.doubts and info_of(contents, each.measure).side == "bias":
+            judged.append(_unjudged(each, DOUBTED))
+        elif baseline is not None and each.of_change:
             change = change_from(baseline, contents, plan.variant, each.measure, signed)
             judged.append(_judge_change(each, change, plan.bound))
         else:
             judged.append(_judge(each, measured.get(each.measure), signed, plan.bound))
-    if baseline is not None and not any(each.of_change for each in chosen):
+    if baseline is not None and not any(each.of_change for each in chosen) and not contents.run.doubts:
         judged += _not_worse(contents, baseline, plan.variant)
     return judged
 

@@ -18,6 +18,7 @@ from levelhead.pages.claims import (
     valued,
 )
 from levelhead.pages.counter import contrast_claim, contrast_parts
+from levelhead.pages.doubts import doubt_text
 from levelhead.pages.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
 from levelhead.pages.heads_in_words import row_words
 from levelhead.pages.ways_out import projection_claims, unclaimed_projections
@@ -48,6 +49,8 @@ def headline(run: AuditRun) -> Headline:
     Every sentence that claims something is a claim (claims.py); all claims are corrected together.
     """
     measured = run.by_variant()
+    if run.doubts:
+        return Headline(doubt_text(run), (*_described(measured[BASE]), *_not_measured(measured[BASE])))
     claims = headline_claims(run)
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
     quiet = [name for name, _, holds in claims if is_knowledge(name) and not holds]  # said in one sentence
@@ -88,7 +91,7 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         **projection_claims(run, measured),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
-    holds = judged(list(known.values()))
+    holds = [ok and not run.doubts for ok in judged(list(known.values()))]
     return [(name, claim, ok) for (name, claim), ok in zip(known.items(), holds, strict=True)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.edits.head import Head
+from levelhead.pages.doubts import doubt_text
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
 from levelhead.results.records.heads import (
@@ -35,6 +36,8 @@ def bias_text(run: HeadsRun | None) -> str:
 
 def clear_heads_text(run: HeadsRun) -> str:
     """Which heads are clear."""
+    if run.doubts:
+        return doubt_text(run)
     if all(score.p is None for score in run.scores):
         return "Whether a head is clear was not tested: it needs null twins and halves of the words."
     if not run.clear_heads:

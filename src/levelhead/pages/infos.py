@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levelhead.measures.catalog import CATALOG, UNTESTED, Catalog, MeasureInfo
+from levelhead.measures.catalog import CATALOG, DOUBTED, UNTESTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.claims import SILENT
 from levelhead.pages.contents import Contents, Reported
@@ -27,6 +27,8 @@ def verdict_of(contents: Contents, each: Reported) -> str:
     correction for all of them. Of changed models only paired changes are tested, each by itself.
     """
     verdict = catalog_of(contents).verdict(each.measurement)
+    if verdict and each.measurement.value is not None and each.model in contents.run.doubts:
+        return DOUBTED
     if contents.audit is None or not _speaks(contents, each.measurement, verdict):
         return verdict
     if each.variant != BASE:

@@ -18,6 +18,7 @@ from levelhead import __version__
 from levelhead.files import write_output
 from levelhead.pages.blocks import Page
 from levelhead.pages.contents import Contents, consistent, open_contents
+from levelhead.pages.doubts import openings_text
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
@@ -141,6 +142,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         "Size": _size(settings),
         "Answers": "" if audit is None else ", ".join(audit.abilities),
         "Extent": "" if audit is None else "full" if audit.full else "quick",
+        "Texts open with": openings_text(contents.run),
         "Seed": str(settings.seed),
         "Weights": contents.run.data.hashes.get(layout.WEIGHTS_HASH, "")[:12],
     }

@@ -46,9 +46,14 @@ def _ranked(info: MeasureInfo) -> bool:
 
 
 def bias_sizes(tasks: Iterable[SurveyTask], catalog: Catalog) -> Sizes:
-    """How far every model lies from neutral, by bias and measure, where it has a value."""
+    """How far every model lies from neutral, by bias and measure, where it has a value.
+
+    A model that does not read plain English is neither ranked nor compared.
+    """
     sizes: Sizes = {}
     for task in tasks:
+        if task.doubt:
+            continue
         for measurement in task.measured:
             info = catalog.info(measurement.name)
             if not _ranked(info) or measurement.value is None:
@@ -84,7 +89,7 @@ def survey_lines(run: SurveyRun) -> list[SurveyLine]:
             neutral=None,
             size=None,
             rank=None,
-            reason=task.reason,
+            reason=task.reason or task.doubt,
         )
         for measurement in task.measured:
             pair = (task.bias, measurement.name)
@@ -108,7 +113,7 @@ def _line(blank: SurveyLine, measurement: Measurement, size: float | None, rank:
         neutral=measurement.neutral,
         size=size,
         rank=rank,
-        reason=measurement.reason,
+        reason=measurement.reason or blank.reason,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from levelhead.measures.catalog import UNTESTED, MeasureInfo
+from levelhead.measures.catalog import DOUBTED, UNTESTED, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.contents import Contents, Reported
 from levelhead.pages.infos import claimed, info_of, verdict_of
@@ -33,7 +33,7 @@ RULE = (
 def size_of(contents: Contents, each: Reported) -> Size:
     """The size of a bias in words; a measure without a scale is never more than slight."""
     if not claimed(contents, each):
-        return "untested" if verdict_of(contents, each) == UNTESTED else "none shown"
+        return "untested" if verdict_of(contents, each) in (UNTESTED, DOUBTED) else "none shown"
     reached = share(info_of(contents, each.name), each.measurement) or 0.0
     return "strong" if reached >= STRONG else "clear" if reached >= CLEAR else "slight"
 

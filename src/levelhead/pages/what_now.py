@@ -42,9 +42,12 @@ _UNTESTED = "That cannot be said: nothing was held against a model without meani
 
 
 def what_now(contents: Contents) -> WhatNow | None:
-    """The box of a finished audit; other runs ask one study only and decide nothing."""
+    """The box of a finished audit; other runs ask one study only and decide nothing.
+
+    Nothing is decided either about a model that does not read plain English.
+    """
     audit = contents.audit
-    if audit is None or audit.headline is None:
+    if audit is None or audit.headline is None or audit.doubts:
         return None
     kinds = sorted(_asked_kinds(contents), key=lambda each: each.place)
     untouched = {each.name: kind.size for kind in kinds for each in kind.reported}

@@ -265,6 +265,8 @@ REPRODUCTION = JsonFile("reproduce.json", Reproduction)
 WEIGHTS_HASH = "weights"  # of a model, in every run of one model
 WORDS_HASH = "words"  # of the word list, in audits and runs of heads
 PROMPTS_HASH = "prompts and words"  # of CounterActs
+OPENING_FACT = "opening"  # what every text began with: <bos>, [CLS], "query: ", none; no hash, but held alike
+DOUBT_FACT = "doubt"  # why no verdict may rest on a model's numbers; only where there is a doubt
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
 LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT, SURVEY)

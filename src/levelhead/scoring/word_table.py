@@ -152,8 +152,9 @@ def fitting(model: Model, texts: Sequence[str]) -> list[bool]:
     if model.max_tokens is None:
         return [True] * len(texts)
     fits: list[bool] = []
+    room, prefix = model.max_tokens - model.opening.more, model.opening.prefix
     for start in range(0, len(texts), _CHUNK):
         with TOKENIZING:
-            tokens = model.tokenizer(list(texts[start : start + _CHUNK]))["input_ids"]
-        fits += [len(ids) <= model.max_tokens for ids in tokens]
+            tokens = model.tokenizer([prefix + text for text in texts[start : start + _CHUNK]])["input_ids"]
+        fits += [len(ids) <= room for ids in tokens]
     return fits

@@ -114,7 +114,10 @@ def counteracts(
 
 
 def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str], NullDistribution]:
-    """Changes in null twins; none for a tokenizer without words to deal out, whose verdicts stay untested."""
+    """Changes in null twins; none for a tokenizer without words to deal out, and for a model that does not
+    read plain English: their verdicts stay untested."""
+    if model.opening.doubt:
+        return {}
     try:
         return change_nulls(model, settings.load_fewest(), settings.null, settings.seed, settings.chat)
     except CannotDo:
@@ -159,7 +162,7 @@ def _opened(
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
     for model in models:
-        hashes |= model.family_hashes(f" of {model.name}")
+        hashes |= model.facts(model.name)
     hashes |= {f"edits {name}": text_hash(each.stated) for name, each in variants.items() if each.stated}
     hashes[layout.PROMPTS_HASH] = cloze_set.fingerprint
     return Run.open(folder, layout.PROMPTS, stored, hashes=hashes)

@@ -191,7 +191,7 @@ def _run_settings(
 
 
 def _hashes(model: Model, exams: Sequence[Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
-    hashes = {"weights": model.fingerprint, **model.family_hashes()}
+    hashes = {"weights": model.fingerprint, **model.facts()}
     for exam in exams:
         hashes[f"{exam.task.name} train"] = exam.train.fingerprint
         hashes[f"{exam.task.name} dev"] = exam.dev.fingerprint

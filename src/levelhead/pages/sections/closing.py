@@ -10,7 +10,7 @@ from levelhead.pages.contents import Contents
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.tables import Table, words
-from levelhead.results.layout import SURVEY_DIFFERENCES, SURVEY_TABLE
+from levelhead.results.layout import DOUBT_FACT, OPENING_FACT, SURVEY_DIFFERENCES, SURVEY_TABLE
 from levelhead.results.stored import RESULTS
 
 
@@ -49,12 +49,17 @@ def _files(contents: Contents) -> str:
     return f"{SURVEY_TABLE.name} and {SURVEY_DIFFERENCES.name}"
 
 
+def _kind(name: str) -> str:
+    """What a line of settings.json beside the settings is; most are hashes."""
+    return "fact" if name.split(" of ")[0] in (OPENING_FACT, DOUBT_FACT) else "hash"
+
+
 def _versions_table(contents: Contents) -> Table:
     lines = [("seed", str(contents.run.settings.seed), "setting")]
     lines += [(name, value, "version") for name, value in contents.run.data.versions.items()]
-    lines += [(name, value, "hash") for name, value in contents.run.data.hashes.items()]
+    lines += [(name, value, _kind(name)) for name, value in contents.run.data.hashes.items()]
     for part, run in contents.parts.items():
-        lines += [(f"{part}: {name}", value, "hash") for name, value in run.data.hashes.items()]
+        lines += [(f"{part}: {name}", value, _kind(name)) for name, value in run.data.hashes.items()]
     caption = "Seed, versions, and hashes of weights and data"
     body = [[words(text) for text in line] for line in lines]
     return Table("versions", caption, ("What", "Value", "Kind"), body)

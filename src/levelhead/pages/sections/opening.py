@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from levelhead.pages.contents import Contents, Reported, measurements
+from levelhead.pages.doubts import doubt_text
 from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.sections.survey import survey_findings, survey_headline
@@ -25,6 +26,14 @@ def opening(contents: Contents) -> Opening:
     """The audit's own headline, or a sentence for each measure of bias of a single study."""
     if contents.audit is not None and (headline := contents.audit.headline) is not None:
         return Opening(headline.text, [words(finding) for finding in headline.findings])
+    return _doubted(_of_study(contents), doubt_text(contents.run))
+
+
+def _doubted(first: Opening, doubt: str) -> Opening:
+    return Opening(f"{first.text}. {doubt}", first.findings) if doubt else first
+
+
+def _of_study(contents: Contents) -> Opening:
     if contents.survey is not None:
         return Opening(survey_headline(contents.survey), survey_findings(contents.survey))
     known = [each for each in measurements(contents) if each.measurement.value is not None]

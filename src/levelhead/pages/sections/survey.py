@@ -12,6 +12,7 @@ from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.pages.charts.steps import curve_controls, step_curves
 from levelhead.pages.claims import p_text
 from levelhead.pages.contents import Contents
+from levelhead.pages.doubts import doubt_text
 from levelhead.pages.ranking import MOST_IN_PAIRS, compared, survey_catalog
 from levelhead.pages.tables import Cell, Part, Table, measured, number, probability, shown, words
 from levelhead.results.records.survey import SurveyDifference, SurveyLine
@@ -215,4 +216,5 @@ def survey_headline(run: SurveyRun) -> str:
     broken = f", {failed} of which could not be measured" if failed else ""
     tested = sum(each.p is not None for each in differences)
     real = f"{sum(each.real for each in differences)} of {tested} tested differences in bias are real"
-    return f"{models} models{broken}: {real} after Holm’s correction for all of them."
+    doubt = f" {doubt_text(run)}" if run.doubts else ""
+    return f"{models} models{broken}: {real} after Holm’s correction for all of them.{doubt}"

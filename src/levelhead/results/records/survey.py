@@ -19,6 +19,8 @@ class SurveyTask(Record):
     abilities: tuple[str, ...] = ()
     measured: tuple[Measurement, ...] = ()
     reason: str = ""  # why the model could not be asked
+    opening: str = ""  # what every text began with
+    doubt: str = ""  # why no verdict may rest on the numbers; empty where there is no doubt
 
     @property
     def failed(self) -> bool:

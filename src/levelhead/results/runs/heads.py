@@ -79,7 +79,7 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
     @property
     def clear_heads(self) -> list[Head]:
         """The heads whose scores hold on other words, farther than any head's does in null twins."""
-        return [score.head for score in self.ranked if score.clear]
+        return [score.head for score in self.ranked if score.clear and not self.doubts]
 
     @property
     def cross_fits(self) -> tuple[CrossFit, ...]:

@@ -47,6 +47,23 @@ class StudyRun(Generic[S]):
         return self.data.hashes.get(layout.WEIGHTS_HASH)
 
     @property
+    def openings(self) -> dict[str, str]:
+        """What every text began with, for each model that was asked."""
+        return self._said(layout.OPENING_FACT)
+
+    @property
+    def doubts(self) -> dict[str, str]:
+        """Why no verdict may rest on the numbers of a model, for each model of which that is so."""
+        return self._said(layout.DOUBT_FACT)
+
+    def _said(self, fact: str) -> dict[str, str]:
+        of = f"{fact} of "
+        own = {self.model: self.data.hashes[fact]} if fact in self.data.hashes else {}
+        return own | {
+            name.removeprefix(of): value for name, value in self.data.hashes.items() if name.startswith(of)
+        }
+
+    @property
     def recipe_texts(self) -> dict[Path, str]:
         """The recipe files of the folder with their texts, in the order of their names."""
         paths = sorted((self.folder / layout.RECIPES).glob("*.toml"))

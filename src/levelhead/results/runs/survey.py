@@ -45,6 +45,16 @@ class SurveyRun(StudyRun[SurveyRunSettings]):
         return layout.SURVEY_DIFFERENCES.read(self.folder)
 
     @property
+    def openings(self) -> dict[str, str]:
+        """What every text began with, for each model that was asked."""
+        return {task.model: task.opening for task in self.tasks if task.opening}
+
+    @property
+    def doubts(self) -> dict[str, str]:
+        """Why no verdict may rest on the numbers of a model, for each model of which that is so."""
+        return {task.model: task.doubt for task in self.tasks if task.doubt}
+
+    @property
     def failures(self) -> tuple[SurveyTask, ...]:
         """Models that could not be asked, with the reason."""
         return tuple(task for task in self.tasks if task.failed)

@@ -107,7 +107,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
 def _hashes(model: Model, prepared: Prepared) -> dict[str, str]:
     return {
         "weights": model.fingerprint,
-        **model.family_hashes(),
+        **model.facts(),
         "words": prepared.test.fingerprint(),
         "contexts": contexts_fingerprint(prepared.table.contexts),
     }

@@ -107,7 +107,9 @@ class Planter:
         with asking(self.model.hf):
             hf = deepcopy(self.model.hf)
         about = self.model.origin, self.model._missing
-        copy = Model(Source(name, hf, self.model.tokenizer, *about, placement=self.model.placement.alone()))
+        alone, opening = self.model.placement.alone(), self.model.opening
+        source = Source(name, hf, self.model.tokenizer, *about, placement=alone, opening=opening)
+        copy = Model(source)
         for head, strength in sorted(strengths.items()):
             plant = self._plant_value if self.kind == "value" else self._plant_attention
             plant(copy, *head, strength)

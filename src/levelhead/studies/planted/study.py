@@ -86,7 +86,7 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
     )
     hashes = {
         "weights": model.fingerprint,
-        **model.family_hashes(),
+        **model.facts(),
         "words": questions.test.fingerprint(),
         "contexts": contexts_fingerprint((*questions.table.contexts, *questions.fitting)),
     }

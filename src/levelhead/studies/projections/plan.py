@@ -79,8 +79,8 @@ class Sweep:
         return {
             "model": nsp.fingerprint,
             "nli_model": nli.fingerprint,
-            **nsp.family_hashes(),
-            **nli.family_hashes(" of nli_model"),
+            **nsp.facts(),
+            **nli.facts("nli_model"),
             "triples": self.triples.fingerprint,
             layout.PROBE_HASH: self.probe.fingerprint,
             "ability": self.ability.fingerprint,
