@@ -7,13 +7,15 @@ names, kinds and commands at random. An audit takes long: test_auditing.py lays 
 
 from __future__ import annotations
 
+import resource
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 
 import pytest
+from benchmarks.fuzz.__main__ import MEMORY
 from benchmarks.fuzz.runs import READERS
 from benchmarks.fuzz.trapped import LATER, RESUMING, STUDIES, Trapped
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
@@ -34,6 +36,14 @@ def _figures_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written all the same."""
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "<svg/>")
     monkeypatch.setattr("vl_convert.svg_to_pdf", lambda *_, **__: b"%PDF")
+
+
+@pytest.fixture(autouse=True)
+def _a_device_that_is_read_stops_the_test_and_not_the_machine() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 @pytest.fixture(scope="module")
