@@ -77,7 +77,7 @@ def _published_model(run: HeadsRun, paper: PublishedHeads) -> ModelSeat:
 
 
 def _bias(run: HeadsRun) -> str:
-    """The bias of the paper that a word list is named after, unless its axis is another one; else its name."""
+    """The paper's bias that a word list is named after, unless its axis is another one; else its name."""
     name = run.settings.bias if run.words is None else run.words.test
     words = layout.WORD_LIST.read(run.folder)
     axis = "" if words is None else words.axis
