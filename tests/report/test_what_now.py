@@ -200,7 +200,12 @@ def test_the_calibration_is_cited_at_its_own_setting_only(
 
 
 def test_an_audit_without_null_models_claims_nothing_and_recommends_nothing(tmp_path: Path) -> None:
-    contents = edited(tmp_path / "run", (f'"method": "{TWINS.method}"', '"method": "by hand"'))
+    for part in (write_audit(tmp_path / "run"), tmp_path / "run" / "heads", tmp_path / "run" / "prompts"):
+        path = part / "results.jsonl"
+        text = path.read_text(encoding="utf-8").replace('"method": "null twins', '"method": "by hand')
+        path.write_text(text, encoding="utf-8")
+        reseal(part)
+    contents = open_contents(tmp_path / "run")
     box = box_of(contents)
     assert {found.size for found in box.found} == {"untested"}
     assert recommended(box) == []

@@ -29,7 +29,7 @@ from levelhead.cli import (
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.cli.terminal import safe_output
-from levelhead.errors import BadOption, LevelheadError
+from levelhead.errors import BadOption, LevelheadError, Stopped
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -45,7 +45,6 @@ COMMANDS: tuple[ModuleType, ...] = (
     reproduce,
     report,
 )  # in the order of the help page
-_INTERRUPTED = 130  # Ctrl-C, as shells say it
 _UNFORESEEN = 200  # characters of an error that nobody foresaw, so that the place of its log fits behind them
 _MISUSE: Any = typer.BadParameter.__mro__[
     1
@@ -66,7 +65,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave("", 1)  # the reader has gone, e.g. `| head`
     except KeyboardInterrupt:
-        _leave(STOPPED, _INTERRUPTED)
+        _leave(STOPPED, Stopped.exit_code)
     except Exception as error:
         if debug:
             raise
@@ -77,7 +76,7 @@ def main() -> None:
 def _run() -> None:
     """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
     code = app(prog_name=app.info.name, standalone_mode=False)
-    if code == _INTERRUPTED:  # typer turns Ctrl-C into it
+    if code == Stopped.exit_code:  # typer turns Ctrl-C into it
         raise KeyboardInterrupt
     sys.stdout.flush()
     sys.exit(code)

@@ -24,6 +24,7 @@ UNTESTED = "not tested against a model without meaning: nothing is claimed"
 TOO_FEW = "held against too few null models to tell: nothing is claimed"
 # measures whose verdict needs null models: chance of the items alone says less, and would claim more
 NEED_NULL_MODELS = frozenset({"seat", "preference", "ss_paired", "strength"})
+_FLUENCY = "fluency"  # where perplexity is explained, of which less is better
 GLUE = "glue"  # what the names of its measures begin with: glue/rte
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
 
@@ -51,6 +52,16 @@ class MeasureInfo:
     def signed(self) -> bool:
         """Whether 0 is neutral and both directions are bias: thresholds then judge the absolute value."""
         return self.biased == "both" and self.neutral == 0
+
+    @property
+    def better(self) -> Literal["lower", "higher", ""]:
+        """Where better models lie: lower (of signed measures the absolute value), higher; empty where a
+        threshold on either side has a meaning, or nothing is known."""
+        if self.side == "use":
+            return "lower" if self.docs == _FLUENCY else "higher" if self.docs else ""
+        if self.signed or self.biased == "above":
+            return "lower"
+        return "higher" if self.biased == "below" else ""
 
 
 def _glue_info(task: GlueTask) -> MeasureInfo:
