@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from levelhead.pages.claims import SILENT, floor_text, valued
 from levelhead.pages.contents import measurements, open_contents
 from levelhead.pages.fill_in import beyond_twins
 from levelhead.pages.headline import headline, headline_claims, notebook_html
+from levelhead.pages.heads_in_words import clear_heads_text, removal_text, sound_row_text
 from levelhead.pages.infos import claimed, verdict_of
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -34,6 +36,7 @@ from levelhead.results.runs import open_audit, open_heads, open_prompts
 from levelhead.results.settings import AuditRunSettings
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads, write_prompts
 from tests.report.synthetic.heads import contrasts
+from tests.sealing import reseal
 
 CLOSED = "without heads 4-5, 1-2"
 SETTINGS = AuditRunSettings(
@@ -337,6 +340,18 @@ def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> No
     assert beyond_twins(cell)
     null = Null("null twins", 9, -0.9, 0.03, 0.0001)
     assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+
+
+def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path: Path) -> None:
+    folder = write_heads(tmp_path / "run")
+    path = folder / "results.jsonl"
+    text = re.sub(r'("method": "null twins[^"]*", "draws": )\d+', r"\g<1>3", path.read_text(encoding="utf-8"))
+    path.write_text(text.replace('"p": 0.05', '"p": 0.25'), encoding="utf-8")  # the least that 3 can give
+    reseal(folder)
+    run = open_heads(folder)
+    assert not run.clear_heads
+    for said in (sound_row_text(run), clear_heads_text(run), removal_text(run, [Head(0, 0)])):
+        assert "3 null models are too few to tell; at least 19 are needed" in said
 
 
 def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_stand_beside_it(
