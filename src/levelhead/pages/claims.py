@@ -72,7 +72,7 @@ def _weights(claims: Sequence[Claim]) -> list[float]:
 def doubted(claims: Sequence[Claim]) -> list[Claim]:
     """The claims of a page, those silent as too few null models to tell whose null has too few of them."""
     weights = _weights(claims)
-    total = sum(weight for weight, claim in zip(weights, claims, strict=True) if claim.p is not None)
+    total = sum(weight for weight, claim in zip(weights, claims, strict=True) if claim.p is not None) or 1.0
     return [
         replace(claim, silent=f"{claim.doubt.about}: {why}: {claim.doubt.value}.")
         if claim.doubt is not None and (why := claim.doubt.too_few(ALPHA * weight / total))

@@ -58,8 +58,9 @@ def headline(run: AuditRun) -> Headline:
     first = [sentence(claim, holds) for name, claim, holds in claims if name in _FIRST]
     quiet = {name: claim for name, claim, holds in claims if is_knowledge(name) and not holds}
     others = [each for each in claims if each[0] not in (*_FIRST, *quiet)]
-    untested = [name for name, claim, _ in others if claim.p is None]  # like quiet ones said in one sentence
-    said = sorted((each for each in others if each[1].p is not None), key=lambda each: not each[2])
+    asked = asks_null_models(run)
+    untested = [name for name, claim, _ in others if claim.p is None and not (asked and claim.doubt is None)]
+    said = sorted((each for each in others if each[0] not in untested), key=lambda each: not each[2])
     findings = [sentence(claim, holds) for _, claim, holds in said]
     base = measured[BASE]
     findings += [
@@ -71,9 +72,9 @@ def headline(run: AuditRun) -> Headline:
     ]
     findings += unclaimed_projections(run, measured)
     findings += _not_measured(base)
-    if len(tested := [name for name, claim, _ in claims if claim.p is not None]) > 1:
+    if asked and len(claims) > 1:
         findings.append(
-            f"{len(tested)} claims were tested on this page and corrected for their number "
+            f"{len(claims)} claims were tested on this page and corrected for their number "
             "(Holm; three quarters of the error go to the first)."
         )
     opening = first if _opening(run, base) is not None else [_no_opening(run), *first]
