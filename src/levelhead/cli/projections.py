@@ -250,11 +250,12 @@ def _print_measures(title: str, measurements: Mapping[str, Measurement]) -> None
     ]
     note = _unscored(measurements)
     columns = ("measure", "value", "95 % interval", "n", "ideal", "by chance")
+    shown = len(columns)
     if all(m.null is None for m in measurements.values()):
-        columns, lines = columns[:-1], [line[:-1] for line in lines]
+        shown -= 1  # nothing has a floor
     else:
         note = " ".join(filter(None, (_FLOOR, note)))
-    print_table(title, columns, lines, note)
+    print_table(title, columns[:shown], [line[:shown] for line in lines], note)
 
 
 def _unscored(measurements: Mapping[str, Measurement]) -> str:
