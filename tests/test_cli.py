@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from levelhead import __version__
-from levelhead.cli.app import app
+from levelhead.cli.app import app, keeps_results
 from levelhead.cli.main import COMMANDS, main
 from levelhead.errors import BadOption, BadRun
 from levelhead.measures.statistics import Resampling
@@ -199,23 +199,53 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_is_one_line_that_says_whether_the_same_command_goes_on_and_exit_130(
+RUNS = ("heads", "planted", "sweep", "prompts", "glue", "finetune", "audit", "survey", "reproduce")
+
+
+def test_ctrl_c_says_how_to_go_on_where_results_are_kept_and_nowhere_else() -> None:
+    """Every command; a new one that keeps its results must be named here."""
+    kept = set()
+    for command in app.registered_commands:
+        assert command.callback is not None
+        if keeps_results(command.callback, {"out": Path("run")}):
+            kept.add(command.name or command.callback.__name__)
+        assert not keeps_results(command.callback, {"out": None})
+    assert kept == set(RUNS)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("nsp", "lh:bert-mini"), "nothing was kept."),
+        (("fluency", "lh:bert-mini"), "nothing was kept."),
+        (("heads", "lh:bert-mini", "-o", "run"), "run the same command again to go on."),
+    ],
+)
+def test_ctrl_c_is_one_line_that_says_what_was_kept(
+    args: tuple[str, ...],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("levelhead.models.model.load", interrupted)
+    assert call(monkeypatch, *args) == 130
+    assert capsys.readouterr().err.strip() == f"levelhead: stopped; {says}"
+
+
+def test_ctrl_c_is_one_line_and_exit_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("levelhead.models.model.load", interrupted)
-    monkeypatch.setattr("levelhead.auditing.load", interrupted)
-    going_on = "levelhead: stopped. Run the same command again; it goes on.\n"
-    for args, said in (
-        (["audit", "lh:bert-mini"], going_on),
-        (["heads", "lh:bert-mini", "-o", "runs/new"], going_on),
-        (["nsp", "lh:bert-mini"], "levelhead: stopped.\n"),
-        (["models", "lh:bert-mini"], "levelhead: stopped.\n"),
-    ):
-        assert call(monkeypatch, *args) == 130
-        assert capsys.readouterr().err == said
+    assert call(monkeypatch, "models", "lh:bert-mini") == 130
+    assert capsys.readouterr().err.strip() == "levelhead: stopped; nothing was kept."
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_with_its_log_and_a_traceback_on_request(

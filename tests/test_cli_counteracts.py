@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from levelhead.measures.cloze.verdicts import VerdictWord
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import open_prompts
 from tests.typed import Typed
 from tests.word_lists import OCCUPATIONS
 
-VERDICTS = {"strengthens", "weakens", "overturns", "no change", "not measured"}
+VERDICTS = set(get_args(VerdictWord)) - {"untested"}
 
 
 Prompts = Callable[..., str]

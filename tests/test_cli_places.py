@@ -216,7 +216,7 @@ def test_ctrl_c_while_modules_are_read_is_one_line(
     with pytest.raises(SystemExit) as end:
         entry()
     assert end.value.code == 130
-    assert capsys.readouterr().err == "levelhead: stopped.\n"
+    assert capsys.readouterr().err == "levelhead: stopped; nothing was kept.\n"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_ctrl_c_while_a_file_is_written_leaves_nothing_half_written(
     with monkeypatch.context() as patch:
         patch.setattr(step, interrupted)
         assert call(patch, *args) == 130
-    assert capsys.readouterr().err == "levelhead: stopped.\n"
+    assert capsys.readouterr().err == "levelhead: stopped; nothing was kept.\n"
     assert sorted(folder.parent.rglob("*")) == before
 
 

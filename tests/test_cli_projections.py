@@ -116,6 +116,9 @@ def test_a_stereoset_file_with_one_blank_problem_is_asked_without_it(
     code, out, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file))
     assert code == 0, err
     assert "on 2 triples" in " ".join(out.split())
+    assert "by chance" in out  # the floor that Strength has by noise alone
+    (strength,) = [line for line in out.splitlines() if "strength" in line]
+    assert "±" in strength
     assert "dev.json entry 2: BLANK in the context" in out
     code, _, err = levelhead("nsp", str(folder / "nsp"), "--triples", str(file), "--strict")
     assert code == 4

@@ -7,6 +7,12 @@ class LevelheadError(Exception):
     exit_code = 4  # an error; 0: all is well, 1: a threshold fails (docs/check.md)
 
 
+class Stopped(LevelheadError):
+    """Ctrl-C in a command that knows what was kept."""
+
+    exit_code = 130  # as shells say it
+
+
 class UnknownModel(LevelheadError):
     """The name, folder or file does not lead to a model that we can load."""
 

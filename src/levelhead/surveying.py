@@ -24,6 +24,7 @@ from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, placement
 from levelhead.pages.page import write_report
 from levelhead.pages.ranking import survey_differences, survey_lines
+from levelhead.probes.bias import data_hash
 from levelhead.probes.files import read_text
 from levelhead.probes.words import Words, load_words, words_name
 from levelhead.progress import steps
@@ -199,7 +200,7 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype:
         sizes=settings.extent_sizes,
         dtype=dtype,
     )
-    hashes = {f"words {words_name(bias)}": load_words(bias).fingerprint() for bias in settings.biases}
+    hashes = {f"words {words_name(bias)}": data_hash(load_words(bias)) for bias in settings.biases}
     run = Run.open(folder, layout.SURVEY, stored, hashes={**hashes, **own_hashes()})
     own = [info for question in own_questions() for info in question.measures]
     run.results(layout.SURVEY_MEASURES, lambda: own)

@@ -18,6 +18,7 @@ from levelhead.measures.attention import counter_contrasts, counter_test
 from levelhead.measures.catalog import (
     BUILT_IN,
     CATALOG,
+    TOO_FEW,
     UNTESTED,
     Catalog,
     MeasureInfo,
@@ -40,6 +41,8 @@ from tests.word_lists import GENDER
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 SURE = {"p_value": 0.01}
 WITHOUT_MEANING = "cannot be told from a model without meaning on this much data"
+FLIPS = Null("sign flips", 9_999, 0.0, 0.03, 0.0049)
+TWINS = Null("null twins; p two-sided, Student's t, normal null", 19, 0.2, 0.1, 0.06)
 NAMES = {info.name for info in BUILT_IN}
 # measured by other studies than the battery
 OTHERS = {
@@ -173,10 +176,14 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
 @pytest.mark.parametrize(
     ("measurement", "words"),
     [
-        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0, details=SURE), "follows the stereotype"),
-        (Measurement("seat", -0.5, (-0.8, -0.2), neutral=0.0, details=SURE), "runs against the stereotype"),
+        (Measurement("lpbs", 0.5, (0.2, 0.8), neutral=0.0, details=SURE), "follows the stereotype"),
+        (Measurement("lpbs", -0.5, (-0.8, -0.2), neutral=0.0, details=SURE), "runs against the stereotype"),
+        (Measurement("lpbs", 0.722, (0.639, 0.805), neutral=0.0, details={"p_value": 0.21}), WITHOUT_MEANING),
         (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), UNTESTED),
-        (Measurement("seat", 0.722, (0.639, 0.805), neutral=0.0, details={"p_value": 0.21}), WITHOUT_MEANING),
+        (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0, details=SURE), UNTESTED),  # over words alone
+        (Measurement("preference", 0.5, (0.2, 0.8), neutral=0.0, null=FLIPS), UNTESTED),  # over triples alone
+        (Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=replace(TWINS, draws=3)), TOO_FEW),
+        (Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=TWINS), WITHOUT_MEANING),
         (Measurement("seat", 0.5, (-0.1, 0.8), neutral=0.0), "cannot be told from neutral on this much data"),
         (Measurement("seat", 0.5, neutral=0.0), "no interval: one number alone shows little"),
         (Measurement.missing("seat", "no words"), "not measured: no words"),
@@ -206,7 +213,7 @@ def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words
 def test_a_verdict_needs_a_small_p_and_an_interval_beyond_the_noise_floor(
     p_value: float, interval: tuple[float, float], words: str
 ) -> None:
-    null = Null("sign flips", 9_999, 0.226, 0.03, p_value)
+    null = Null("null twins", 39, 0.226, 0.03, p_value)
     assert verdict(Measurement("strength", 0.258, interval, neutral=0.0, null=null)) == words
     without = verdict(Measurement("strength", 0.258, (0.20, 0.31), neutral=0.0))
     assert without == UNTESTED  # any model was said to follow the stereotype before there was a null

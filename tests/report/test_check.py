@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import strength
 from levelhead.pages.check import (
@@ -54,7 +54,6 @@ def least(name: str, limit: float) -> Threshold:
 
 def test_a_signed_measure_is_judged_by_its_absolute_value(audit: Path) -> None:
     assert judged(audit, most("seat", 0.77), most("seat", 0.76)) == ["holds", "fails"]
-    assert judged(audit, least("seat", 0.76), least("seat", 0.77)) == ["holds", "fails"]
 
 
 def test_an_unsigned_measure_is_judged_as_it_is(audit: Path) -> None:
@@ -71,9 +70,44 @@ def test_bound_judges_the_worse_end_of_the_interval(audit: Path) -> None:
     assert judged(audit, most("seat", 0.87), least("ability", 0.7), bound=True) == ["holds", "holds"]
 
 
-def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (
+            most("fairness", 0.5),
+            "--max fairness=0.5 would hold at the worst values: higher is better. Give --min",
+        ),
+        (most("accuracy", 1.0), "higher is better"),
+        (most("lms", 0.6), "higher is better"),
+        (most("glue/rte", 0.6), "higher is better"),
+        (least("seat", 0.1), r"lower of \|seat\| is better. Give --max seat=NUMBER"),
+        (least("lpbs", 0.1), "--min lpbs career=0.1 would hold"),
+        (least("distance", 0.1), "lower is better"),
+        (least("fluency", 10.0), "lower is better. Give --max fluency=NUMBER"),
+        (Threshold("seat", "decrease", 0.1), "Give --max-increase seat=NUMBER"),
+        (Threshold("fairness", "increase", 0.1), "Give --max-decrease fairness=NUMBER"),
+    ],
+)
+def test_a_limit_that_the_worst_value_would_keep_is_refused(audit: Path, wrong: Threshold, says: str) -> None:
+    contents = open_contents(audit)
+    with pytest.raises(BadOption, match=says) as refused:
+        check(contents, Plan((wrong,)), contents if wrong.of_change else None)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", [info.name for info in BUILT_IN])
+def test_every_measure_with_a_direction_has_a_side_that_is_refused(audit: Path, name: str) -> None:
+    refused = 0
+    for side in (most, least):
+        try:
+            judged(audit, side(name, 0.5))
+        except BadOption:
+            refused += 1
+    assert refused == (measure_info(name).better != "")
+
+
+def test_the_worse_bound_of_an_interval_around_zero_is_the_farther_one(tmp_path: Path) -> None:
     run = write_audit(tmp_path / "run")  # lpbs career 0.2, from -0.4 to 0.8
-    assert judged(run, least("lpbs career", 0.1), bound=True) == ["fails"]
     assert judged(run, most("lpbs career", 0.79), most("lpbs career", 0.81), bound=True) == [
         "fails",
         "holds",
@@ -81,10 +115,10 @@ def test_the_least_absolute_value_of_an_interval_around_zero_is_zero(tmp_path: P
 
 
 def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
-    plan = Plan((most("accuracy", 1.0), most("distance", 1.0), most("seat", 2.0)))
+    plan = Plan((least("accuracy", 0.5), most("distance", 1.0), most("seat", 2.0)))
     outcomes = check(open_contents(audit), plan)
     assert [each.outcome for each in outcomes] == ["not measured", "not measured", "holds"]
-    assert str(outcomes[0]) == "not measured: accuracy at most 1; not asked & <i>skipped</i>"
+    assert str(outcomes[0]) == "not measured: accuracy at least 0.5; not asked & <i>skipped</i>"
     assert str(outcomes[1]) == "not measured: distance at most 1; this run did not ask it"
     assert str(outcomes[2]) == "holds: seat: 0.7654 is at most 2 (absolute value)"
     assert exit_code(outcomes) == 3
@@ -97,7 +131,7 @@ def test_a_value_without_an_interval_has_no_bound_to_judge(tmp_path: Path) -> No
 
 
 def test_exceeding_outweighs_not_measured(audit: Path) -> None:
-    assert exit_code(check(open_contents(audit), Plan((most("accuracy", 1.0), most("seat", 0.1))))) == 1
+    assert exit_code(check(open_contents(audit), Plan((least("accuracy", 0.5), most("seat", 0.1))))) == 1
 
 
 def test_one_name_for_several_measures_judges_each_of_them(audit: Path) -> None:
@@ -127,10 +161,12 @@ def test_plain_runs_are_checked_too(tmp_path: Path) -> None:
 def test_a_measure_of_the_users_own_is_judged_as_its_description_says(tmp_path: Path) -> None:
     value = measured("pronoun gap", -0.4, 0.1, neutral=0.0)
     signed = bring(write_audit(tmp_path / "a"), MeasureInfo("pronoun gap", "Gap", neutral=0.0), value)
-    assert judged(signed, most("Pronoun-Gap", 0.3), least("pronoun gap", 0.3)) == ["fails", "holds"]
+    assert judged(signed, most("Pronoun-Gap", 0.3)) == ["fails"]
     below = MeasureInfo("pronoun gap", "Gap", neutral=0.0, biased="below")
     one_sided = bring(write_audit(tmp_path / "b"), below, value)
-    assert judged(one_sided, most("pronoun gap", 0.3), least("pronoun gap", 0.3)) == ["holds", "fails"]
+    assert judged(one_sided, least("pronoun gap", 0.3)) == ["fails"]
+    with pytest.raises(BadOption, match="higher is better"):
+        judged(one_sided, most("pronoun gap", 0.3))
 
 
 def test_a_measure_of_the_users_own_that_a_variant_lacks_is_not_measured(tmp_path: Path) -> None:
@@ -175,7 +211,7 @@ def test_a_wrong_threshold_file_is_one_line(tmp_path: Path, text: str) -> None:
 
 def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> None:
     contents = open_contents(write_audit(tmp_path / "run", model=f"{HOSTILE}\x07"))
-    outcomes = check(contents, Plan((most("seat", 0.1), most("accuracy", 1.0), most("seat", 2.0))))
+    outcomes = check(contents, Plan((most("seat", 0.1), least("accuracy", 0.5), most("seat", 2.0))))
     suite = ElementTree.fromstring(junit(outcomes, contents))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     cases = suite.findall("testcase")
@@ -201,7 +237,7 @@ def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path
     assert threshold.threshold == most("seat", 0.1)
     assert threshold.value == pytest.approx(-0.76543211)
     assert threshold.judged == pytest.approx(0.76543211)
-    code, out, _ = typed("check", str(audit), "--max", "accuracy=1")
+    code, out, _ = typed("check", str(audit), "--min", "accuracy=0.5")
     assert (code, out[:13]) == (3, "not measured:")
     code, out, line = typed("check", str(audit), "--max", "sat=1")
     assert (code, out) == (2, "")
@@ -230,11 +266,11 @@ def test_a_rise_since_the_baseline_is_judged_by_its_value_or_by_its_bound(
     assert [each.outcome for each in since(new, last, *limits)] == ["fails", "holds"]
     assert [each.outcome for each in since(new, last, *limits, bound=True)] == ["fails", "fails"]
     assert [each.outcome for each in since(last, new, *limits)] == ["holds", "holds"]
-    (fall,) = since(last, new, Threshold("seat", "decrease", 0.05))
+    (fall,) = since(last, new, Threshold("ss", "decrease", 0.005))
     assert fall.outcome == "fails"
-    assert fall.judged == pytest.approx(0.1)
+    assert fall.judged == pytest.approx(0.01)
     assert str(fall).startswith(
-        "fails: seat: 0.1 is above 0.05 (unpaired change since the baseline, -0.100 ["
+        "fails: ss: 0.01 is above 0.005 (unpaired change since the baseline, -0.010 ["
     )
 
 

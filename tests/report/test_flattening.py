@@ -23,7 +23,7 @@ from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import open_audit
 from levelhead.scoring.next_sentences import HEAD, TripleAnswers
 from levelhead.scoring.pairs import triple_measures
-from tests.report.test_headline import SETTINGS
+from tests.report.test_headline import SETTINGS, seat
 
 FEW = Resampling(100)
 EDITED = "sent: halved"
@@ -85,6 +85,8 @@ def finding(folder: Path, before: Doubles, after: Doubles) -> str:
             (EDITED, layout.VERIFIED.of(f"{EDITED}/triples"), edited),
         ):
             run.results(key, [MeasuredVariant(variant, "tiny", each) for each in values.values()].copy)
+        held = MeasuredVariant(BASE, "tiny", seat(1.2))  # without null models nothing is said of a change
+        run.result(layout.MEASURED.of("seat"), lambda: held)
         run.results(layout.CANDIDATES, trials.copy)
     return next(text for text in headline(open_audit(folder)).findings if "projections" in text)
 

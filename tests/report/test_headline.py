@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,11 +14,13 @@ from levelhead.edits.head import Head
 from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.null import models_needed
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.pages.claims import SILENT, floor_text, valued
 from levelhead.pages.contents import measurements, open_contents
 from levelhead.pages.fill_in import beyond_twins
 from levelhead.pages.headline import headline, headline_claims, notebook_html
+from levelhead.pages.heads_in_words import clear_heads_text, removal_text, sound_row_text
 from levelhead.pages.infos import claimed, verdict_of
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -33,6 +36,7 @@ from levelhead.results.runs import open_audit, open_heads, open_prompts
 from levelhead.results.settings import AuditRunSettings
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads, write_prompts
 from tests.report.synthetic.heads import contrasts
+from tests.sealing import reseal
 
 CLOSED = "without heads 4-5, 1-2"
 SETTINGS = AuditRunSettings(
@@ -119,7 +123,8 @@ def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
 
 def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
     null = Null("sign flips", 9_999, 0.226, 0.03, p)
-    return measured("strength", value, 0.01, neutral=0.0, details={SCALE_FREE: relative}, null=null)
+    details = {SCALE_FREE: relative, "p_flips": p, "p_twins": 0.0001}  # the larger of two p-values counts
+    return measured("strength", value, 0.01, neutral=0.0, details=details, null=null)
 
 
 def test_strength_is_held_against_chance(tmp_path: Path) -> None:
@@ -127,6 +132,37 @@ def test_strength_is_held_against_chance(tmp_path: Path) -> None:
     assert "cannot be told from a model without meaning on this much data (0.23 ± 0.03 by chance" in silent[0]
     _, spoken = headline_of(tmp_path / "b", {BASE: [seat(1.2), strength(0.4, 2.1, p=0.001)]})
     assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
+
+
+def test_without_null_models_no_claim_is_made_whatever_other_tests_say(tmp_path: Path) -> None:
+    """Sign flips and permutations alone would claim with fewer claims to correct for."""
+    flips = Null("sign flips", 9_999, 0.0, 0.03, 0.0001)
+    preferred = measured("preference", 0.5, 0.1, 85, neutral=0.0, null=flips)
+    filled = measured("lpbs career", 0.9, 0.2, 20, neutral=0.0, details={"p_value": 0.0001})
+    variants = {BASE: [seat(1.2, p=None), preferred, filled]}
+    text, findings = headline_of(tmp_path / "run", variants)
+    assert "nothing is claimed" in text
+    assert findings[0].endswith("nothing is claimed of preference, lpbs career.")
+    assert not any(holds for _, _, holds in headline_claims(open_audit(tmp_path / "run")))
+    with_models = {BASE: [seat(1.2), preferred, filled]}
+    headline_of(tmp_path / "with", with_models)
+    holds = {name: ok for name, _, ok in headline_claims(open_audit(tmp_path / "with"))}
+    assert holds == {"association": True, "preference": False, "lpbs career": True}
+
+
+def test_too_few_null_models_are_said_with_how_many_are_needed(tmp_path: Path) -> None:
+    few = Null("null twins; p two-sided, Student's t, normal null", 3, 0.2, 0.1, 0.06)
+    large = measured("seat", 1.78, 0.1, neutral=0.0, null=few)
+    text, _ = headline_of(tmp_path / "few", {BASE: [large]})
+    needed = models_needed(few, 0.05 * 0.75)
+    assert needed is not None
+    assert 3 < needed < 19
+    assert f"3 null models are too few to tell; about {needed} are needed for p < 0.05" in text
+    assert "can be told" not in text
+    nothing = measured("seat", 0.25, 0.1, neutral=0.0, null=replace(few, p_value=0.9))
+    assert "at least 19 are needed" in headline_of(tmp_path / "none", {BASE: [nothing]})[0]
+    enough = measured("seat", 0.25, 0.1, neutral=0.0, null=replace(few, draws=19, p_value=0.4))
+    assert "too few" not in headline_of(tmp_path / "enough", {BASE: [enough]})[0]
 
 
 def strength_change(value: float, p: float = 0.0002) -> Measurement:
@@ -247,7 +283,7 @@ def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
 def test_a_verdict_in_a_table_claims_no_more_than_the_headline(tmp_path: Path) -> None:
     """A p of 0.03 is too little beside another claim that fails; of a changed model nothing is claimed."""
     flips = Null("sign flips", 999, 0.0, 0.03, 0.03)
-    weak = measured("preference", 0.2, 0.1, 85, neutral=0.0, null=flips)
+    weak = measured("preference", 0.2, 0.1, 85, neutral=0.0, null=flips, details={"p_twins": 0.01})
     sure = measured("lpbs career", 0.9, 0.2, 20, neutral=0.0, details={"p_value": 0.0001})
     none = measured("lpbs math", 0.1, 0.4, 20, neutral=0.0, details={"p_value": 0.6})
     headline_of(tmp_path, {BASE: [seat(1.2), weak, sure, none], CLOSED: [sure]})
@@ -304,6 +340,18 @@ def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> No
     assert beyond_twins(cell)
     null = Null("null twins", 9, -0.9, 0.03, 0.0001)
     assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+
+
+def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path: Path) -> None:
+    folder = write_heads(tmp_path / "run")
+    path = folder / "results.jsonl"
+    text = re.sub(r'("method": "null twins[^"]*", "draws": )\d+', r"\g<1>3", path.read_text(encoding="utf-8"))
+    path.write_text(text.replace('"p": 0.05', '"p": 0.25'), encoding="utf-8")  # the least that 3 can give
+    reseal(folder)
+    run = open_heads(folder)
+    assert not run.clear_heads
+    for said in (sound_row_text(run), clear_heads_text(run), removal_text(run, [Head(0, 0)])):
+        assert "3 null models are too few to tell; at least 19 are needed" in said
 
 
 def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_stand_beside_it(

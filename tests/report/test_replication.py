@@ -148,6 +148,8 @@ def test_a_run_of_another_bias_or_of_other_heads_leaves_cells_empty_with_the_rea
     race = beside_paper(open_heads(heads_run(tmp_path / "race", bias="race")))
     assert cell(race, "Figure 4", "BERT-base, race, biased heads: t (N = 500)").measured == 3.0
     assert cell(race, "Sections 5.1 and 7", "BERT-base: SEAT").note == "about gender; this run asked race"
+    other = beside_paper(open_heads(heads_run(tmp_path / "other", bias="transgender")))  # another word
+    assert cell(other, "Sections 5.1 and 7", "BERT-base: SEAT").note.endswith("this run asked transgender")
     five = beside_paper(open_heads(heads_run(tmp_path / "five", top=5)))
     note = cell(five, "Table 1", "top-3 (3 of 144 heads): SEAT").note
     assert note == "the run removed 5 heads, the paper 3"

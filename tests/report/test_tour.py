@@ -36,11 +36,25 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
+from tests.report.synthetic.audit import TWINS
+from tests.sealing import reseal
 
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     return open_contents(write_audit(tmp_path_factory.mktemp("runs") / "audit"))
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """An audit that claims no bias."""
+    folder = write_audit(tmp_path_factory.mktemp("runs") / "silent")
+    text = (folder / "results.jsonl").read_text(encoding="utf-8")
+    p = f'"p_value": {TWINS.p_value}'
+    assert p in text
+    (folder / "results.jsonl").write_text(text.replace(p, '"p_value": 0.4'), encoding="utf-8")
+    reseal(folder)
+    return open_contents(folder)
 
 
 # ---- questions
@@ -67,8 +81,17 @@ def test_question_and_example_stand_before_how_to_read_and_that_before_the_numbe
 # ---- examples
 
 
-def test_the_example_of_a_question_has_the_middle_occupations_odds(audit: Contents) -> None:
-    example = asked_example(audit)
+def test_no_example_of_a_measure_that_shows_nothing_stands_under_the_finding_of_another(
+    audit: Contents, silent: Contents
+) -> None:
+    assert asked_example(audit) is None  # SEAT is strong, log-odds show nothing
+    assert changed_example(audit) is None
+    assert knowledge_example(audit) is not None  # the chapter is about log-odds
+    assert asked_example(silent) is not None
+
+
+def test_the_example_of_a_question_has_the_middle_occupations_odds(silent: Contents) -> None:
+    example = asked_example(silent)
     assert example is not None
     odds = 0.1 + 0.3 * 2  # the third of five
     assert (
@@ -80,8 +103,8 @@ def test_the_example_of_a_question_has_the_middle_occupations_odds(audit: Conten
     assert "male job 2" in example.second.sentence
 
 
-def test_the_examples_of_knowledge_and_of_a_change_ask_the_same_question_twice(audit: Contents) -> None:
-    told, changed = knowledge_example(audit), changed_example(audit)
+def test_the_examples_of_knowledge_and_of_a_change_ask_the_same_question_twice(silent: Contents) -> None:
+    told, changed = knowledge_example(silent), changed_example(silent)
     assert told is not None
     assert changed is not None
     assert told.first.number.endswith("(log-odds +0.70)")

@@ -9,23 +9,27 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from benchmarks.calibrate import SIZES
 
 from levelhead.errors import BadRun
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.pages.blocks import Cards, WayOut, WhatNow
+from levelhead.pages.calibration import calibration
 from levelhead.pages.contents import Contents, measurements, open_contents
 from levelhead.pages.headline import spoken_measures
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.sizes import RULE, SHOWN, certain_share, share, size_of
-from levelhead.pages.what_now import FALSE_ALARMS, MODELS_TRIED, what_now
+from levelhead.pages.what_now import what_now
+from levelhead.probes.words import load_words
 from tests.report.synthetic import write_audit, write_heads
 from tests.report.synthetic.audit import PROJECTED, TWINS
 from tests.sealing import reseal
 
 PROJECTION_P = '"p_value": 0.0002'  # of the projection's paired change
 ASSOCIATION_P = f'"p_value": {TWINS.p_value}'
+CITED = f"{calibration().false_alarms} of {calibration().models} models without meaning got one"
 COST = "1.0234"  # perplexity, ratio to before
 
 
@@ -123,6 +127,7 @@ def test_a_large_number_that_chance_explains_is_none_shown(tmp_path: Path) -> No
     assert "not proof of none" in dict(box.answers)["Is there a bias?"]
     assert "nothing here calls for a change" in dict(box.answers)["What should I do?"]
     assert way(box, PROJECTED).verdict == "helps, but no bias was shown"
+    assert recommended(box) == ["leave it as it is"]
 
 
 def test_findings_are_ranked_by_size_and_every_kind_that_was_asked_is_there(audit: Contents) -> None:
@@ -155,9 +160,58 @@ def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit
     docs = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
     (line,) = (line for line in docs.splitlines() if line.startswith("| any of them |"))
     twins, random, every = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
-    assert (twins[0] + random[0], twins[1] + random[1]) == every == (FALSE_ALARMS, MODELS_TRIED)
-    sure = dict(box_of(audit).answers)["How sure is that?"]
-    assert f"{FALSE_ALARMS} of {MODELS_TRIED} models without meaning got one" in sure
+    assert (
+        (twins[0] + random[0], twins[1] + random[1])
+        == every
+        == (calibration().false_alarms, calibration().models)
+    )
+    assert CITED in dict(box_of(audit).answers)["How sure is that?"]
+
+
+def test_the_calibration_was_tried_with_the_shipped_list_and_the_sizes_of_the_benchmark() -> None:
+    tried = calibration()
+    assert tried.words == load_words(tried.bias).fingerprint()
+    sizes = SIZES
+    assert (tried.null_models, tried.null_models_of_triples) == (sizes.null, sizes.triple_twins)
+    assert (tried.null_models_of_prompts, tried.splits) == (sizes.prompt_twins, sizes.splits)
+    assert (tried.counter_sentences, tried.triples) == (sizes.counter_sentences, sizes.triples)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (calibration().words, "00" * 8, "not tried with this list"),
+        ('"null": 19', '"null": 5', "not tried with so few null models"),
+        ('"triples": 1', '"triples": 4', "not tried with so few null models or items"),
+        ('"null": 19', '"null": 199', CITED),
+    ],
+)
+def test_the_calibration_is_cited_at_its_own_setting_only(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    path = write_audit(tmp_path / "run") / "settings.json"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    reseal(tmp_path / "run")
+    sure = dict(box_of(open_contents(tmp_path / "run")).answers)["How sure is that?"]
+    assert says in sure
+    assert (CITED in sure) == (says == CITED)
+
+
+def test_an_audit_without_null_models_claims_nothing_and_recommends_nothing(tmp_path: Path) -> None:
+    for part in (write_audit(tmp_path / "run"), tmp_path / "run" / "heads", tmp_path / "run" / "prompts"):
+        path = part / "results.jsonl"
+        text = path.read_text(encoding="utf-8").replace('"method": "null twins', '"method": "by hand')
+        path.write_text(text, encoding="utf-8")
+        reseal(part)
+    contents = open_contents(tmp_path / "run")
+    box = box_of(contents)
+    assert {found.size for found in box.found} == {"untested"}
+    assert recommended(box) == []
+    assert "--null 19" in dict(box.answers)["What should I do?"]
+    assert contents.audit is not None
+    assert not spoken_measures(contents.audit)
 
 
 def test_the_thresholds_stand_on_the_page_and_in_the_docs(audit: Contents) -> None:
@@ -214,9 +268,12 @@ def test_a_way_that_is_not_shown_to_help_or_costs_too_much_is_not_recommended(
     tmp_path: Path, old: str, new: str, verdict: str
 ) -> None:
     box = box_of(edited(tmp_path / "run", (old, new)))
-    assert recommended(box) == ["leave it as it is"]
+    assert recommended(box) == []  # not even to leave it: the bias stands
     assert way(box, PROJECTED).verdict == verdict
-    assert "out of decisions about people" in dict(box.answers)["What should I do?"]
+    assert way(box, "leave it as it is").verdict.startswith("the bias stands")
+    advice = dict(box.answers)["What should I do?"]
+    assert advice.startswith("Do not use it for decisions about people")
+    assert "Leave the model" not in advice
 
 
 def test_runs_of_one_study_and_unfinished_audits_have_no_box(tmp_path: Path) -> None:

@@ -64,6 +64,15 @@ def test_another_list_is_asked_about_its_own_words_and_never_about_she_and_he(be
     assert "she" not in str(measured.settings["attributes"])
 
 
+def test_stray_pronouns_in_a_list_about_something_else_do_not_answer_for_it(bert: Model) -> None:
+    race = load_words("race")
+    stray = replace(race, A=("she", *race.A), B=("he", *race.B), pairs=(("she", "he"), *race.pairs), axis="")
+    measured = ask_lpbs(bert, stray, resampling=FEW)[0]
+    assert "black" in measured.settings["attributes"][0]
+    gender = replace(stray, axis="gender")
+    assert ask_lpbs(bert, gender, resampling=FEW)[0].settings["attributes"] == [["she"], ["he"]]
+
+
 def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
     test = load_words("race")
     turned = replace(test, A=test.B, B=test.A, pairs=())

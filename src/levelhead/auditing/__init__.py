@@ -30,7 +30,7 @@ from levelhead.models.placement import LoadOptions
 from levelhead.ordinary import subfolder
 from levelhead.pages.headline import headline, notebook_html
 from levelhead.pages.page import write_report
-from levelhead.probes.bias import about_gender
+from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, words_name
 from levelhead.progress import steps
@@ -265,7 +265,7 @@ def _prompts(extent: Extent, ways: Sequence[Way], test: WordTest, run: Open) -> 
     """CounterActs, untouched and mitigated: does the mitigated model still change its mind?"""
     model, label = extent.model, layout.PROMPTS_PART
     reason = f"{model.name} predicts no words" if not model.abilities & {"mlm", "causal"} else ""
-    if reason := reason or ("" if about_gender(test) else f"no fill-in prompts ship for {test.name}"):
+    if reason := reason or ("" if about_gender(test) else none_ships("fill-in prompts", test)):
         missing = Measurement.missing(LOG_ODDS, reason)
         run.result(layout.MEASURED.of(label), lambda: MeasuredVariant(BASE, model.name, missing))
         return

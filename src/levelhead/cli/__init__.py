@@ -1,4 +1,4 @@
 """The command line: one short command a study. Parse, call, print."""
 
-STOPPED = "stopped."
-GOES_ON = "stopped. Run the same command again; it goes on."  # where a run folder keeps what was computed
+GOES_ON = "stopped; run the same command again to go on."  # of commands that keep what is done in a folder
+STOPPED = "stopped; nothing was kept."

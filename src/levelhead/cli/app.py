@@ -16,9 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from levelhead import __version__
+from levelhead.cli import GOES_ON, STOPPED
 from levelhead.cli.preflight import preflight
 from levelhead.cli.terminal import painted, shown_controls
-from levelhead.errors import BadOption
+from levelhead.errors import BadOption, Stopped
 from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ app = typer.Typer(
 )
 
 DEBUG = "--debug"
+RUN = "RUN"  # how the help names a folder whose run goes on
+_CHECKPOINTS = ("finetune",)  # commands whose training goes on, though their folder is no run
 LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 _LINE, _WORD = 480, 200  # characters of an error, and of one word or path in it
 Json = Annotated[
@@ -123,10 +126,20 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         preflight(given)
-        with plain_lines():
-            command(**given)
+        try:
+            with plain_lines():
+                command(**given)
+        except KeyboardInterrupt:
+            raise Stopped(GOES_ON if keeps_results(command, given) else STOPPED) from None
 
     return called
+
+
+def keeps_results(command: Callable[..., None], given: Mapping[str, object]) -> bool:
+    """Whether a command that is stopped has its results, or its checkpoints, in the folder that was given."""
+    output = get_type_hints(command, include_extras=True).get("out")
+    names = [getattr(option, "metavar", None) for option in getattr(output, "__metadata__", ())]
+    return given.get("out") is not None and (RUN in names or command.__name__ in _CHECKPOINTS)
 
 
 def loads(command: Callable[..., None]) -> Callable[..., None]:

@@ -149,8 +149,8 @@ def _print_verdicts(form: ClozeForm, cells: Iterable[ClozeCell]) -> None:
     note = (
         "Log-odds: half the gap in log p(one group's words) / p(the other's) between the two groups of "
         f"occupations; without knowledge {bare[_LOG_ODDS]}. Verdict: what the knowledge does to the "
-        "stereotype; no change: the interval includes 0, or null twins change as much (p 0.05 or more after "
-        "correction for all lines)."
+        "stereotype; no change: the interval includes 0; not more than in null models: those change as much "
+        "(p 0.05 or more after correction for all lines)."
     )
     if _CORRELATION in bare:
         note += f" Rank correlation with the groups' real shares: {bare[_CORRELATION]}."
@@ -222,11 +222,13 @@ def _percent(share: Measurement) -> str:
 
 def _verdict(cell: ClozeCell) -> str:
     """The word, and what the kind is designed to do where that is something else."""
+    from levelhead.measures.cloze.verdicts import SPEAKING
+
     word, change = cell.verdict, cell.measurement.value
     if word is None or change is None:
         return _UNKNOWN
-    if word in (_UNKNOWN, "untested"):
+    if word in (_UNKNOWN, "untested", "too few null models"):
         return word
-    direction = "none" if word == "no change" else "strengthens" if change > 0 else "weakens"
+    direction = "none" if word not in SPEAKING else "strengthens" if change > 0 else "weakens"
     designed = "no change" if cell.expected == "none" else cell.expected
     return word if direction == cell.expected else f"{word} (designed: {designed})"

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -16,7 +16,6 @@ import typer
 
 from levelhead import __version__
 from levelhead.cli import (
-    GOES_ON,
     STOPPED,
     audit,
     cache,
@@ -33,9 +32,8 @@ from levelhead.cli import (
     survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
-from levelhead.cli.options import OUTPUT, RUN
 from levelhead.cli.terminal import safe_output
-from levelhead.errors import Announcement, BadOption, LevelheadError
+from levelhead.errors import Announcement, BadOption, LevelheadError, Stopped
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -52,7 +50,6 @@ COMMANDS: tuple[ModuleType, ...] = (
     reproduce,
     report,
 )  # in the order of the help page
-_INTERRUPTED = 130  # Ctrl-C, as shells say it
 _UNFORESEEN = 200  # characters of an error that nobody foresaw, so that the place of its log fits behind them
 _MISUSE: Any = typer.BadParameter.__mro__[
     1
@@ -74,7 +71,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave("", 1)  # the reader has gone, e.g. `| head`
     except KeyboardInterrupt:
-        _leave(GOES_ON if _keeps() else STOPPED, _INTERRUPTED)
+        _leave(STOPPED, Stopped.exit_code)
     except Exception as error:
         if debug:
             raise
@@ -85,7 +82,7 @@ def main() -> None:
 def _run() -> None:
     """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
     code = app(prog_name=app.info.name, standalone_mode=False)
-    if code == _INTERRUPTED:  # typer turns Ctrl-C into it
+    if code == Stopped.exit_code:  # typer turns Ctrl-C into it
         raise KeyboardInterrupt
     sys.stdout.flush()
     sys.exit(code)
@@ -108,18 +105,6 @@ def _leave(line: str, code: int) -> NoReturn:
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
-
-
-def _keeps() -> bool:
-    """Whether the command that was typed has a run folder, in which a killed run goes on."""
-    named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    commands: Mapping[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    options = commands[named].params if named in commands else ()
-    folders = [option for option in options if option.metavar == RUN and set(option.opts) & set(OUTPUT)]
-    typed = tuple(flag for option in folders for flag in option.opts)
-    return any(option.default is not None for option in folders) or any(
-        word.startswith(typed) for word in sys.argv
-    )
 
 
 def _misuse(error: Any) -> str:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED
+from levelhead.cli.app import LAST_SEED, RUN
 
-OUTPUT = ("-o", "--output")
-RUN = "RUN"  # what a run folder is called in help texts
+_OUTPUT = ("-o", "--output")
 _RUN_FOLDER = "Folder for the results; a run that was begun there goes on."
 _CORPUS = "a .txt or .jsonl file, a folder, or hub:NAME"
 
@@ -43,8 +42,8 @@ RecipeFile = Annotated[
 ]
 
 # runs
-RunFolder = Annotated[Path, typer.Option(*OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
-RunFolderOrNone = Annotated[Path | None, typer.Option(*OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
+RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
+RunFolderOrNone = Annotated[Path | None, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
 NullTwins = Annotated[
     int, typer.Option(min=0, metavar="K", help="Twins without meaning to hold numbers against; 0: none.")
 ]

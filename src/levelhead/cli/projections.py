@@ -54,6 +54,12 @@ Probe = Annotated[
 ]
 
 
+_FLOOR = (
+    "By chance: mean ± SD over random signs, context by context. Strength is a mean of the largest, so noise "
+    "alone lies above 0: read what is beyond its floor."
+)
+
+
 @app.command()
 @loads
 def nsp(
@@ -238,11 +244,18 @@ def _print_measures(title: str, measurements: Mapping[str, Measurement]) -> None
             "-" if m.interval is None else f"{m.interval[0]:.3f} to {m.interval[1]:.3f}",
             m.n,
             m.neutral,
+            "-" if m.null is None else f"{m.null.floor:.3f} ± {m.null.spread:.3f}",
         )
         for m in measurements.values()
     ]
     note = _unscored(measurements)
-    print_table(title, ("measure", "value", "95 % interval", "n", "ideal"), lines, note)
+    columns = ("measure", "value", "95 % interval", "n", "ideal", "by chance")
+    shown = len(columns)
+    if all(m.null is None for m in measurements.values()):
+        shown -= 1  # nothing has a floor
+    else:
+        note = " ".join(filter(None, (_FLOOR, note)))
+    print_table(title, columns[:shown], [line[:shown] for line in lines], note)
 
 
 def _unscored(measurements: Mapping[str, Measurement]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import RUN, Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import Labels, Seed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def reproduce(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="RUN", help="A finished run is read; else the study is run here."
+            "-o", "--output", metavar=RUN, help="A finished run is read; else the study is run here."
         ),
     ],
     model: Annotated[

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.measures.measurement import CHANGE, ENOUGH, Measurement
 from levelhead.probes.glue import TASKS, GlueTask
 
 Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
@@ -23,6 +23,10 @@ ALPHA = 0.05  # a null's p must be below it
 DOUBT = "doubt"  # the setting by which a measurement says that its model does not read plain English
 DOUBTED = "no verdict: the model does not read plain English as it was asked"
 UNTESTED = "not tested against a model without meaning: nothing is claimed"
+TOO_FEW = "held against too few null models to tell: nothing is claimed"
+# measures whose verdict needs null models: chance of the items alone says less, and would claim more
+NEED_NULL_MODELS = frozenset({"seat", "preference", "ss_paired", "strength"})
+_FLUENCY = "fluency"  # where perplexity is explained, of which less is better
 GLUE = "glue"  # what the names of its measures begin with: glue/rte
 _SEPARATORS = (" ", "/", ",")  # between a measure's name and what it was measured on
 
@@ -50,6 +54,16 @@ class MeasureInfo:
     def signed(self) -> bool:
         """Whether 0 is neutral and both directions are bias: thresholds then judge the absolute value."""
         return self.biased == "both" and self.neutral == 0
+
+    @property
+    def better(self) -> Literal["lower", "higher", ""]:
+        """Where better models lie: lower (of signed measures the absolute value), higher; empty where a
+        threshold on either side has a meaning, or nothing is known."""
+        if self.side == "use":
+            return "lower" if self.docs == _FLUENCY else "higher" if self.docs else ""
+        if self.signed or self.biased == "above":
+            return "lower"
+        return "higher" if self.biased == "below" else ""
 
 
 def _glue_info(task: GlueTask) -> MeasureInfo:
@@ -445,7 +459,7 @@ class Catalog:
 
         Bias is claimed if the interval excludes the neutral value and the null's floor (where the null has a
         limit of its own, if that is above 0), with p < 0.05 against the null, or in the measure's own test
-        where it has one. Without either nothing is claimed.
+        where it has one. Without either nothing is claimed, and of some measures nothing without null models.
         """
         info, neutral, interval = self.info(measurement.name), measurement.neutral, measurement.interval
         value, null = measurement.value, measurement.null
@@ -484,8 +498,10 @@ def _against_null(measurement: Measurement) -> str:
     """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
     null = measurement.null
     p = measurement.details.get("p_value") if null is None else null.p_value
-    if p is None:
+    if p is None or (measurement.name in NEED_NULL_MODELS and not measurement.held_against_models):
         return UNTESTED
+    if p >= ALPHA and null is not None and null.of_models and null.draws < ENOUGH:
+        return TOO_FEW
     within = null is not None and not measurement.beyond(null.floor)
     return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""
 

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CHANGE = " change"  # how the name of a change ends
+NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from models without meaning
+ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
+P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Null:
     def __post_init__(self) -> None:
         if self.draws < 1 or not self.spread >= 0 or not 0 < self.p_value <= 1:
             raise ValueError(f"{self}: a null needs a draw, a spread of 0 or more, and 0 < p_value <= 1")
+
+    @property
+    def of_models(self) -> bool:
+        """Whether it was drawn from models without meaning."""
+        return self.method.startswith(NULL_MODELS)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,11 @@ class Measurement:
         if self.null is not None and self.null.least is not None:
             return self.null.least > 0
         return self.interval is not None and not self.interval[0] <= floor <= self.interval[1]
+
+    @property
+    def held_against_models(self) -> bool:
+        """Whether models without meaning were asked too, be their p the larger one or not."""
+        return P_NULL_MODELS in self.details or (self.null is not None and self.null.of_models)
 
     @property
     def relative(self) -> float | None:

@@ -26,13 +26,14 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.measurement import P_NULL_MODELS, Measurement, Null
 from levelhead.measures.seat_effect import SETS, WordSets
 from levelhead.measures.statistics import ROUNDING, FloatArray, alike
 
 _CELLS = 2_000_000  # numbers held at once
 MANY = 199  # draws from which on an exact p can be small enough to survive a correction
 _LONG_TAILS = 3  # degrees of freedom that stand for long tails; with 4, one p of 0.003 in 50 is false
+_LONG_TAILED = "long-tailed"  # in the method of such a null
 _NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 that was not near it
 
 
@@ -100,7 +101,7 @@ class NullDistribution:
         """
         exact = len(self) >= MANY
         p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)
-        null = "long-tailed" if self.long_tails else "normal"
+        null = _LONG_TAILED if self.long_tails else "normal"
         how = "exact" if exact else f"Student's t, {null} null"
         return Null(f"{method}; p two-sided, {how}", len(self), self.floor, self.spread, p)
 
@@ -116,7 +117,7 @@ class NullDistribution:
         if relative is None or there is None:
             return measurement
         here, rms = self.judged(relative, method), measurement.details.get("rms") or 1.0
-        details = {**measurement.details, "p_flips": there.p_value, "p_twins": here.p_value}
+        details = {**measurement.details, "p_flips": there.p_value, P_NULL_MODELS: here.p_value}
         scaled = replace(here, floor=here.floor * rms, spread=here.spread * rms)
         return replace(measurement, null=max(there, scaled, key=lambda null: null.p_value), details=details)
 
@@ -134,6 +135,23 @@ class NullDistribution:
         """Whether the floor lies within noise of 0, so that values may be read as they are."""
         noise = float(stats.t.ppf(0.975, len(self) - 1)) * self.floor_error
         return abs(self.floor) <= max(noise, _NEGLIGIBLE * self.spread)
+
+
+def models_needed(null: Null, level: float) -> int | None:
+    """How many null models would give p below a level, if more of them scatter as these do; None: over 199.
+
+        z = t(p, K) · sqrt(1 + 1/K);   the least n with  2 P(T_{n−1} ≥ z / sqrt(1 + 1/n)) < level
+
+    t(p, K) is what Student's p of K models comes from. For nulls of fewer than 199 models.
+    """
+
+    def freedom(draws: int) -> int:
+        return min(draws - 1, _LONG_TAILS) if _LONG_TAILED in null.method else draws - 1
+
+    z = float(stats.t.isf(null.p_value / 2, freedom(null.draws))) * math.sqrt(1 + 1 / null.draws)
+    counts = range(null.draws + 1, MANY + 1)
+    reached = (n for n in counts if 2 * stats.t.sf(z / math.sqrt(1 + 1 / n), freedom(n)) < level)
+    return next(reached, None)
 
 
 def sound_choice(nulls: Mapping[str, NullDistribution]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption
-from levelhead.measures.catalog import DOUBTED, Catalog
+from levelhead.measures.catalog import DOUBTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.pages.baseline import change_from
 from levelhead.pages.compare_items import Difference
@@ -40,6 +40,7 @@ _OPTIONS: dict[Side, str] = {
     "increase": "--max-increase",
     "decrease": "--max-decrease",
 }
+_OTHER_SIDE: dict[Side, Side] = {"max": "min", "min": "max", "increase": "decrease", "decrease": "increase"}
 _GIVE = "Give thresholds as a TOML file (docs/check.md)."
 
 
@@ -178,6 +179,8 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
     measured |= {each.name: each.measurement for each in changes(contents, plan.variant).values()}
     catalog = catalog_of(contents)
     chosen = [each for given in plan.thresholds for each in _named(given, list(measured), catalog)]
+    for each in chosen:
+        _refuse_wrong_side(each, catalog.info(each.measure))
     judged = []
     for each in chosen:
         signed = catalog.info(each.measure).signed
@@ -191,6 +194,19 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
     if baseline is not None and not any(each.of_change for each in chosen) and not contents.run.doubts:
         judged += _not_worse(contents, baseline, plan.variant)
     return judged
+
+
+def _refuse_wrong_side(given: Threshold, info: MeasureInfo) -> None:
+    """A limit on the side where the ideal lies would hold at the worst value, and fail at the best."""
+    upper = given.side in ("max", "increase")
+    if not info.better or upper == (info.better == "lower"):
+        return
+    what = f" of |{given.measure}|" if info.signed else ""
+    right = f"{_OPTIONS[_OTHER_SIDE[given.side]]} {given.measure}=NUMBER"
+    raise BadOption(
+        f"{_OPTIONS[given.side]} {given.measure}={given.limit:g} would hold at the worst values: "
+        f"{info.better}{what} is better. Give {right}."
+    )
 
 
 def _not_worse(contents: Contents, baseline: Contents, variant: str) -> list[Judged]:
@@ -287,11 +303,9 @@ def _unjudged(limit: Threshold, reason: str, value: float | None = None) -> Judg
 def _worst(interval: tuple[float, float], side: Side, signed: bool) -> float:
     """The bound that is least in favor of the model; of an absolute value where both directions are bias."""
     low, high = interval
-    if not signed:
-        return high if side == "max" else low
-    if side == "max":
+    if signed:  # at most: at least is refused
         return max(abs(low), abs(high))
-    return 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+    return high if side == "max" else low
 
 
 # ---- JUnit

@@ -1,22 +1,22 @@
 """Which sentences a page may say: claims that hold after correction for all claims of the page.
 
 A claim needs a p from a null (a model without meaning, sign flips, a permutation) that is below 0.05 after
-Holm's correction, and an interval beyond the null's floor. Otherwise its silent form is printed
-(docs/method.md, Statistics).
+Holm's correction, and an interval beyond the null's floor. Otherwise its silent form is printed, and where
+null models are too few for either, that (docs/method.md, Statistics).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from levelhead.measures.catalog import ALPHA
 from levelhead.measures.corrections import holm
-from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.measurement import ENOUGH, Measurement, Null
+from levelhead.measures.null import models_needed
 
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
-_TWINS = "null twins"  # how the method of a null begins that was drawn from models without meaning
 _SMALL = 0.005  # a spread of which two digits say nothing
 SILENT = "cannot be told from a model without meaning on this much data"
 
@@ -30,16 +30,55 @@ class Claim:
     spoken: str
     silent: str
     main: bool = False  # the question of the page, to which most of the error is given
+    doubt: Doubt | None = None  # where p comes from null models: what is said if those are too few
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What a claim is about, and the null models that it is held against."""
+
+    about: str
+    value: str
+    null: Null
+    enough: int = ENOUGH  # null models from which on silence says something
+
+    def too_few(self, level: float) -> str:
+        """Why nothing can be told, and how many null models would do; empty where they are not too few."""
+        if not self.null.of_models or self.null.draws >= self.enough or self.null.p_value < level:
+            return ""
+        needed = models_needed(self.null, level)
+        many = f"at least {self.enough}" if needed is None else f"about {needed}"
+        return f"{too_few_text(self.null.draws)}; {many} are needed for p < {ALPHA:g} after correction"
+
+
+def too_few_text(draws: int) -> str:
+    """That so many null models allow neither a claim nor its denial."""
+    return f"{draws} null models are too few to tell"
 
 
 def judged(claims: Sequence[Claim]) -> list[bool]:
     """Whether each claim holds on a page of all of them: Holm, with three quarters of the weight on the main
     one."""
+    adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims], _weights(claims))
+    return [bool(p < ALPHA) and claim.beyond for p, claim in zip(adjusted, claims, strict=True)]
+
+
+def _weights(claims: Sequence[Claim]) -> list[float]:
     others = max(1, sum(claim.p is not None and not claim.main for claim in claims))
     heavy = others * MAIN_SHARE / (1 - MAIN_SHARE)
-    weights = [heavy if claim.main else 1.0 for claim in claims]
-    adjusted = holm([math.nan if claim.p is None else claim.p for claim in claims], weights)
-    return [bool(p < ALPHA) and claim.beyond for p, claim in zip(adjusted, claims, strict=True)]
+    return [heavy if claim.main else 1.0 for claim in claims]
+
+
+def doubted(claims: Sequence[Claim]) -> list[Claim]:
+    """The claims of a page, those silent as too few null models to tell whose null has too few of them."""
+    weights = _weights(claims)
+    total = sum(weight for weight, claim in zip(weights, claims, strict=True) if claim.p is not None) or 1.0
+    return [
+        replace(claim, silent=f"{claim.doubt.about}: {why}: {claim.doubt.value}.")
+        if claim.doubt is not None and (why := claim.doubt.too_few(ALPHA * weight / total))
+        else claim
+        for claim, weight in zip(claims, weights, strict=True)
+    ]
 
 
 def sentence(claim: Claim, holds: bool) -> str:
@@ -54,18 +93,13 @@ def tested_p(measurement: Measurement) -> float | None:
 
 def floor_text(null: Null) -> str:
     """What a model without meaning shows, or chance alone where none was asked, in words."""
-    where = "in models without meaning" if of_twins(null) else "by chance"
+    where = "in models without meaning" if null.of_models else "by chance"
     digits = 4 if 0 < null.spread < _SMALL else 2
     text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}"
     if null.least is None:
         return text
     beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
     return f"{text}; {beyond} beyond that on other words"
-
-
-def of_twins(null: Null) -> bool:
-    """Whether a null was drawn from models without meaning."""
-    return null.method.startswith(_TWINS)
 
 
 def evidence(measurement: Measurement) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.pages.blocks import Example, Said
-from levelhead.pages.contents import Contents, arcs
+from levelhead.pages.contents import Contents, arcs, measurements
 from levelhead.pages.first_arcs import attention, first_arcs
+from levelhead.pages.infos import claimed
 from levelhead.probes.cloze import Prompt, load_cloze
 from levelhead.results.layout import PROMPTS_HASH
 from levelhead.results.records.cloze import OccupationLine
@@ -27,7 +28,7 @@ _COUNTER = "weakens"  # what knowledge that runs against the stereotype is desig
 def asked_example(contents: Contents) -> Example | None:
     """An occupation of either group, in the middle of its group, and whom the model fills in."""
     run = contents.prompts
-    if run is None:
+    if run is None or not _belongs(contents):
         return None
     odds = _odds(run, BASE)
     middle = [_middle(odds, group) for group in run.settings.groups]
@@ -37,8 +38,8 @@ def asked_example(contents: Contents) -> Example | None:
         Said(_text(run, line.occupation), _in_words(run, line.value)) for line in middle if line is not None
     )
     note = (
-        "Both occupations are those in the middle of their group by these odds. A model without a stereotype "
-        "has the same odds for both."
+        "Fill-in log-odds: both occupations are those in the middle of their group by these odds. A model "
+        "without a stereotype has the same odds for both."
     )
     return Example(first, second, note)
 
@@ -74,7 +75,7 @@ def kind_examples(run: PromptsRun) -> dict[str, str]:
 def changed_example(contents: Contents) -> Example | None:
     """The same question to the untouched model and to the first changed one."""
     run, audit = contents.prompts, contents.audit
-    if run is None or audit is None:
+    if run is None or audit is None or not _belongs(contents):
         return None
     line = _middle(_odds(run, BASE), run.settings.groups[0])
     changed = [each.variant for each in audit.mitigations if each.variant in run.settings.variants]
@@ -106,6 +107,16 @@ def arcs_example(contents: Contents) -> Example | None:
         "pair."
     )
     return Example(Said(pair.text, texts[0]), Said(pair.counter_text, texts[1]), note)
+
+
+def _belongs(contents: Contents) -> bool:
+    """Whether an example of log-odds stands under a finding of their own: they show a bias, or nothing does.
+
+    Two odds that differ would illustrate a bias that another measure found and this one did not.
+    """
+    known = (each for each in measurements(contents) if each.measurement.value is not None)
+    shown = [each.name for each in known if claimed(contents, each)]
+    return not shown or any(name.startswith(LOG_ODDS) for name in shown)
 
 
 # ---- occupations

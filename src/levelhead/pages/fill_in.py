@@ -5,13 +5,14 @@ Claims rest on log-odds (docs/method.md, Log-odds). The margin among the k likel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from levelhead.measures.cloze.log_odds import CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
+from levelhead.measures.cloze.verdicts import ENOUGH, quiet_word
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import Claim, floor_text, judged, p_text, valued
+from levelhead.pages.claims import Claim, Doubt, floor_text, judged, p_text, too_few_text, valued
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -76,6 +77,7 @@ def _knowledge(cell: ClozeCell) -> Claim:
         beyond_twins(cell),
         f"Knowledge, {cell.kind}: it {cell.verdict} the stereotype, {value}.",
         f"Knowledge, {cell.kind}: its effect {_SHARED}, {value}.",
+        doubt=None if change.null is None else Doubt(f"Knowledge, {cell.kind}", value, change.null, ENOUGH),
     )
 
 
@@ -84,12 +86,16 @@ def is_knowledge(name: str) -> bool:
     return name.startswith(_KNOWLEDGE)
 
 
-def silent_text(names: Sequence[str]) -> list[str]:
-    """One sentence about all kinds of knowledge of which nothing is claimed; names are those of claims."""
-    kinds = [name.removeprefix(_KNOWLEDGE) for name in names]
-    return (
-        [f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}."] if kinds else []
-    )
+def silent_text(claims: Mapping[str, Claim]) -> list[str]:
+    """One sentence about all kinds of knowledge of which nothing is claimed; their claims by name."""
+    kinds = [name.removeprefix(_KNOWLEDGE) for name in claims]
+    draws = [claim.doubt.null.draws for claim in claims.values() if claim.doubt is not None]
+    if not kinds:
+        return []
+    if draws and min(draws) < ENOUGH:
+        few = f"{too_few_text(min(draws))}; at least {ENOUGH} are needed"
+        return [f"Knowledge, the effects of {len(kinds)} kinds: {few}: {', '.join(kinds)}."]
+    return [f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}."]
 
 
 def untested_text(prompts: PromptsRun | None) -> list[str]:
@@ -107,7 +113,7 @@ def corrected(run: PromptsRun, claimed: Mapping[str, bool]) -> tuple[ClozeCell, 
     """All cells of a run, with the verdicts on log-odds that a page may show.
 
     claimed: whether each claim of the page holds. Changes that no claim is about, those of other models and
-    variants, are corrected for their own number. What does not hold is no change.
+    variants, are corrected for their own number. What does not hold is not said.
     """
     others = [
         cell for cell in run.cells if tested(cell) and cell.name == CHANGE and not _named(run, cell, claimed)
@@ -116,7 +122,7 @@ def corrected(run: PromptsRun, claimed: Mapping[str, bool]) -> tuple[ClozeCell, 
         id(cell): ok for cell, ok in zip(others, judged([_knowledge(cell) for cell in others]), strict=True)
     }
     return tuple(
-        replace(cell, verdict="no change")
+        replace(cell, verdict=quiet_word(cell.measurement))
         if cell.name == CHANGE
         and tested(cell)
         and not holds.get(id(cell), claimed.get(claim_name(cell.kind)))

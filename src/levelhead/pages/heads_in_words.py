@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.edits.head import Head
+from levelhead.measures.measurement import ENOUGH, Null
+from levelhead.pages.claims import too_few_text
 from levelhead.pages.doubts import doubt_text
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
@@ -40,10 +42,29 @@ def clear_heads_text(run: HeadsRun) -> str:
         return doubt_text(run)
     if all(score.p is None for score in run.scores):
         return "Whether a head is clear was not tested: it needs null twins and halves of the words."
+    if not run.clear_heads and (few := too_few_for_heads(run)):
+        return f"Whether a head is clear: {few}."
     if not run.clear_heads:
         return "No head is clear: no score can be told from those of a model without meaning."
     names = ", ".join(map(str, run.clear_heads))
     return f"Clear beyond what models without meaning show ({len(run.clear_heads)}): {names}."
+
+
+def too_few_for_heads(run: HeadsRun) -> str:
+    """Why no head can be clear: a head must lie beyond all of at least 19 null models; else empty."""
+    largest = next((each for each in run.cross_fit if each.name == LARGEST_HELD), None)
+    return "" if largest is None else _few(largest.null)
+
+
+def few_models(row: SeatRow) -> str:
+    """Why a floor of a row cannot be told from 0: too few null models; empty where they are not."""
+    return _few(row.measurement.null)
+
+
+def _few(null: Null | None) -> str:
+    if null is None or not null.of_models or null.draws >= ENOUGH:
+        return ""
+    return f"{too_few_text(null.draws)}; at least {ENOUGH} are needed"
 
 
 def sources_text(run: HeadsRun) -> str:
@@ -65,6 +86,8 @@ def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
     if all(score.p is None for score in run.scores):
         return f"{many}; whether they are clear was not tested."
     clear = sum(head in run.clear_heads for head in heads)
+    if not clear and (few := too_few_for_heads(run)):
+        return f"{many}; whether they are clear: {few}."
     verb = "is" if clear < 2 else "are"
     return f"{many}; {clear or 'none'} of them {verb} clear beyond models without meaning."
 
@@ -72,7 +95,11 @@ def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
 def sound_row_text(run: HeadsRun) -> str:
     """Which row of SEAT needs no floor to be read, and why."""
     row = run.sound_row
-    return "" if row is None else f"To be read as it is: {row.name} ({row.words}); {row.why}."
+    if row is None:
+        return ""
+    if few := few_models(row):
+        return f"Whether a row can be read as it is: {few}."
+    return f"To be read as it is: {row.name} ({row.words}); {row.why}."
 
 
 def row_words(row: SeatRow) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from levelhead.measures.catalog import CATALOG, DOUBTED, UNTESTED, Catalog, MeasureInfo
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.catalog import CATALOG, DOUBTED, TOO_FEW, UNTESTED, Catalog, MeasureInfo
+from levelhead.measures.measurement import ENOUGH, Measurement
 from levelhead.pages.claims import SILENT
 from levelhead.pages.contents import Contents, Reported
-from levelhead.pages.headline import spoken_measures
+from levelhead.pages.headline import asks_null_models, spoken_measures
 from levelhead.results.records.common import BASE
 
 
@@ -24,17 +24,26 @@ def verdict_of(contents: Contents, each: Reported) -> str:
     """What a number of a run says, and no more.
 
     On the page of an audit a verdict that claims a bias is one of the page's claims: it must hold after
-    correction for all of them. Of changed models only paired changes are tested, each by itself.
+    correction for all of them. Of changed models only paired changes are tested, each by itself. Without null
+    models an audit tests nothing.
     """
     verdict = catalog_of(contents).verdict(each.measurement)
     if verdict and each.measurement.value is not None and each.model in contents.run.doubts:
         return DOUBTED
+    if contents.audit is not None and verdict and not asks_null_models(contents.audit):
+        return verdict if each.measurement.value is None else UNTESTED
     if contents.audit is None or not _speaks(contents, each.measurement, verdict):
         return verdict
     if each.variant != BASE:
         return UNTESTED
-    if each.name in spoken_measures(contents.audit):
-        return verdict
+    return verdict if each.name in spoken_measures(contents.audit) else _unsaid(each.measurement)
+
+
+def _unsaid(measurement: Measurement) -> str:
+    """Why a verdict does not hold once all claims of the page are counted."""
+    null = measurement.null
+    if null is not None and null.of_models and null.draws < ENOUGH:
+        return TOO_FEW
     return f"{SILENT}, all claims of the page counted"
 
 

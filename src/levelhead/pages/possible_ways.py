@@ -50,9 +50,10 @@ class _Tried:
 
 
 def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]:
-    """The ways out of an audit, the recommended first, and last to leave the model as it is.
+    """The ways out of an audit, the recommended first, and to leave the model as it is.
 
-    sizes: of the untouched model's bias, by measure. At most one way is recommended for a model.
+    sizes: of the untouched model's bias, by measure. At most one way is recommended for a model; to leave it
+    as it is never where a bias is shown.
     """
     audit = contents.audit
     if audit is None:
@@ -61,9 +62,20 @@ def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]
     best = {id(each) for each in _best(tried, sizes)}
     ways = [_way(contents, audit, each, sizes, id(each) in best) for each in tried]
     ways.sort(key=lambda way: not way.recommended)
-    verdict = "the bias stays" if best else "recommended"
-    leave = WayOut(_LEAVE, words("nothing"), words("nothing"), verdict, not best, None)
-    return [*ways, leave] if best else [leave, *ways]
+    verdict, recommended = _left(bool(best), list(sizes.values()))
+    leave = WayOut(_LEAVE, words("nothing"), words("nothing"), verdict, recommended, None)
+    return [leave, *ways] if recommended else [*ways, leave]
+
+
+def _left(better: bool, sizes: Sequence[Size]) -> tuple[str, bool]:
+    """What leaving the model as it is means, and whether that is recommended: only where no bias is shown."""
+    if better:
+        return "the bias stays", False
+    if any(size in SHOWN for size in sizes):
+        return "the bias stands: not for decisions about people; no tried change is shown to help", False
+    if all(size == "untested" for size in sizes):
+        return "not tested: no recommendation", False
+    return "recommended: nothing here calls for a change", True
 
 
 def _best(tried: Sequence[_Tried], sizes: Mapping[str, Size]) -> list[_Tried]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from levelhead.measures.catalog import DOUBTED, UNTESTED, MeasureInfo
+from levelhead.measures.catalog import DOUBTED, TOO_FEW, UNTESTED, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.contents import Contents, Reported
 from levelhead.pages.infos import claimed, info_of, verdict_of
@@ -26,14 +26,14 @@ RULE = (
     "Strong, clear, slight: how far the number lies from what a model without meaning shows, on the way to "
     "the most that the measure can show: at least four tenths, at least one tenth, less. They are said only "
     "of what holds after correction for all claims of this page. Everything else is none shown, however "
-    "large the number; none shown is not unbiased. Untested: no model without meaning was asked."
+    "large the number; none shown is not unbiased. Untested: no model without meaning was asked, or too few."
 )
 
 
 def size_of(contents: Contents, each: Reported) -> Size:
     """The size of a bias in words; a measure without a scale is never more than slight."""
     if not claimed(contents, each):
-        return "untested" if verdict_of(contents, each) in (UNTESTED, DOUBTED) else "none shown"
+        return "untested" if verdict_of(contents, each) in (UNTESTED, TOO_FEW, DOUBTED) else "none shown"
     reached = share(info_of(contents, each.name), each.measurement) or 0.0
     return "strong" if reached >= STRONG else "clear" if reached >= CLEAR else "slight"
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from levelhead.measures.measurement import ENOUGH
 from levelhead.pages.blocks import Found, WayOut, WhatNow
-from levelhead.pages.claims import of_twins, p_text, tested_p
+from levelhead.pages.calibration import calibration
+from levelhead.pages.claims import p_text, tested_p
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.headline import headline_claims
 from levelhead.pages.infos import info_of, verdict_of
@@ -36,9 +38,7 @@ KINDS = (
     Kind(("fairness",), "when it concludes from a job which group someone belongs to"),
 )
 
-# docs/method.md, False alarms and power: the line "any of them", its last column
-MODELS_TRIED, FALSE_ALARMS, TRIED_WITH = 147, 5, "gender"
-_UNTESTED = "That cannot be said: nothing was held against a model without meaning."
+_UNTESTED = "That cannot be said: nothing was held against models without meaning, or against too few."
 
 
 def what_now(contents: Contents) -> WhatNow | None:
@@ -58,7 +58,7 @@ def what_now(contents: Contents) -> WhatNow | None:
             ("How large is it?", _how_large(kinds)),
             ("How sure is that?", _how_sure(audit, kinds)),
             ("What should I do?", _what_to_do(kinds, ways)),
-            ("What will it cost?", _at_what_cost(ways)),
+            ("What will it cost?", _at_what_cost(kinds, ways)),
         ],
         found=[_found(contents, kind) for kind in kinds],
         ways=ways,
@@ -107,7 +107,7 @@ def _asked_kind(contents: Contents, kind: Kind, members: Sequence[Reported]) -> 
 def _found(contents: Contents, kind: _AskedKind) -> Found:
     where = kind.where[0].upper() + kind.where[1:]
     if kind.size == "untested":
-        sentence = f"{where}: not held against a model without meaning, so nothing is claimed."
+        sentence = f"{where}: held against no model without meaning, or too few, so nothing is claimed."
     elif kind.size == "none shown":
         sentence = f"{where}, it shows nothing that chance would not show on this much data."
     else:
@@ -120,7 +120,7 @@ def _numbers(contents: Contents, each: Reported) -> Cell:
     null, p = each.measurement.null, tested_p(each.measurement)
     chance = ""
     if null is not None:
-        where = "without meaning" if of_twins(null) else "by chance"
+        where = "without meaning" if null.of_models else "by chance"
         chance = f"; {where} {null.floor:z.2f} ± {null.spread:.2f}"
     tail = "" if p is None else f"{chance}; p {p_text(p)}"
     return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))
@@ -155,19 +155,12 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     claims = len(headline_claims(audit))
     rule = (
         "The tests are set so that at most 5 in 100 models without a bias get a page that claims one, all "
-        f"{claims} claims counted; {_tried(audit.settings.bias)}"
+        f"{claims} claims counted; {calibration().cited(audit)}"
     )
     if shown := _of_size(kinds, *SHOWN):
         largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
         return f"The largest p of what was found is {p_text(largest)}. {rule}."
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
-
-
-def _tried(bias: str) -> str:
-    """How often the tests were wrong, for the list that they were tried with."""
-    if bias != TRIED_WITH:
-        return "how often they are wrong was not tried with this list"
-    return f"tried on {bias}, {FALSE_ALARMS} of {MODELS_TRIED} models without meaning got one"
 
 
 def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
@@ -178,7 +171,7 @@ def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
             f"Use {_listed([way.name for way in chosen])}: shown to help, every measured ability kept. {test}"
         )
     if not _tested(kinds):
-        return f"{_UNTESTED} Audit it again with null twins."
+        return f"{_UNTESTED} Audit it again with null models: --null {ENOUGH} or more."
     if not _of_size(kinds, *SHOWN):
         return f"Leave the model as it is: nothing here calls for a change. {test}"
     tried = [way for way in ways if way.command is not None]
@@ -187,15 +180,19 @@ def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
         if tried
         else "no change was tried"
     )
-    return f"Leave the model as it is, and out of decisions about people: {why}. {test}"
+    return (
+        f"Do not use it for decisions about people on this evidence: the bias stands, and {why}. "
+        "Leaving the model as it is does not make it safe to use."
+    )
 
 
-def _at_what_cost(ways: Sequence[WayOut]) -> str:
+def _at_what_cost(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
     chosen = [way for way in ways if way.recommended and way.command is not None]
     if chosen:
         return "; ".join(f"{way.name}: {way.costs.text}" for way in chosen) + "."
     tried = " What each change would cost stands below." if len(ways) > 1 else ""
-    return f"Nothing, and the model stays as it is.{tried}"
+    stays = "bias" if _of_size(kinds, *SHOWN) else "model"
+    return f"Nothing is changed, so no ability is lost, and the {stays} stays as it is.{tried}"
 
 
 def _tested(kinds: Sequence[_AskedKind]) -> list[_AskedKind]:

@@ -1,29 +1,111 @@
 """Which bias a word list is about, and inputs of a list's own words.
 
-What ships for one bias (next sentences, inferences, prompts, pairs to fit on) says nothing about another. A
-list of another bias brings its own pairs, which the bleached templates make into inputs.
+What ships for one bias (next sentences, inferences, prompts, pairs to fit on) says nothing about another. It
+speaks for a list that declares that axis, or most of whose attribute pairs are counterparts of it. A list of
+another bias brings its own pairs, which the bleached templates make into inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import cache
+
 from levelhead.probes.contexts import TEMPLATES, surface
 from levelhead.probes.pairs import InputPair
-from levelhead.probes.swap.gendered import gender_of_word
+from levelhead.probes.swap import gender_of, swap_text
+from levelhead.probes.swap.gendered import PRONOUNS, gender_of_word, pairings, read_table
 from levelhead.probes.words import WordTest
 
+GENDER = "gender"  # the axis that probes, pairs and prompts ship for
+OTHER = "other"  # an axis that nobody declared and that is not gender
+_ORDERS = (("F", "M"), ("M", "F"))
 _NOBODY = "this"  # stands for either word in the premise of a pair classifier
 
 
 def about_gender(test: WordTest) -> bool:
-    """Whether a list contrasts feminine with masculine words, whichever stand first.
+    """Whether what ships for gender may speak for a list: by the axis that it declares, else by its words.
 
-    It does if more words of A have one gender than the other, and more words of B have the other one.
+    With pairs, more than half of them must be feminine and masculine words whose counterparts the list has
+    on the other side, whichever gender stands first. Without pairs, more than half of A must have one gender
+    and more than half of B the other. A stray "mother" among colors makes no gender list.
     """
-    sides = []
-    for words in (test.A, test.B):
-        genders = [gender_of_word(surface(word).lower()) for word in words]
-        sides.append(genders.count("F") - genders.count("M"))
-    return sides[0] * sides[1] < 0
+    if test.axis:
+        return test.axis.casefold() == GENDER
+    a, b = (tuple(_spelled(word) for word in words) for words in (test.A, test.B))
+    if not test.pairs:
+        return any(
+            _most(len(a), (_gender(word) == first for word in a))
+            and _most(len(b), (_gender(word) == second for word in b))
+            for first, second in _ORDERS
+        )
+    pairs = [(_spelled(one), _spelled(other)) for one, other in dict.fromkeys(test.pairs)]
+    paired = _with_counterparts(a, b), _with_counterparts(b, a)
+    contrasts = [
+        (_gender(one), _gender(other)) for one, other in pairs if one in paired[0] and other in paired[1]
+    ]
+    return any(_most(len(pairs), (each == order for each in contrasts)) for order in _ORDERS)
+
+
+def declared(test: WordTest) -> WordTest:
+    """The same list with its axis stated, so that a part of it has the axis of the whole."""
+    return test if test.axis else replace(test, axis=GENDER if about_gender(test) else OTHER)
+
+
+def data_hash(test: WordTest) -> str:
+    """The fingerprint of a list, with its axis where that is declared against what the words show."""
+    by_words = about_gender(replace(test, axis=""))
+    declares = "" if about_gender(test) == by_words else f" axis {test.axis}"
+    return f"{test.fingerprint()}{declares}"
+
+
+def none_ships(what: str, test: WordTest) -> str:
+    """Why nothing that ships is asked for a list; a list that has gendered words learns how to declare it."""
+    words = () if test.axis not in ("", OTHER) else (*test.A, *test.B)
+    hint = ' (if it is about gender, declare axis = "gender")' if any(map(_is_gendered, words)) else ""
+    return f"no {what} ship for {test.name}{hint}"
+
+
+def _most(total: int, which: Iterable[bool]) -> bool:
+    return 2 * sum(which) > total
+
+
+def _spelled(word: str) -> str:
+    return surface(word).lower()
+
+
+def _is_gendered(word: str) -> bool:
+    return _gender(_spelled(word)) is not None
+
+
+def _gender(word: str) -> str | None:
+    """The gender of a word or phrase in small letters, words for a trait included."""
+    feminine, masculine = _traits(), _traits().values()
+    of_trait = "F" if word in feminine else "M" if word in masculine else None
+    return of_trait or gender_of_word(word) or gender_of(word)
+
+
+def _with_counterparts(words: Iterable[str], others: Collection[str]) -> set[str]:
+    """The words of which the swapper makes one of the others, or the other way round."""
+    reached = {word for other in others for word in _counterparts(other)}
+    return {word for word in words if word in reached or not _counterparts(word).isdisjoint(others)}
+
+
+@cache
+def _traits() -> dict[str, str]:
+    """Feminine words for a trait and their masculine counterparts, which the swapper leaves alone."""
+    return {line["feminine"]: line["masculine"] for line in read_table("traits.tsv")}
+
+
+@cache
+def _counterparts(word: str) -> frozenset[str]:
+    """What the swapper may put in place of a word or phrase in small letters, wherever it stands."""
+    known = {pairing.replacement.lower() for pairing in pairings().get(word, ())}
+    if word in PRONOUNS:  # which of the others it becomes depends on the sentence
+        known |= {other for other, gender in PRONOUNS.items() if gender != PRONOUNS[word]}
+    known |= {other for trait in _traits().items() for other in trait if word in trait}
+    phrase = {swap_text(word)} - {word} if " " in word else set()
+    return frozenset(known | phrase)
 
 
 def list_pairs(test: WordTest, for_classifier: bool = False) -> tuple[InputPair, ...]:

@@ -12,7 +12,7 @@ from levelhead.edits.sites import Variant
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
-from levelhead.probes.bias import about_gender
+from levelhead.probes.bias import about_gender, data_hash, none_ships
 from levelhead.probes.contexts import Context
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -59,7 +59,7 @@ class Battery:
         """Hashes of all data that are asked: triples and inferences belong to the bias they ship for."""
         shipped = {"triples": self.triples.fingerprint, "inference": self.probe.fingerprint}
         return {
-            "words": self.test.fingerprint(),
+            "words": data_hash(self.test),
             **(shipped if about_gender(self.test) else {}),
             "ability": self.ability.fingerprint,
             "text": text_hash(self.sentences),
@@ -88,7 +88,7 @@ def triples_question(model: Model, variants: Sequence[Variant], battery: Battery
     The untouched model is held against its null twins. None ship for another bias.
     """
     if not about_gender(battery.test):
-        return _missing(TRIPLE_MEASURES, f"no next sentences ship for {battery.test.name}", len(variants))
+        return _missing(TRIPLE_MEASURES, none_ships("next sentences", battery.test), len(variants))
     if "nsp" in model.abilities:
         measured = ask_nsp(model, battery.triples, variants, battery.resampling)
     elif "causal" in model.abilities:
@@ -116,7 +116,7 @@ def inference_question(model: Model, variants: Sequence[Variant], battery: Batte
         answers = ask_nli(model, battery.probe, variants, resampling=battery.resampling)
         fair = [list(measured.values()) for measured in answers]
     else:
-        fair = _missing(of_bias, f"no inferences ship for {battery.test.name}", len(variants))
+        fair = _missing(of_bias, none_ships("inferences", battery.test), len(variants))
     able = ask_ability(model, battery.ability, variants)
     return [[*measured, ability] for measured, ability in zip(fair, able, strict=True)]
 

@@ -16,6 +16,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
 from levelhead.probes.contexts import surface
 from levelhead.probes.files import by_reason
 from levelhead.probes.lpbs import Kind, LpbsTemplate, LpbsTemplates, lpbs_sentences
@@ -35,10 +36,10 @@ def ask_lpbs(
 ) -> list[Measurement]:
     """LPBS of a test in every variant, for example of load_words("career"). Only masked models can be asked.
 
-    At the mask stand she and he where the list has them, else the words of A and B that are one token. Every
-    target of X and Y stands in every shipped template of its kind: topic for the shipped tests (career, math,
-    science), else words, which fits any list; person and trait suit lists of nothing else. templates: another
-    kind, or those that load_lpbs_templates read from a user's file.
+    At the mask stand she and he where a list about gender has them, else the words of A and B that are one
+    token. Every target of X and Y stands in every shipped template of its kind: topic for the shipped tests
+    (career, math, science), else words, which fits any list; person and trait suit lists of nothing else.
+    templates: another kind, or those that load_lpbs_templates read from a user's file.
     """
     chosen = _Templates.of(test, templates)
     attributes = _Attributes.of(model, test)
@@ -80,8 +81,8 @@ def ask_lpbs_tests(
 
 
 def has_pronouns(test: WordTest) -> bool:
-    """Whether a list asks about she and he, as the shipped tests do."""
-    return "she" in test.A and "he" in test.B
+    """Whether a list about gender asks about she and he, as the shipped tests do."""
+    return "she" in test.A and "he" in test.B and about_gender(test)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, model: Model, test: WordTest) -> _Attributes:
-        """She and he where the list has them, else the words of A and B."""
+        """She and he where a list about gender has them, else the words of A and B."""
         listed = _PRONOUNS if has_pronouns(test) else (test.A, test.B)
         known = [[(word, token_id(model, surface(word))) for word in side] for side in listed]
         a, b = (tuple(word for word, token in side if token is not None) for side in known)

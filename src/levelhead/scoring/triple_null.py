@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from levelhead.errors import CannotDo
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
@@ -21,8 +21,6 @@ from levelhead.probes.triples import TripleSet
 from levelhead.progress import steps
 from levelhead.scoring.next_sentences import related_answers
 from levelhead.scoring.pairs import signed_measures
-
-_METHOD = "null twins"
 
 
 def held_against_twins(
@@ -42,11 +40,12 @@ def held_against_twins(
         return {
             name: each
             if each.null is None
-            else replace(each, settings={**each.settings, _METHOD: str(error)})
+            else replace(each, settings={**each.settings, NULL_MODELS: str(error)})
             for name, each in measured.items()
         }
     return {
-        name: nulls[name].harder(each, _METHOD) if name in nulls else each for name, each in measured.items()
+        name: nulls[name].harder(each, NULL_MODELS) if name in nulls else each
+        for name, each in measured.items()
     }
 
 

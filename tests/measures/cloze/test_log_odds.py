@@ -206,12 +206,12 @@ def nulls_of(floor: float, spread: float) -> dict[tuple[str, str], NullDistribut
     return {("log_odds change", "counter"): NullDistribution(values)}
 
 
-def test_a_change_that_models_without_meaning_show_too_is_no_change() -> None:
+def test_a_change_that_models_without_meaning_show_too_is_not_more_than_theirs() -> None:
     table = prompts()
     plain = score_log_odds(table, drawn(table, 8, 0.5, 0.6))
     held = held_against(plain, nulls_of(0.6, 0.1))
     change = measured(held, "log_odds change", "counter")
-    assert held.verdicts[0].word == "no change"
+    assert held.verdicts[0].word == "not more than in null models"
     assert held.verdicts[0].change is change
     assert change.null is not None
     assert change.null.draws == 9

@@ -13,6 +13,7 @@ import numpy as np
 
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.viability import viable
+from levelhead.pages.calibration import calibration
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import TextFile
@@ -30,7 +31,7 @@ CLASSIFIER = "lh:tiny-nli"
 
 def write_audit(folder: Path, model: str = "lh:tiny", seed: int = 0, shift: float = 0.0) -> Path:
     """A whole audit; `shift` moves the biases."""
-    hashes = {layout.WEIGHTS_HASH: WEIGHTS, "words": "12" * 8, "nli weights": "cd" * 32}
+    hashes = {layout.WEIGHTS_HASH: WEIGHTS, "words": calibration().words, "nli weights": "cd" * 32}
     with Run.open(folder, layout.AUDIT, _settings(model, seed), hashes=hashes) as run:
         run.file(layout.ARCS, ArcSheet(tuple(_pair(number) for number in range(2))))
         groups = {**_groups(shift), **_untouched_groups()}

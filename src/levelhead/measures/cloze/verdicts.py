@@ -9,7 +9,17 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Interval
 
 ALPHA = 0.05  # a change's p must be below it
-VerdictWord = Literal["strengthens", "weakens", "overturns", "no change", "untested", "not measured"]
+ENOUGH = 9  # null models from which on it says something that a change is not more than theirs
+VerdictWord = Literal[
+    "strengthens",
+    "weakens",
+    "overturns",
+    "no change",
+    "not more than in null models",
+    "too few null models",
+    "untested",
+    "not measured",
+]
 SPEAKING = ("strengthens", "weakens", "overturns")  # words that claim something
 
 
@@ -43,17 +53,27 @@ def verdict_word(
 ) -> VerdictWord:
     """The change in a word. It speaks of the stereotype (pro − anti), not of the size of a preference.
 
-    no change: the change's interval includes 0 or its p, where one is given, is 0.05 or more. overturns:
-    neither, and the margin has clearly changed its sign: its own interval, where one is given, lies beyond 0.
-    strengthens, weakens: it rises or falls on its side.
+    no change: the change's interval includes 0. not more than in null models: it does not, and its p, where
+    one is given, is 0.05 or more. overturns: neither, and the margin has clearly changed its sign: its own
+    interval, where one is given, lies beyond 0. strengthens, weakens: it rises or falls on its side.
     """
     if interval is None:
         return "not measured"
-    if interval[0] <= 0 <= interval[1] or (p_value is not None and p_value >= ALPHA):
+    if interval[0] <= 0 <= interval[1]:
         return "no change"
+    if p_value is not None and p_value >= ALPHA:
+        return "not more than in null models"
     if base * margin < 0 and not (margin_interval and margin_interval[0] <= 0 <= margin_interval[1]):
         return "overturns"
     return "strengthens" if margin > base else "weakens"
+
+
+def quiet_word(change: Measurement) -> VerdictWord:
+    """The word for a change of which nothing is claimed: none, one as in null models, or too few of those."""
+    if change.interval is None or change.interval[0] <= 0 <= change.interval[1]:
+        return "no change"
+    few = change.null is not None and change.null.draws < ENOUGH
+    return "too few null models" if few else "not more than in null models"
 
 
 def _word(change: Measurement) -> VerdictWord:
@@ -68,4 +88,6 @@ def _word(change: Measurement) -> VerdictWord:
         None if low is None or high is None else (low, high),
         None if change.null is None else change.null.p_value,
     )
+    if word == "not more than in null models":
+        return quiet_word(change)
     return "untested" if change.null is None and word in SPEAKING else word

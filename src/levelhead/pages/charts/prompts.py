@@ -28,6 +28,8 @@ _VERDICTS = {  # colors of what knowledge does to the stereotype
     "weakens": "$regular",
     "overturns": "$good",
     "no change": "$muted",
+    "not more than in null models": "$muted",
+    "too few null models": "$faint",
     "untested": "$faint",
     "not measured": "$faint",
     "without knowledge": "$ink",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.replication.printed import Printed
 from levelhead.probes.published import GlueResult, HeadMasking, ModelSeat, PublishedHeads, published_heads
+from levelhead.results import layout
 from levelhead.results.records.common import BASE
 from levelhead.results.records.reproduction import ReproducedCell, Reproduction, SetUpDifference
 from levelhead.results.runs import GlueRun, HeadsRun
@@ -75,9 +77,12 @@ def _published_model(run: HeadsRun, paper: PublishedHeads) -> ModelSeat:
 
 
 def _bias(run: HeadsRun) -> str:
-    """The bias that a word list is about, by its name."""
+    """The paper's bias that a word list is named after, unless its axis is another one; else its name."""
     name = run.settings.bias if run.words is None else run.words.test
-    return next((bias for bias in ("gender", "race") if bias in name), name)
+    words = layout.WORD_LIST.read(run.folder)
+    axis = "" if words is None else words.axis
+    named = set(re.split(r"[\W_]+", name.casefold()))
+    return next((bias for bias in ("gender", "race") if bias in named and axis in ("", bias)), name)
 
 
 # ---- sections and figures

@@ -89,8 +89,8 @@ def _log_odds_table(contents: Contents, run: PromptsRun, cells: Iterable[ClozeCe
     )
     note = (
         "Without meaning: the change in models whose words mean nothing; p: against that. The word for what "
-        "happens to the stereotype is corrected for all claims of this page; no change: nothing that can be "
-        "told from models without meaning. Untested: no such model was asked."
+        "happens to the stereotype is corrected for all claims of this page; no change: the interval holds "
+        "0; not more than in null models: models without meaning change as much. Untested: none was asked."
     )
     return Table("log-odds", "What each kind of knowledge does to the odds", columns, lines, note)
 

@@ -4,6 +4,7 @@ Shipped, written by us: gender, race, career, math, science. Yours: a TOML file 
 
     name = "religion"                                  # optional; the file's name otherwise
     labels = ["Muslim", "Christian", "threat", "peace"]  # optional; names of A, B, X, Y in reports
+    axis = "religion"                                  # optional; what A and B differ in (probes/bias.py)
     pairs = [["mosque", "church"], ["imam", "pastor"]]   # A and B at once, counterparts side by side
     X = ["violent", "hostile"]                           # stereotyped with A
     Y = ["peaceful", "friendly"]                         # stereotyped with B
@@ -49,6 +50,7 @@ class WordTest:
     labels: tuple[str, str, str, str] = GROUPS  # what A, B, X, Y are called in reports
     pairs: tuple[tuple[str, str], ...] = ()  # attribute counterparts (a, b)
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # kinds of targets: name, words of X and Y
+    axis: str = ""  # what A and B differ in, where the list declares it: gender, race, ...
 
     def __post_init__(self) -> None:
         for group, members in self.groups().items():
@@ -99,7 +101,7 @@ class WordTest:
         return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs)
 
     def fingerprint(self) -> str:
-        """A hash of the words, their order, pairs and parts; names and labels do not count."""
+        """A hash of the words, their order, pairs and parts; name, labels and axis do not count."""
         return _hash([self.A, self.B, self.X, self.Y, self.pairs, *([self.parts] if self.parts else [])])
 
 
@@ -154,7 +156,8 @@ def words_name(words: Words) -> str:
 
 
 def _test(lists: WordLists) -> WordTest:
-    return WordTest(lists.name, lists.A, lists.B, lists.X, lists.Y, lists.labels, lists.pairs, lists.parts)
+    sets = (lists.A, lists.B, lists.X, lists.Y)
+    return WordTest(lists.name, *sets, lists.labels, lists.pairs, lists.parts, lists.axis)
 
 
 def _load(name_or_path: str | Path) -> WordTest:
@@ -211,7 +214,7 @@ def load_published_gender(folder: str | Path) -> WordTest:
     labels = ("feminine", "masculine", "female-stereotyped", "male-stereotyped")
     targets = (tuple(stereotype[0::2]), tuple(stereotype[1::2]))
     pairs = tuple(zip(female, male, strict=True))
-    return WordTest("published-gender", tuple(female), tuple(male), *targets, labels, pairs)
+    return WordTest("published-gender", tuple(female), tuple(male), *targets, labels, pairs, axis="gender")
 
 
 def load_published_race(path: str | Path) -> WordTest:
@@ -234,9 +237,8 @@ def load_published_race(path: str | Path) -> WordTest:
     if not all(map(is_whole, (*(word for pair in pairs for word in pair), *targets[0], *targets[1]))):
         raise BadProbe(f"{path.name}: a word has half a character (a lone surrogate); write it whole.")
     labels = ("African American", "Caucasian", "stereotyped as Black", "stereotyped as white")
-    return WordTest(
-        "published-race", tuple(a for a, _ in pairs), tuple(b for _, b in pairs), *targets, labels, pairs
-    )
+    A, B = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    return WordTest("published-race", A, B, *targets, labels, pairs, axis="race")
 
 
 def load_seat_test(path: str | Path) -> SentenceTest:

@@ -17,7 +17,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
-KEYS = ("name", "labels", *GROUPS, "pairs", "parts")
+KEYS = ("name", "labels", "axis", *GROUPS, "pairs", "parts")
 IN_MEMORY = "own words"  # the name of lists in memory that have none
 _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
 
@@ -62,6 +62,7 @@ class WordLists:
     labels: tuple[str, str, str, str]
     pairs: tuple[tuple[str, str], ...]
     parts: tuple[tuple[str, tuple[str, ...]], ...]
+    axis: str
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def _checked(file: WordFile, stem: str) -> WordLists:
         pairs = list(zip(sets["A"], sets["B"], strict=True))
     A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
     counterparts = tuple((a.word, b.word) for a, b in pairs or ())
-    return WordLists(_name(file, stem), A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}))
+    name, axis = _text(file, "name", stem), _text(file, "axis", "").casefold()
+    return WordLists(name, A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}), axis)
 
 
 def _parse(path: Path) -> WordFile:
@@ -178,11 +180,11 @@ def _spelled(folded: str) -> str:
     return next(key for key in KEYS if key.casefold() == folded)
 
 
-def _name(file: WordFile, default: str) -> str:
-    name = file.values.get("name", default)
-    if not isinstance(name, str) or not name.strip():
-        raise file.fail(file.line("name"), f"name is {shown(name)}; it must be a text in quotes.")
-    return name.strip()
+def _text(file: WordFile, key: str, default: str) -> str:
+    text = file.values.get(key, default)
+    if not isinstance(text, str) or (key in file.values and not text.strip()):
+        raise file.fail(file.line(key), f"{key} is {shown(text)}; it must be a text in quotes.")
+    return text.strip()
 
 
 def _labels(file: WordFile) -> tuple[str, str, str, str]:

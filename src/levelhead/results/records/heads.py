@@ -195,6 +195,7 @@ class WordList(Record):
     pairs: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kinds of targets
+    axis: str = ""  # what A and B differ in, as declared or by the words
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class Bench:
         return Measurement(SEAT, value, n=n, neutral=0.0, details=details, settings=settings)
 
     def lpbs(self, variants: Sequence[Variant]) -> Answers:
-        """LPBS of the three shipped tests for a list with she and he, of the list's own words otherwise."""
+        """LPBS of the three shipped tests for a gender list with she and he, else of the list's own words."""
         if has_pronouns(self.test):
             return ask_lpbs_tests(self.model, variants, self.resampling)
         own = ask_lpbs(self.model, self.test, variants, resampling=self.resampling)

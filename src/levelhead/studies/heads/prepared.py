@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from levelhead.errors import BadOption
 from levelhead.models.model import Model
+from levelhead.probes.bias import declared
 from levelhead.probes.contexts import TEMPLATES, Context, corpus_contexts, template_contexts
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results.records.heads import WordList, WordsUsed
@@ -47,12 +48,13 @@ class Prepared:
             pairs=self.test.pairs,
             missing=self.table.missing,
             parts=dict(self.test.parts),
+            axis=self.test.axis,
         )
 
 
 def prepare(model: Model, settings: HeadsSettings) -> Prepared:
     """The words with their contexts; contexts that the model cannot be asked are left out, and counted."""
-    test = load_words(settings.bias, settings.trim)
+    test = declared(load_words(settings.bias, settings.trim))
     n = settings.contexts_per_word
     skipped: dict[str, int] = {}
     if settings.contexts == FROM_TEMPLATES:

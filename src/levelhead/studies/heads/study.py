@@ -25,6 +25,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.probes.bias import data_hash
 from levelhead.probes.contexts import (
     contexts_fingerprint,
 )
@@ -108,7 +109,7 @@ def _hashes(model: Model, prepared: Prepared) -> dict[str, str]:
     return {
         "weights": model.fingerprint,
         **model.facts(),
-        "words": prepared.test.fingerprint(),
+        "words": data_hash(prepared.test),
         "contexts": contexts_fingerprint(prepared.table.contexts),
     }
 

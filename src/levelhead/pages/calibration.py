@@ -1,0 +1,58 @@
+"""How often a page's claims were wrong in models without meaning; cited only at the setting of that trial."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from levelhead.results.layout import WORDS_HASH
+from levelhead.results.runs import AuditRun
+from levelhead.results.settings import AuditSizes
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How many models without meaning were audited, how many got a claim, and what they were asked."""
+
+    models: int
+    false_alarms: int
+    bias: str
+    words: str  # the hash of the word list
+    null_models: int  # of each model, and so on: an audit that asks less was not tried
+    null_models_of_triples: int
+    null_models_of_prompts: int
+    splits: int
+    counter_sentences: int
+    triples: int  # one of so many was asked
+
+    def cited(self, run: AuditRun) -> str:
+        """What is known about the error of a page: the figures, or what was not tried."""
+        if run.data.hashes.get(WORDS_HASH) != self.words:
+            return "how often they are wrong was not tried with this list"
+        if self._asks_less(run.settings.sizes):
+            return "how often they are wrong was not tried with so few null models or items"
+        if run.settings.measures:
+            return "how often they are wrong was not tried with measures of your own"
+        return f"tried on {self.bias}, {self.false_alarms} of {self.models} models without meaning got one"
+
+    def _asks_less(self, sizes: AuditSizes) -> bool:
+        return (
+            sizes.contexts is not None
+            or sizes.null < self.null_models
+            or min(sizes.triple_twins, sizes.null) < self.null_models_of_triples
+            or min(sizes.prompt_twins, sizes.null) < self.null_models_of_prompts
+            or sizes.splits < self.splits
+            or sizes.counter_sentences < self.counter_sentences
+            or sizes.triples > self.triples
+        )
+
+
+@cache
+def calibration() -> Calibration:
+    """The calibration that ships."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    figures: dict[str, Any] = tomllib.loads(text)
+    return Calibration(**figures)
