@@ -55,7 +55,7 @@ _PUBLIC = {
     "Recipe": "mitigation.recipe",
     "read_recipe": "mitigation.recipe",
     "AuditSettings": "studies.extent",
-    "AuditSizes": "results.settings",
+    "AuditSizes": "results.presets",
     "HeadsSettings": "studies.heads.settings",
     "LearnedGatesSettings": "studies.heads.learning",
     "PlantedSettings": "studies.planted.settings",
@@ -174,7 +174,7 @@ if TYPE_CHECKING:
     from levelhead.reproducing import reproduce as reproduce
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
-    from levelhead.results.settings import AuditSizes as AuditSizes
+    from levelhead.results.presets import AuditSizes as AuditSizes
     from levelhead.scoring.registry import register_measure as register_measure
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings

@@ -35,7 +35,6 @@ app = typer.Typer(
 )
 
 DEBUG = "--debug"
-LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 _LINE, _WORD = 480, 200  # characters of an error, and of one word or path in it
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")

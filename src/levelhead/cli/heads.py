@@ -27,6 +27,7 @@ from levelhead.cli.options import (
     FluencyText,
     ModelName,
     NullTwins,
+    PerWord,
     RunFolder,
     Seed,
     Stereotypes,
@@ -55,10 +56,7 @@ def heads(
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
     ] = "scores,ablation,counter",
-    per_word: Annotated[
-        int | None,
-        typer.Option(help="Contexts a word. Default: all 16 templates, 20 sentences of a corpus."),
-    ] = None,
+    per_word: PerWord = None,
     score_contexts: Annotated[
         int | None,
         typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),

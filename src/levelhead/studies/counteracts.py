@@ -37,7 +37,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
 from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls, prompt_form
-from levelhead.scoring.placed import keeping_long_work, note_places
+from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Edited:
 
     edits: Callable[[Model], Variant]
     stated: str = ""
+    recipe: str | None = None  # the file that has them, if the command line would name the variant like this
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ def _opened(
     names = tuple(model.name for model in models)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadOption(f"{twice[0]} was given twice. Results are kept by name: give each model once.")
+    recipe_file = next((each.recipe for each in variants.values() if each.recipe is not None), None)
+    further = len(variants) - 1 - bool(settings.remove_heads)  # beside the unmodified model
     stored = PromptsRunSettings(
         study=layout.PROMPTS.study,
         seed=settings.seed,
@@ -156,6 +159,9 @@ def _opened(
         groups=cloze_set.groups,
         kinds=cloze_set.kinds,
         n_prompts=len(cloze_set.prompts),
+        recipe_file=recipe_file,
+        variants_in_memory=further > (recipe_file is not None),
+        loading=loaded_as(models),
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
     for model in models:

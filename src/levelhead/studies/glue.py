@@ -28,6 +28,7 @@ from levelhead.measures.glue import (
 )
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.named import typed_recipes
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.probes.glue import TASKS, GlueSplit, GlueTask, glue_task, load_task, tasks_at_hand
@@ -48,6 +49,7 @@ from levelhead.results.records.glue import (
 from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
 from levelhead.scoring.glue import task_data
+from levelhead.scoring.placed import loaded_as
 
 Open = Run[GlueRunSettings]
 _NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
@@ -131,7 +133,7 @@ def glue(
     """
     treatments = _treatments(model, recipes or {})
     exams = [exam_of(task, settings) for task in settings.chosen()]
-    run_settings = _run_settings(model, settings, exams, treatments)
+    run_settings = _run_settings(model, settings, exams, recipes or {})
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
         used = run.results(layout.GLUE_TASKS, lambda: [exam.used() for exam in exams])
@@ -171,8 +173,9 @@ def exam_of(task: GlueTask, settings: GlueSettings) -> Exam:
 
 
 def _run_settings(
-    model: Model, settings: GlueSettings, exams: Sequence[Exam], treatments: Sequence[_Treatment]
+    model: Model, settings: GlueSettings, exams: Sequence[Exam], recipes: Mapping[str, Recipe]
 ) -> GlueRunSettings:
+    typed = typed_recipes(recipes)
     training = asdict(settings.training) | {"learning_rate": settings.training.rate(model)}
     return GlueRunSettings(
         study=layout.GLUE.study,
@@ -180,10 +183,14 @@ def _run_settings(
         model=model.name,
         published=settings.data,
         tasks=tuple(exam.task.name for exam in exams),
-        recipes=tuple(each.name for each in treatments[1:]),
+        recipes=tuple(recipes),
         seeds=settings.seeds,
         train_rows=settings.train_rows,
         margin=settings.margin,
+        gated_heads=typed.heads,
+        recipe_files=typed.files,
+        recipes_in_memory=typed.in_memory,
+        loading=loaded_as([model]),
         **training,
     )
 

@@ -9,8 +9,8 @@ from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import Words, WordTest
+from levelhead.results.presets import EXPERIMENTS
 
-EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
 TEMPLATE_CONTEXTS = (

@@ -10,6 +10,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.mitigation.fitting import Form, default_pairs, form_of
 from levelhead.mitigation.recipe import Fit
 from levelhead.models.model import Model
+from levelhead.probes import OURS
 from levelhead.probes.files import UnusableItem
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.pairs import InputPair, read_pairs
@@ -17,6 +18,7 @@ from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.settings import SweepRunSettings
+from levelhead.scoring.placed import loaded_as
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Sweep:
             pairs=self.pairs,
             form=form_of(self.fitted_on(nsp)),
             nli_form=form_of(self.fitted_on(nli)),
+            triples_file=_file(self.triples.source),
+            ability_file=_file(self.ability.source),
+            probe_file=_file(self.probe.source),
+            data_in_memory=None in (self.triples.source, self.ability.source, self.probe.source),
+            loading=loaded_as([nsp, nli]),
         )
 
     def _hashes(self, nsp: Model, nli: Model) -> dict[str, str]:
@@ -87,3 +94,7 @@ class Sweep:
             "pairs": text_hash(map(repr, self.fitted_on(nsp))),
             "nli_pairs": text_hash(map(repr, self.fitted_on(nli))),
         }
+
+
+def _file(source: str | None) -> str | None:
+    return None if source == OURS else source
