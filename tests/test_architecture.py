@@ -24,6 +24,7 @@ ROOMS = Rooms(
     "levelhead",
     order=(
         "errors",
+        "kinds",
         "files",
         "progress",
         "edits",

@@ -192,7 +192,10 @@ __all__ = [*_PUBLIC, "__version__"]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'levelhead' has no attribute {name!r}")
-    return getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+    found = getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+    if isinstance(found, type):
+        return found
+    return import_module("levelhead.kinds").checked_kinds(found, name)
 
 
 def __dir__() -> list[str]:
