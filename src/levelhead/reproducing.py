@@ -48,13 +48,21 @@ _BERT = "bert-base-uncased"
 
 @dataclass(frozen=True)
 class ReproduceSettings:
-    """Whom to ask, and how much."""
+    """Whom to ask, and how much.
 
-    models: tuple[str, ...] = ()  # none: the paper's own, by their names on the hub
-    nli: str | None = None  # of projections: an NLI classifier, which the paper does not publish
-    labels: str | None = None  # what its outputs mean, where its config does not say
+    models: none: the paper's own, by their names on the hub
+    nli: of projections: an NLI classifier, which the paper does not publish
+    labels: what its outputs mean, where its config does not say
+    quick: ask less: wider intervals, sooner
+    glue: of heads: a run of `levelhead glue`, for Table 2
+    seed: of every draw
+    """
+
+    models: tuple[str, ...] = ()
+    nli: str | None = None
+    labels: str | None = None
     quick: bool = False
-    glue: str | Path | None = None  # of heads: a run of `levelhead glue`, for Table 2
+    glue: str | Path | None = None
     seed: int = 0
 
 

@@ -58,13 +58,20 @@ Models = Model | str | Path | Sequence[Model | str | Path]
 
 @dataclass(frozen=True)
 class SurveySettings:
-    """What every model is asked, and how much of it."""
+    """What every model is asked, and how much of it.
 
-    biases: tuple[Words, ...] = ("gender",)  # word lists by their names or paths, or in memory
-    measures: tuple[str, ...] = ()  # seat, lpbs, triples, inference, fluency, your own; none: all
+    biases: word lists by their names or paths, or in memory
+    measures: seat, lpbs, triples, inference, fluency, your own; none: all
+    quick: ask less: wider intervals, sooner
+    seed: of every draw
+    sizes: None: those of a quick survey, or of a whole one
+    """
+
+    biases: tuple[Words, ...] = ("gender",)
+    measures: tuple[str, ...] = ()
     quick: bool = False
     seed: int = 0
-    sizes: AuditSizes | None = None  # None: those of a quick survey, or of a whole one
+    sizes: AuditSizes | None = None
 
     def __post_init__(self) -> None:
         names = [words_name(bias) for bias in self.biases]

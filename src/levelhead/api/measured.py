@@ -35,14 +35,21 @@ from levelhead.studies.heads.settings import HeadsSettings
 
 @dataclass(frozen=True)
 class SeatSettings:
-    """Which words, or which sentences, and in how many contexts."""
+    """Which words, or which sentences, and in how many contexts.
 
-    bias: Words = "gender"  # a word list by its name or path, or in memory
-    sentences: SentenceTest | str | Path | None = (
-        None  # a sentence test in place of words: a SEAT .jsonl file
-    )
-    pooling: Pooling = "mean"  # how a sentence of such a test becomes a vector
-    per_word: int | None = None  # contexts a word; None: all 16 templates
+    bias: a word list by its name or path, or in memory
+    sentences: a sentence test in place of words: a SEAT .jsonl file
+    pooling: how a sentence of such a test becomes a vector
+    per_word: contexts per word; None: all 16 templates
+    resamples: bootstrap samples of every interval
+    seed: of every draw
+    each_word: also give each target word's association
+    """
+
+    bias: Words = "gender"
+    sentences: SentenceTest | str | Path | None = None
+    pooling: Pooling = "mean"
+    per_word: int | None = None
     resamples: int = 2_000
     seed: int = 0
     each_word: bool = False
@@ -85,10 +92,16 @@ def seat(model: AnyModel, settings: SeatSettings | Words | None = None, folder: 
 
 @dataclass(frozen=True)
 class LpbsSettings:
-    """Which word lists, in which templates."""
+    """Which word lists, in which templates.
+
+    biases: word lists by their names or paths, or in memory
+    templates: None: those that suit a list
+    resamples: bootstrap samples of every interval
+    seed: of every draw
+    """
 
     biases: Sequence[Words] = LPBS_TESTS
-    templates: Kind | LpbsTemplates | None = None  # None: those that suit a list
+    templates: Kind | LpbsTemplates | None = None
     resamples: int = 2_000
     seed: int = 0
 
@@ -118,14 +131,23 @@ def lpbs(model: AnyModel, settings: LpbsSettings | None = None, folder: Folder =
 
 @dataclass(frozen=True)
 class NspSettings:
-    """Which triples, and how they are counted."""
+    """Which triples, and how they are counted.
 
-    triples: TripleSet | str | Path | None = None  # a file, hub:stereoset, or loaded ones; None: ours
-    likelihood: bool = False  # for causal models: by mean log-likelihood
-    top: float = TOP_SHARE  # Strength and Distance are means over this share of the pairs
+    triples: a file, hub:stereoset, or loaded ones; None: ours
+    likelihood: for causal models: by mean log-likelihood
+    top: Strength and Distance are means over this share of the pairs
+    resamples: bootstrap samples of every interval
+    seed: of every draw
+    chat: by likelihood, through the chat template of the model's tokenizer; else plain text
+    limit: at most so many, evenly spread; None: all
+    """
+
+    triples: TripleSet | str | Path | None = None
+    likelihood: bool = False
+    top: float = TOP_SHARE
     resamples: int = 2_000
     seed: int = 0
-    chat: bool = False  # by likelihood, through the chat template of the model's tokenizer; else plain text
+    chat: bool = False
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -188,12 +210,20 @@ def nsp(model: AnyModel, settings: NspSettings | None = None, folder: Folder = N
 
 @dataclass(frozen=True)
 class NliSettings:
-    """Which pairs about occupations, and which ordinary ones."""
+    """Which pairs about occupations, and which ordinary ones.
 
-    probe: NliProbe | None = None  # None: ours
-    ability: AbilitySet | str | Path | None = None  # an SNLI file, a folder, hub:snli; None: ours
-    limit: tuple[int, int] | None = None  # of our probe: occupations, contexts; None: all
-    labels: str | None = None  # of the classifier's outputs, where its config does not say
+    probe: None: ours
+    ability: an SNLI file, a folder, hub:snli; None: ours
+    limit: of our probe: occupations, contexts; None: all
+    labels: of the classifier's outputs, where its config does not say
+    resamples: bootstrap samples of every interval
+    seed: of every draw
+    """
+
+    probe: NliProbe | None = None
+    ability: AbilitySet | str | Path | None = None
+    limit: tuple[int, int] | None = None
+    labels: str | None = None
     resamples: int = 2_000
     seed: int = 0
 
@@ -240,10 +270,16 @@ def nli(model: AnyModel, settings: NliSettings | None = None, folder: Folder = N
 
 @dataclass(frozen=True)
 class FluencySettings:
-    """Which text."""
+    """Which text.
 
-    text: str | Path | Sequence[str] | None = None  # a file, a folder, hub:NAME, or sentences; None: ours
-    limit: int | None = None  # at most so many sentences
+    text: a file, a folder, hub:NAME, or sentences; None: ours
+    limit: at most so many sentences
+    resamples: bootstrap samples of every interval
+    seed: of every draw
+    """
+
+    text: str | Path | Sequence[str] | None = None
+    limit: int | None = None
     resamples: int = 2_000
     seed: int = 0
 

@@ -47,7 +47,11 @@ Recipes = Mapping[str, Recipe] | None
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """The classifier beside the next-sentence model, and what both are asked."""
+    """The classifier beside the next-sentence model, and what both are asked.
+
+    nli: the classifier beside the model: loaded, or by its name
+    plan: what both models are asked
+    """
 
     nli: str | Model | None = None
     plan: Sweep = field(default_factory=Sweep)

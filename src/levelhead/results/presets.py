@@ -13,25 +13,44 @@ GLUE_ROWS = 1000  # of each GLUE task, to train on inside an audit
 
 @dataclass(frozen=True)
 class AuditSizes(Record):
-    """How much an audit asks; by default what is asked of a small model."""
+    """How much an audit asks; by default what is asked of a small model.
 
-    experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
-    contexts: int | None = None  # for each word, for SEAT; None: all templates
-    score_contexts: int | None = None  # for scores of heads; None: as many as the heads study takes
-    splits: int = 2  # of the words into halves, to choose heads on one and judge them on the other
+    experiments: of the heads study
+    contexts: for each word, for SEAT; None: all templates
+    score_contexts: for scores of heads; None: as many as the heads study takes
+    splits: of the words into halves, to choose heads on one and judge them on the other
+    counter_sentences: at most so many sentences of the counter experiment
+    triples: one of so many is asked
+    occupations: and contexts of inferences; None: all
+    abilities: ordinary inferences; None: all
+    sentences: of the text for fluency, one of so many is asked
+    backgrounds: of a CounterActs occupation; None: as the prompts say
+    starts: first layers of token projections; None: all
+    screen_contexts: for each word, for choosing projections; None: all of them
+    screen: most occupations, contexts for choosing; None: all of a half
+    null: null models (vocabulary-permuted twins)
+    triple_twins: of them answer all triples, at most: Student's p needs no more
+    prompt_twins: of them answer CounterActs' prompts, at most
+    resamples: of every interval: so many that its bounds do not hang on the seed
+    """
+
+    experiments: tuple[str, ...] = ("scores", "counter")
+    contexts: int | None = None
+    score_contexts: int | None = None
+    splits: int = 2
     counter_sentences: int = 500
-    triples: int = 1  # one of so many is asked
-    occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all
-    abilities: int | None = None  # ordinary inferences; None: all
-    sentences: int = 2  # of the text for fluency, one of so many is asked
-    backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
-    starts: int | None = 4  # first layers of token projections; None: all
-    screen_contexts: int | None = None  # for each word, for choosing projections; None: all of them
-    screen: tuple[int, int] | None = (25, 6)  # most occupations, contexts for choosing; None: all of a half
-    null: int = 19  # twins of the model without meaning
-    triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
-    prompt_twins: int = 9  # of them answer CounterActs' prompts, at most
-    resamples: int = 10_000  # of every interval: so many that its bounds do not hang on the seed
+    triples: int = 1
+    occupations: tuple[int, int] | None = (41, 8)
+    abilities: int | None = None
+    sentences: int = 2
+    backgrounds: int | None = None
+    starts: int | None = 4
+    screen_contexts: int | None = None
+    screen: tuple[int, int] | None = (25, 6)
+    null: int = 19
+    triple_twins: int = 39
+    prompt_twins: int = 9
+    resamples: int = 10_000
 
 
 SMALL = AuditSizes()

@@ -51,17 +51,28 @@ class Edited:
 
 @dataclass(frozen=True)
 class CounteractsSettings:
-    """What is asked and how it is counted."""
+    """What is asked and how it is counted.
 
-    prompts: str = "gender-occupation"  # a shipped set, or the path of a TOML file
-    verbalizer: str | None = None  # a file in place of the set's own words
-    seed: int = 0  # of the drawn backgrounds and of the bootstrap
-    per_background: int | None = None  # None: as the set says
+    prompts: a shipped set, or the path of a TOML file
+    verbalizer: a file in place of the set's own words
+    seed: of the drawn backgrounds and of the bootstrap
+    per_background: None: as the set says
+    ks: how many likeliest tokens count
+    draws: of the bootstrap
+    null: null twins that verdicts are held against; 0: verdicts stay untested
+    remove_heads: asks every model without these heads too
+    chat: through the chat template of each model's tokenizer; else in plain text
+    """
+
+    prompts: str = "gender-occupation"
+    verbalizer: str | None = None
+    seed: int = 0
+    per_background: int | None = None
     ks: tuple[int, ...] = (3, 5, 10)
     draws: int = 2000
-    null: int = 9  # null twins that verdicts are held against; 0: verdicts stay untested
-    remove_heads: tuple[Head, ...] = ()  # asks every model without these heads too
-    chat: bool = False  # through the chat template of each model's tokenizer; else in plain text
+    null: int = 9
+    remove_heads: tuple[Head, ...] = ()
+    chat: bool = False
 
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):

@@ -26,19 +26,32 @@ MANY_PARAMETERS = 50_000_000  # an audit of a larger model asks less, and says s
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What is asked of a model, and how much of it."""
+    """What is asked of a model, and how much of it.
 
-    bias: Words = "gender"  # a word list by its name or path, or in memory
-    nli: str | Model | None = None  # an NLI classifier fine-tuned from the model, or its name
-    top: int = 3  # heads to close
+    bias: a word list by its name or path, or in memory
+    nli: an NLI classifier fine-tuned from the model, or its name
+    top: how many of the most biased heads are removed
+    full: ask everything: hours instead of minutes
+    null: null models (vocabulary-permuted twins); None: as the sizes say; 0: none
+    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    seed: of every draw
+    glue: which GLUE tasks are trained, to see what every mitigation costs; None: none
+    sizes: how much each study asks; None: that of a full audit, or of a quick one for the model's size
+    quick: ask as little of a small model as of a large one
+    per_word: contexts per word, for SEAT; None: as the sizes say
+    """
+
+    bias: Words = "gender"
+    nli: str | Model | None = None
+    top: int = 3
     full: bool = False
-    null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none
-    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    null: int | None = None
+    text: str | None = None
     seed: int = 0
-    glue: GlueSettings | None = None  # what every way out costs in fine-tuning; None: not asked
-    sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
-    quick: bool = False  # ask as little of a small model as of a large one
-    per_word: int | None = None  # contexts per word, for SEAT; None: as the sizes say
+    glue: GlueSettings | None = None
+    sizes: AuditSizes | None = None
+    quick: bool = False
+    per_word: int | None = None
 
     def __post_init__(self) -> None:
         if self.full and self.quick:

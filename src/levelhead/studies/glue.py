@@ -57,12 +57,21 @@ _NOISE = "; noise: the untouched model itself is not above chance here, so this 
 
 @dataclass(frozen=True)
 class GlueSettings:
-    """Which tasks, how often, and how they are trained."""
+    """Which tasks, how often, and how they are trained.
 
-    data: str  # a folder as published, or hub:glue
-    tasks: tuple[str, ...] = ()  # none: those that the folder has
+    data: a folder as published, or hub:glue
+    tasks: none: those that the folder has
+    seeds: how often, each time with another seed
+    train_rows: evenly spread over the file; None: all
+    margin: points that a change may cost and still count as not inferior
+    training: how classifiers are trained
+    seed: of every draw
+    """
+
+    data: str
+    tasks: tuple[str, ...] = ()
     seeds: int = 3
-    train_rows: int | None = None  # evenly spread over the file; None: all
+    train_rows: int | None = None
     margin: float = 1.0
     training: Hyperparameters = field(default_factory=Hyperparameters)
     seed: int = 0

@@ -24,15 +24,26 @@ from levelhead.scoring.placed import loaded_as
 @dataclass(frozen=True)
 class Sweep:
     """What is asked of both models. pairs: what the classifier's subspaces are fitted on, a form or a
-    file."""
+    file.
+
+    triples: triples for next sentences
+    probe: the pairs about occupations
+    ability: labeled pairs that measure plain ability
+    pairs: what the classifier's subspaces are fitted on, a form or a file
+    fit: base, or sequential: with the earlier projections on
+    labels: of the classifier's outputs, where its config does not say
+    strict: a line of `pairs` that is none is an error; False: it is left out
+    depth: also search token projections from any layer on
+    resampling: how intervals are drawn
+    """
 
     triples: TripleSet = field(default_factory=load_triples)
     probe: NliProbe = field(default_factory=nli_probe)
     ability: AbilitySet = field(default_factory=ability_pairs)
     pairs: str = "frames"
     fit: Fit = "base"
-    labels: str | None = None  # of the classifier's outputs, where its config does not say
-    strict: bool = True  # a line of `pairs` that is none is an error; False: it is left out
+    labels: str | None = None
+    strict: bool = True
     depth: bool = False
     resampling: Resampling = DEFAULT
 
