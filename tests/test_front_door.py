@@ -15,6 +15,7 @@ import pytest
 import levelhead as lh
 from levelhead.kinds import fits
 from levelhead.models.model import Model
+from levelhead.probes.nli.labels import LABELS
 from tests.tiny import tiny
 from tests.typed import Typed
 
@@ -72,12 +73,13 @@ def test_a_wrong_kind_of_argument_is_one_line(name: str, model: Model) -> None:
         with pytest.raises(lh.LevelheadError) as refused:
             getattr(lh, name)(**arguments)
         line = str(refused.value)
-        assert "\n" not in line and len(line) <= 500, (name, what, line)
+        assert "\n" not in line, (name, what)
+        assert len(line) <= 500, (name, what)
 
 
 def test_a_transformers_model_is_told_how_it_is_loaded(model: Model) -> None:
     with pytest.raises(
-        lh.LevelheadError, match=r"seat\(\) got BertForPreTraining as model.*hf_model, tokeni"
+        lh.LevelheadError, match=r"got BertForPreTraining as model.*load\(hf_model, tokenizer\)"
     ):
         lh.seat(model.hf)
 
@@ -158,7 +160,7 @@ def agree(printed: Any, result: Any, name: str) -> None:
 def test_seat_is_one_path(typed: Typed, saved: str, tmp_path: Path) -> None:
     words = tmp_path / "own.toml"
     words.write_text(
-        'A = ["she", "her", "woman"]\nB = ["he", "him", "man"]\nX = ["nurse", "dance", "☃"]\n'
+        'A = ["she", "her", "woman"]\nB = ["he", "him", "man"]\nX = ["nurse", "dance", "漢字"]\n'
         'Y = ["boss", "tank", "king"]\n',
         encoding="utf-8",
     )
@@ -168,11 +170,11 @@ def test_seat_is_one_path(typed: Typed, saved: str, tmp_path: Path) -> None:
     printed = answer(typed, *command)
     agree(printed, result, "seat")
     assert printed["data"] == result.data
-    assert result.measurement.unscored  # the snowman, which the tokenizer cannot write
+    assert result.measurement.unscored  # two signs, which the tokenizer cannot write
     header, *lines = table.read_text(encoding="utf-8").splitlines()
     assert header == "word,group,association"
     assert [line.split(",")[0] for line in lines] == [each.word for each in result.words]
-    assert "☃" not in {each.word for each in result.words}
+    assert "漢字" not in {each.word for each in result.words}
 
 
 def test_associations_of_words_are_what_seat_is_the_effect_size_of(model: Model) -> None:
@@ -200,10 +202,18 @@ def test_lpbs_nsp_and_fluency_are_one_path(typed: Typed, saved: str, tmp_path: P
     agree(answer(typed, "fluency", saved, "--text", str(text), "--limit", "2"), result, *result.measurements)
 
 
-def test_nli_is_one_path(typed: Typed) -> None:
-    model = lh.load("lh:nli-mini")
-    result = lh.nli(model, lh.NliSettings(limit=(3, 2)))
-    printed = answer(typed, "nli", "lh:nli-mini", "--limit", "3", "2")
+def test_nli_is_one_path(typed: Typed, tmp_path: Path) -> None:
+    tiny("bert", "nli").hf.save_pretrained(tmp_path / "nli")
+    tiny("bert", "nli").tokenizer.save_pretrained(tmp_path / "nli")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(
+        "premise\thypothesis\tlabel\n"
+        + "".join(f"A man eats.\tA man {what}.\t{label}\n" for what, label in enumerate(LABELS)),
+        "utf-8",
+    )
+    model = lh.load(tmp_path / "nli")
+    result = lh.nli(model, lh.NliSettings(limit=(3, 2), ability=pairs))
+    printed = answer(typed, "nli", str(tmp_path / "nli"), "--limit", "3", "2", "--ability", str(pairs))
     for name in result.measurements:
         agree(printed[name], result, name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, wraps
-from inspect import Parameter, cleandoc, signature
+from inspect import Parameter, cleandoc, get_annotations, signature
 from types import FunctionType, UnionType
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -27,6 +27,7 @@ _WORDS = {  # how kinds are called where their name alone does not help
     "Path": "a path",
     "Mapping": "a dict",
     "Model": _MODEL,
+    "HasHeads": _MODEL,
     "StudyRun": "a run",
 }
 _MOST = 60  # characters of a value that is shown
@@ -72,15 +73,18 @@ def fits(value: object, kind: Any) -> bool:
 
 
 def _is_of(value: object, kind: Any) -> bool:
-    """Whether a value is of a class; True for what is none, such as a protocol or a literal."""
+    """Whether a value is of a class, or has what a protocol asks for; True for other types, as literals."""
     if kind is Any:
         return True
     if kind in (int, float) and isinstance(value, bool):
         return False
     if kind is float:
         return isinstance(value, int | float)
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+    if not isinstance(kind, type):
         return kind is not None or value is None
+    if getattr(kind, "_is_protocol", False):
+        names = {*vars(kind), *get_annotations(kind)}
+        return all(hasattr(value, name) for name in names if not name.startswith("_"))
     return isinstance(value, kind)
 
 

@@ -95,7 +95,7 @@ class LpbsSettings:
     """Which word lists, in which templates.
 
     biases: word lists by their names or paths, or in memory
-    templates: None: those that suit a list
+    templates: topic, person, trait, words, or loaded ones; None: those that suit a list
     resamples: bootstrap samples of every interval
     seed: of every draw
     """
@@ -139,7 +139,7 @@ class NspSettings:
     resamples: bootstrap samples of every interval
     seed: of every draw
     chat: by likelihood, through the chat template of the model's tokenizer; else plain text
-    limit: at most so many, evenly spread; None: all
+    limit: at most so many triples, evenly spread; None: all
     """
 
     triples: TripleSet | str | Path | None = None
@@ -212,7 +212,7 @@ def nsp(model: AnyModel, settings: NspSettings | None = None, folder: Folder = N
 class NliSettings:
     """Which pairs about occupations, and which ordinary ones.
 
-    probe: None: ours
+    probe: the pairs about occupations; None: ours
     ability: an SNLI file, a folder, hub:snli; None: ours
     limit: of our probe: occupations, contexts; None: all
     labels: of the classifier's outputs, where its config does not say

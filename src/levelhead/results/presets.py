@@ -16,21 +16,21 @@ class AuditSizes(Record):
     """How much an audit asks; by default what is asked of a small model.
 
     experiments: of the heads study
-    contexts: for each word, for SEAT; None: all templates
+    contexts: per word, for SEAT; None: all templates
     score_contexts: for scores of heads; None: as many as the heads study takes
-    splits: of the words into halves, to choose heads on one and judge them on the other
+    splits: how often the words are split into halves, to choose heads on one and judge them on the other
     counter_sentences: at most so many sentences of the counter experiment
     triples: one of so many is asked
-    occupations: and contexts of inferences; None: all
+    occupations: occupations and contexts of inferences; None: all
     abilities: ordinary inferences; None: all
     sentences: of the text for fluency, one of so many is asked
-    backgrounds: of a CounterActs occupation; None: as the prompts say
+    backgrounds: per CounterActs occupation; None: as the prompts say
     starts: first layers of token projections; None: all
     screen_contexts: for each word, for choosing projections; None: all of them
     screen: most occupations, contexts for choosing; None: all of a half
-    null: null models (vocabulary-permuted twins)
-    triple_twins: of them answer all triples, at most: Student's p needs no more
-    prompt_twins: of them answer CounterActs' prompts, at most
+    null: how many null models (vocabulary-permuted twins)
+    triple_twins: so many of them answer all triples, at most: Student's p needs no more
+    prompt_twins: so many of them answer CounterActs' prompts, at most
     resamples: of every interval: so many that its bounds do not hang on the seed
     """
 

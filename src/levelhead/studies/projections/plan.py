@@ -23,8 +23,7 @@ from levelhead.scoring.placed import loaded_as
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked of both models. pairs: what the classifier's subspaces are fitted on, a form or a
-    file.
+    """What is asked of both models.
 
     triples: triples for next sentences
     probe: the pairs about occupations
