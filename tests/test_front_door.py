@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pydoc
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 import levelhead as lh
 from levelhead.kinds import fits
 from levelhead.models.model import Model
+from levelhead.pages.contents import open_contents
+from levelhead.pages.reproduce import command
 from levelhead.probes.nli.labels import LABELS
 from tests.tiny import tiny
 from tests.typed import Typed
@@ -235,3 +238,26 @@ def test_a_quick_audit_asks_of_a_small_model_what_a_large_one_is_asked(model: Mo
     assert Extent(lh.AuditSettings(per_word=3), model).heads.per_word == 3
     with pytest.raises(lh.LevelheadError, match="full and quick came"):
         lh.AuditSettings(full=True, quick=True)
+
+
+def test_the_line_that_a_report_prints_is_taken_by_the_folder_that_it_came_from(
+    typed: Typed, saved: str, tmp_path: Path
+) -> None:
+    """A run folder refuses other settings, so a second run in it shows that the line asks for the same."""
+    options = (
+        "--experiments",
+        "scores",
+        "--per-word",
+        "1",
+        "--null",
+        "0",
+        "--dtype",
+        "float32",
+        "--seed",
+        "2",
+    )
+    assert typed("heads", saved, "--bias", "career", *options, "-o", str(tmp_path / "a b"))[0] == 0
+    line = command(open_contents(tmp_path / "a b"))
+    assert "--dtype float32" in line
+    code, _, error = typed(*shlex.split(line)[1:])
+    assert code == 0, error
