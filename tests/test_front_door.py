@@ -201,8 +201,8 @@ def test_lpbs_nsp_and_fluency_are_one_path(typed: Typed, saved: str, tmp_path: P
     assert len(result.triples) == 6
     text = tmp_path / "text.txt"
     text.write_text("The train leaves at noon.\nShe put the keys there.\nHe is late.\n", encoding="utf-8")
-    result = lh.fluency(model, lh.FluencySettings(text, 2))
-    agree(answer(typed, "fluency", saved, "--text", str(text), "--limit", "2"), result, *result.measurements)
+    read = lh.fluency(model, lh.FluencySettings(text, 2))
+    agree(answer(typed, "fluency", saved, "--text", str(text), "--limit", "2"), read, *read.measurements)
 
 
 def test_nli_is_one_path(typed: Typed, tmp_path: Path) -> None:
