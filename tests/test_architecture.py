@@ -26,6 +26,7 @@ ROOMS = Rooms(
     order=(
         "errors",
         "ordinary",
+        "kinds",
         "files",
         "progress",
         "edits",

@@ -36,9 +36,10 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
+from levelhead.results import presets
+from levelhead.results.presets import AuditSizes
 from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS
-from levelhead.results.settings import AuditSizes
 from levelhead.scoring.cloze import ask_cloze
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_change
 from levelhead.scoring.lpbs import ask_lpbs
@@ -421,12 +422,12 @@ def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
 
 def test_presets_ask_less_of_large_models_and_everything_in_a_full_audit() -> None:
     small = extent.Extent(lh.AuditSettings(), tiny("bert", "nsp"))
-    assert (small.large, small.sizes) == (False, extent.QUICK)
-    assert extent.Extent(lh.AuditSettings(full=True), small.model).sizes == extent.FULL
-    large = extent.QUICK_LARGE
-    assert large.triples > extent.QUICK.triples > extent.FULL.triples - 1
-    assert large.counter_sentences < extent.QUICK.counter_sentences == extent.FULL.counter_sentences
-    assert (extent.FULL.occupations, extent.FULL.screen, extent.FULL.starts) == (None, None, None)
+    assert (small.large, small.sizes) == (False, presets.SMALL)
+    assert extent.Extent(lh.AuditSettings(full=True), small.model).sizes == presets.FULL
+    large = presets.LARGE
+    assert large.triples > presets.SMALL.triples > presets.FULL.triples - 1
+    assert large.counter_sentences < presets.SMALL.counter_sentences == presets.FULL.counter_sentences
+    assert (presets.FULL.occupations, presets.FULL.screen, presets.FULL.starts) == (None, None, None)
 
 
 # ---- a measure of the test's own

@@ -28,9 +28,8 @@ SMALL = """
 import sys
 from levelhead.cli.main import main
 if sys.argv[1] == "audit":
-    from levelhead.results.settings import AuditSizes
-    from levelhead.studies import extent
-    extent.QUICK = AuditSizes(
+    from levelhead.results import presets
+    presets.SMALL = presets.AuditSizes(
         experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
     )
     sys.argv += ["--bias", "race"]  # for which no triples and prompts ship: they would take a minute

@@ -26,11 +26,12 @@ from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.pages.sections.survey import FLOORS
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, Run
+from levelhead.results.presets import QUICK_SURVEY as QUICK
 from levelhead.results.records.survey import SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import SurveyRunSettings
 from levelhead.results.steps import training_step, training_steps
-from levelhead.surveying import NO_PARQUET, QUICK, SurveySettings, listed_models, survey
+from levelhead.surveying import NO_PARQUET, SurveySettings, listed_models, survey
 from tests.tiny import tiny
 from tests.typed import Typed
 from tests.word_lists import GENDER

@@ -55,7 +55,7 @@ _PUBLIC = {
     "Recipe": "mitigation.recipe",
     "read_recipe": "mitigation.recipe",
     "AuditSettings": "studies.extent",
-    "AuditSizes": "results.settings",
+    "AuditSizes": "results.presets",
     "HeadsSettings": "studies.heads.settings",
     "LearnedGatesSettings": "studies.heads.learning",
     "PlantedSettings": "studies.planted.settings",
@@ -174,7 +174,7 @@ if TYPE_CHECKING:
     from levelhead.reproducing import reproduce as reproduce
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
-    from levelhead.results.settings import AuditSizes as AuditSizes
+    from levelhead.results.presets import AuditSizes as AuditSizes
     from levelhead.scoring.registry import register_measure as register_measure
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
@@ -192,7 +192,10 @@ __all__ = [*_PUBLIC, "__version__"]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'levelhead' has no attribute {name!r}")
-    return getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+    found = getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+    if isinstance(found, type):
+        return found
+    return import_module("levelhead.kinds").checked_kinds(found, name)
 
 
 def __dir__() -> list[str]:

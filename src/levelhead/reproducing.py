@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
@@ -17,6 +17,7 @@ from levelhead.probes.nli import nli_probe
 from levelhead.probes.published import published_counteracts, published_heads
 from levelhead.results import layout
 from levelhead.results.keys import Key
+from levelhead.results.presets import PAPER_HEADS, QUICK_PAPER_HEADS, QUICK_PAPER_PROBE
 from levelhead.results.records.reproduction import Reproduction
 from levelhead.results.runs import (
     AnyRun,
@@ -37,25 +38,31 @@ from levelhead.studies.projections.sweep import sweep
 
 Paper = Literal["heads", "projections", "counteracts"]  # the names of their studies
 Loader = Callable[[str], Model]
-_EXPERIMENTS = ("scores", "counter", "debias")
 _LAST: dict[str, Key[Any]] = {  # what an experiment of the heads study writes last
     "ablation": layout.AGREEMENT,
     "counter": layout.COUNTER,
     "debias": layout.TRADEOFFS,
 }
-_QUICK_PROBE = (41, 8)  # occupations and contexts
 _BERT = "bert-base-uncased"
 
 
 @dataclass(frozen=True)
 class ReproduceSettings:
-    """Whom to ask, and how much."""
+    """Whom to ask, and how much.
 
-    models: tuple[str, ...] = ()  # none: the paper's own, by their names on the hub
-    nli: str | None = None  # of projections: an NLI classifier, which the paper does not publish
-    labels: str | None = None  # what its outputs mean, where its config does not say
+    models: none: the paper's own, by their names on the hub
+    nli: of projections: an NLI classifier, which the paper does not publish
+    labels: what its outputs mean, where its config does not say
+    quick: ask less: wider intervals, sooner
+    glue: of heads: a run of `levelhead glue`, for Table 2
+    seed: of every draw
+    """
+
+    models: tuple[str, ...] = ()
+    nli: str | None = None
+    labels: str | None = None
     quick: bool = False
-    glue: str | Path | None = None  # of heads: a run of `levelhead glue`, for Table 2
+    glue: str | Path | None = None
     seed: int = 0
 
 
@@ -137,8 +144,8 @@ def _asked(paper: Paper, folder: Path, settings: ReproduceSettings, load_model: 
 
 def _heads_settings(settings: ReproduceSettings) -> HeadsSettings:
     """The paper has no null and no cross-fit, so neither is asked."""
-    asked = HeadsSettings(experiments=_EXPERIMENTS, null=0, splits=0, seed=settings.seed)
-    return replace(asked, per_word=1, n_sentences=60, resamples=300) if settings.quick else asked
+    preset: dict[str, Any] = dict(QUICK_PAPER_HEADS if settings.quick else PAPER_HEADS)
+    return HeadsSettings(**preset, seed=settings.seed)
 
 
 def _sweep(folder: Path, settings: ReproduceSettings, load_model: Loader) -> SweepRun:
@@ -148,7 +155,7 @@ def _sweep(folder: Path, settings: ReproduceSettings, load_model: Loader) -> Swe
             "or make one with levelhead finetune --task snli."
         )
     plan = Sweep(
-        probe=nli_probe(limit=_QUICK_PROBE if settings.quick else None),
+        probe=nli_probe(limit=QUICK_PAPER_PROBE if settings.quick else None),
         labels=settings.labels,
         resampling=Resampling(300 if settings.quick else 2_000, settings.seed),
     )

@@ -21,33 +21,32 @@ from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.files import write_inside
 from levelhead.models.model import Model, load
-from levelhead.models.placement import LoadOptions, placement
+from levelhead.models.placement import LoadOptions, Placement, placement
 from levelhead.pages.page import write_report
 from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.probes.bias import data_hash
 from levelhead.probes.files import read_text
-from levelhead.probes.words import Words, load_words, words_name
+from levelhead.probes.words import Words, in_memory, load_words, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
+from levelhead.results.presets import AuditSizes, survey_preset
 from levelhead.results.records.survey import SurveyLine, SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
-from levelhead.results.settings import AuditSizes, SurveyRunSettings
+from levelhead.results.settings import LoadedAs, SurveyRunSettings
 from levelhead.results.steps import training_step
+from levelhead.scoring.placed import loaded_as
 from levelhead.scoring.registry import (
     Question,
     load_measures,
     own_files,
     own_hashes,
+    own_in_memory,
     own_questions,
     questions,
 )
 from levelhead.studies.extent import AuditSettings, Extent
 
-WHOLE = AuditSizes(null=0)  # what a quick audit asks of a small model
-QUICK = AuditSizes(
-    contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
-)
 NO_PARQUET = (
     "no survey.parquet: it needs pandas and pyarrow (pip install pandas pyarrow); survey.csv has it all"
 )
@@ -60,13 +59,20 @@ Models = Model | str | Path | Sequence[Model | str | Path]
 
 @dataclass(frozen=True)
 class SurveySettings:
-    """What every model is asked, and how much of it."""
+    """What every model is asked, and how much of it.
 
-    biases: tuple[Words, ...] = ("gender",)  # word lists by their names or paths, or in memory
-    measures: tuple[str, ...] = ()  # seat, lpbs, triples, inference, fluency, your own; none: all
+    biases: word lists by their names or paths, or in memory
+    measures: seat, lpbs, triples, inference, fluency, your own; none: all
+    quick: ask less: wider intervals, sooner
+    seed: of every draw
+    sizes: None: those of a quick survey, or of a whole one
+    """
+
+    biases: tuple[Words, ...] = ("gender",)
+    measures: tuple[str, ...] = ()
     quick: bool = False
     seed: int = 0
-    sizes: AuditSizes | None = None  # None: those of a quick survey, or of a whole one
+    sizes: AuditSizes | None = None
 
     def __post_init__(self) -> None:
         names = [words_name(bias) for bias in self.biases]
@@ -88,7 +94,7 @@ class SurveySettings:
     @property
     def extent_sizes(self) -> AuditSizes:
         """How much every model is asked: given sizes, else a preset."""
-        return self.sizes or (QUICK if self.quick else WHOLE)
+        return self.sizes or survey_preset(self.quick)
 
 
 def survey(
@@ -107,7 +113,7 @@ def survey(
     named = _named(models)
     alone: LoadOptions = {**loading, "device": worker_device(placed), **_NO_WORKERS}
     with (
-        _opened(Path(folder), named, settings, None if placed.dtype is None else str(placed.dtype)) as run,
+        _opened(Path(folder), named, settings, _loading(named, placed, loading)) as run,
         steps("Survey", len(named) * len(settings.biases)) as advance,
     ):
         left = dict(named)
@@ -189,7 +195,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 # ---- asking
 
 
-def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype: str | None) -> Open:
+def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, loading: LoadedAs) -> Open:
     stored = SurveyRunSettings(
         study=layout.SURVEY.study,
         seed=settings.seed,
@@ -198,13 +204,29 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, dtype:
         questions=tuple(question.name for question in settings.questions()),
         quick=settings.quick,
         sizes=settings.extent_sizes,
-        dtype=dtype,
+        dtype=loading.dtype,
+        measure_files=own_files(),
+        measures_in_memory=own_in_memory(),
+        words_in_memory=any(map(in_memory, settings.biases)),
+        loading=loading,
     )
     hashes = {f"words {words_name(bias)}": data_hash(load_words(bias)) for bias in settings.biases}
     run = Run.open(folder, layout.SURVEY, stored, hashes={**hashes, **own_hashes()})
     own = [info for question in own_questions() for info in question.measures]
     run.results(layout.SURVEY_MEASURES, lambda: own)
     return run
+
+
+def _loading(named: Mapping[str, Model | str], placed: Placement, options: LoadOptions) -> LoadedAs:
+    """How the models are loaded: as the options say, where they are names; models in memory as they were."""
+    given = [model for model in named.values() if isinstance(model, Model)]
+    if given:
+        return loaded_as(given) if len(given) == len(named) else LoadedAs(in_python=True)
+    return LoadedAs(
+        dtype=None if placed.dtype is None else str(placed.dtype).removeprefix("torch."),
+        allow_pickle=options.get("allow_pickle", False),
+        trust_remote_code=options.get("trust_remote_code", False),
+    )
 
 
 def _tasks(

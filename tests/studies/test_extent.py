@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from levelhead.results.settings import AuditSizes
-from levelhead.studies.extent import QUICK_LARGE, AuditSettings, Extent
+from levelhead.results.presets import LARGE, AuditSizes
+from levelhead.studies.extent import AuditSettings, Extent
 from tests.tiny import tiny
 
 SIZES = AuditSizes(contexts=3, triples=40, occupations=(12, 3), abilities=30, sentences=40, null=0)
@@ -29,5 +29,5 @@ def test_projections_are_chosen_on_few_contexts_of_a_word_and_reported_on_all() 
 
 def test_a_quick_audit_of_a_large_model_splits_the_words_once() -> None:
     model = tiny("gpt2")
-    assert Extent(AuditSettings(sizes=QUICK_LARGE), model).heads.splits == 1
+    assert Extent(AuditSettings(sizes=LARGE), model).heads.splits == 1
     assert Extent(AuditSettings(), model).heads.splits == 2

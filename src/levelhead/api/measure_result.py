@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from levelhead.api.shown import Line, Shown, measured_cells
 from levelhead.api.studies import Folder
@@ -93,14 +93,16 @@ def measure_result(
     data: Mapping[str, str],
     measurements: Mapping[str, Measurement],
     folder: Folder,
+    **items: Any,
 ) -> M:
+    """A result; items: what it has beside its measurements. With a folder it is written there."""
     data = {**data, **model.facts()}
     if doubt := model.opening.doubt:
         measurements = {
             name: replace(each, settings={**each.settings, DOUBT: doubt})
             for name, each in measurements.items()
         }
-    result = kind(model.name, model.fingerprint, data, versions(), measurements)
+    result = kind(model.name, model.fingerprint, data, versions(), measurements, **items)
     if folder is not None:
         result.save(folder)
     return result

@@ -10,7 +10,7 @@ from pathlib import Path
 import altair as alt
 
 from levelhead.api.shown import Line, Shown
-from levelhead.api.studies import Folder, loaded
+from levelhead.api.studies import AnyModel, Folder, loaded
 from levelhead.edits.gates import all_heads
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
@@ -99,9 +99,7 @@ class LearnedModel(MitigatedModel):
         return f"{self.model.name}: {self.learned.in_words}"
 
 
-def debias(
-    model: Model | str, settings: Recipe | Gates | None = None, folder: Folder = None
-) -> MitigatedModel:
+def debias(model: AnyModel, settings: Recipe | Gates | None = None, folder: Folder = None) -> MitigatedModel:
     """A model with edits: gates by head, {"8-6": 0.0}, or a recipe; with a folder it is written there."""
     if isinstance(settings, Recipe):
         recipe = settings
@@ -119,7 +117,7 @@ def debias(
 
 
 def learn_gates(
-    model: Model | str, settings: LearnedGatesSettings | None = None, folder: Folder = None
+    model: AnyModel, settings: LearnedGatesSettings | None = None, folder: Folder = None
 ) -> LearnedModel:
     """Learn gates that lower |SEAT| while perplexity grows by no more than a factor; with a folder the model
     is written there."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from levelhead import auditing, surveying
 from levelhead.api.results import (
@@ -28,6 +29,7 @@ from levelhead.errors import BadOption
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model, load
+from levelhead.probes.words import Words
 from levelhead.results.runs import HeadsRun, open_audit
 from levelhead.studies import counteracts as prompting
 from levelhead.studies import glue as learning
@@ -45,15 +47,30 @@ Recipes = Mapping[str, Recipe] | None
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """The classifier beside the next-sentence model, and what both are asked."""
+    """The classifier beside the next-sentence model, and what both are asked.
+
+    nli: the classifier beside the model: loaded, or by its name
+    plan: what both models are asked
+    """
 
     nli: str | Model | None = None
     plan: Sweep = field(default_factory=Sweep)
 
 
-def loaded(model: Model | str) -> Model:
+AnyModel = Model | str | Path  # loaded already, or by its name
+K = TypeVar("K")
+
+
+def loaded(model: AnyModel) -> Model:
     """A model that is loaded already, or one by its name."""
-    return load(model) if isinstance(model, str) else model
+    return model if isinstance(model, Model) else load(model)
+
+
+def settings_of(kind: type[K], given: K | Words | None) -> K:
+    """Settings: given ones, the usual ones, or the usual ones about a word list that came in their place."""
+    if isinstance(given, kind):
+        return given
+    return kind() if given is None else kind(bias=given)  # type: ignore[call-arg]  # those that have a bias
 
 
 @dataclass(frozen=True)
@@ -72,28 +89,34 @@ class Place:
         return cls(scratch.path / "run", scratch)
 
 
-def audit(model: Model | str, settings: AuditSettings | None = None, folder: Folder = None) -> AuditResult:
+def audit(
+    model: AnyModel, settings: AuditSettings | Words | None = None, folder: Folder = None
+) -> AuditResult:
     """Measure a model's bias, find the heads that carry it, try ways out, verify them, write a report."""
     place = Place.of(folder)
-    auditing.audit(model, place.run, settings)
+    auditing.audit(loaded(model), place.run, settings_of(AuditSettings, settings))
     return AuditResult(open_audit(place.run).data, place.scratch)
 
 
-def heads(model: Model | str, settings: HeadsSettings | None = None, folder: Folder = None) -> HeadsResult:
+def heads(
+    model: AnyModel, settings: HeadsSettings | Words | None = None, folder: Folder = None
+) -> HeadsResult:
     """Find the attention heads that carry a bias, and check that they are the ones."""
     place = Place.of(folder)
-    return HeadsResult(study.heads(loaded(model), settings, place.run).data, place.scratch)
+    asked = settings_of(HeadsSettings, settings)
+    return HeadsResult(study.heads(loaded(model), asked, place.run).data, place.scratch)
 
 
 def planted(
-    model: Model | str, settings: PlantedSettings | None = None, folder: Folder = None
+    model: AnyModel, settings: PlantedSettings | Words | None = None, folder: Folder = None
 ) -> PlantedResult:
     """Plant a bias into known heads of a copy of the model, and see which localizer finds them."""
     place = Place.of(folder)
-    return PlantedResult(plant_and_find(loaded(model), settings, place.run).data, place.scratch)
+    asked = settings_of(PlantedSettings, settings)
+    return PlantedResult(plant_and_find(loaded(model), asked, place.run).data, place.scratch)
 
 
-def sweep(model: Model | str, settings: SweepSettings | None = None, folder: Folder = None) -> SweepResult:
+def sweep(model: AnyModel, settings: SweepSettings | None = None, folder: Folder = None) -> SweepResult:
     """Project gender out of a next-sentence model and of a classifier, which settings name, in 76 ways."""
     settings = settings or SweepSettings()
     if settings.nli is None:
@@ -105,7 +128,7 @@ def sweep(model: Model | str, settings: SweepSettings | None = None, folder: Fol
 
 
 def counteracts(
-    model: Model | str | Sequence[Model | str],
+    model: AnyModel | Sequence[AnyModel],
     settings: prompting.CounteractsSettings | None = None,
     folder: Folder = None,
     *,
@@ -115,7 +138,7 @@ def counteracts(
 
     recipes: by name; what each makes of the model is asked too.
     """
-    several = [model] if isinstance(model, Model | str) else model
+    several = [model] if isinstance(model, Model | str | Path) else model
     models = [loaded(each) for each in several]
     edited = {
         name: prompting.Edited(partial(edits_of, recipe=recipe), recipe_text(recipe))
@@ -127,7 +150,7 @@ def counteracts(
 
 
 def glue(
-    model: Model | str, settings: learning.GlueSettings, folder: Folder = None, *, recipes: Recipes = None
+    model: AnyModel, settings: learning.GlueSettings, folder: Folder = None, *, recipes: Recipes = None
 ) -> GlueResult:
     """Fine-tune a model, and what each recipe makes of it, on GLUE: what can it still learn?"""
     place = Place.of(folder)

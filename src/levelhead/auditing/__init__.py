@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
@@ -32,7 +32,7 @@ from levelhead.pages.headline import headline, notebook_html
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.sentences import shipped_counter_sentences
-from levelhead.probes.words import WordTest, words_name
+from levelhead.probes.words import WordTest, in_memory, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -43,11 +43,19 @@ from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import ask_bias_change
-from levelhead.scoring.placed import keeping_long_work, note_places
-from levelhead.scoring.registry import SEAT, Question, own_hashes, own_questions, questions
+from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
+from levelhead.scoring.registry import (
+    SEAT,
+    Question,
+    own_files,
+    own_hashes,
+    own_in_memory,
+    own_questions,
+    questions,
+)
 from levelhead.studies.counteracts import Edited, counteracts
 from levelhead.studies.extent import AuditSettings, Extent
-from levelhead.studies.glue import glue
+from levelhead.studies.glue import GlueSettings, glue
 from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
@@ -166,13 +174,31 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         full=settings.full,
         text=settings.text,
         sizes=extent.sizes,
+        quick=settings.quick,
         measures=tuple(question.name for question in own_questions()),
-        glue=None if settings.glue is None else settings.glue.data,
+        measure_files=own_files(),
+        measures_in_memory=own_in_memory(),
+        words_in_memory=in_memory(settings.bias),
+        loading=loaded_as([model, *([] if classifier is None else [classifier])]),
+        **_learning(settings),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes(), **own_hashes()}
     if classifier is not None:
         hashes |= {"nli weights": classifier.fingerprint, **classifier.facts("nli")}
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
+
+
+def _learning(settings: AuditSettings) -> dict[str, Any]:
+    """What was asked to be fine-tuned, as it is stored."""
+    if (asked := settings.glue) is None:
+        return {}
+    usual = GlueSettings(asked.data, asked.tasks, train_rows=asked.train_rows, seed=settings.seed)
+    return {
+        "glue": asked.data,
+        "glue_tasks": tuple(task.name for task in asked.chosen()),
+        "glue_rows": asked.train_rows,
+        "glue_in_python": asked != usual,
+    }
 
 
 # ---- locate

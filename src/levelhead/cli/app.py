@@ -38,7 +38,6 @@ app = typer.Typer(
 DEBUG = "--debug"
 RUN = "RUN"  # how the help names a folder whose run goes on
 _CHECKPOINTS = ("finetune",)  # commands whose training goes on, though their folder is no run
-LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 _LINE, _WORD = 480, 200  # characters of an error, and of one word or path in it
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")

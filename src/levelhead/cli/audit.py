@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
-from levelhead.cli.options import Bias, FluencyText, ModelName, OwnMeasures, RunFolder, Seed
+from levelhead.cli.options import Bias, FluencyText, ModelName, OwnMeasures, PerWord, RunFolder, Seed
 from levelhead.cli.preflight import listed
 
 if TYPE_CHECKING:
     from levelhead.studies.glue import GlueSettings
-
-_ROWS = 1000  # of each GLUE task, to train on
 
 
 @app.command()
@@ -26,6 +24,10 @@ def audit(
     bias: Bias = "gender",
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Ask less: what a large model is asked by default.")
+    ] = False,
+    per_word: PerWord = None,
     null: Annotated[
         int | None,
         typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
@@ -58,7 +60,7 @@ def audit(
     for file in measure or ():
         load_measures(file)
     learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
-    settings = AuditSettings(bias, nli, top, full, null, text, seed, learning)
+    settings = AuditSettings(bias, nli, top, full, null, text, seed, learning, quick=quick, per_word=per_word)
     result = run_audit(name, out, settings, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
@@ -69,7 +71,8 @@ def audit(
 
 def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSettings:
     """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
+    from levelhead.results.presets import GLUE_ROWS
     from levelhead.studies.glue import GlueSettings
 
     chosen = tuple(listed(tasks))
-    return GlueSettings(data, chosen, train_rows=_ROWS if rows is None else rows or None, seed=seed)
+    return GlueSettings(data, chosen, train_rows=GLUE_ROWS if rows is None else rows or None, seed=seed)

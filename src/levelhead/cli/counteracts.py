@@ -127,7 +127,7 @@ def _with_recipe(path: Path) -> dict[str, Edited]:
     from levelhead.studies.counteracts import Edited
 
     recipe = read_recipe(path)
-    edited = Edited(lambda model: edits_of(model, recipe), path.read_text(encoding="utf-8"))
+    edited = Edited(lambda model: edits_of(model, recipe), path.read_text(encoding="utf-8"), str(path))
     return {f"with {path.name}": edited}
 
 

@@ -14,7 +14,6 @@ from levelhead.cli.preflight import listed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.mitigation.recipe import Recipe
     from levelhead.results.records.glue import GlueCell
     from levelhead.results.runs import GlueRun
     from levelhead.studies.finetuning import TrainedClassifier
@@ -71,6 +70,7 @@ def glue(
 ) -> None:
     """Fine-tune a model on GLUE, untouched and with heads removed or other edits on: what do they cost?"""
     from levelhead.engine.finetuning import Hyperparameters
+    from levelhead.mitigation.named import named_recipes
     from levelhead.models.model import load
     from levelhead.studies.glue import GlueSettings
     from levelhead.studies.glue import glue as run_glue
@@ -79,7 +79,7 @@ def glue(
         epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
     )
     settings = GlueSettings(data, tuple(listed(tasks)), seeds, train_rows, margin, training, seed)
-    recipes = _recipes(heads, recipe or [])
+    recipes = named_recipes(parse_heads(heads), recipe or ())
     run = run_glue(load(name, **loading), settings, out, recipes)
     if json:
         print_json({"run": str(run.folder), "settings": run.settings, "cells": run.cells, "costs": run.costs})
@@ -112,6 +112,7 @@ def finetune(
 ) -> None:
     """Train a classifier from a model and write it as an ordinary folder; on SNLI, one that --nli takes."""
     from levelhead.engine.finetuning import Hyperparameters
+    from levelhead.mitigation.named import named_recipes
     from levelhead.models.model import load
     from levelhead.studies.finetuning import FinetuneSettings, train_classifier
 
@@ -120,30 +121,11 @@ def finetune(
         epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
     )
     settings = FinetuneSettings(task, data, train_rows, training, seed)
-    recipes = _recipes(heads, [] if recipe is None else [recipe])
+    recipes = named_recipes(parse_heads(heads), () if recipe is None else (recipe,))
     if len(recipes) > 1:
         raise BadOption("--heads and --recipe came; give one of them.")
     trained = train_classifier(load(name, **loading), settings, out, next(iter(recipes.values()), None))
     print_json(trained) if json else _print_trained(name, trained)
-
-
-def _recipes(heads: str, files: list[Path]) -> dict[str, Recipe]:
-    """Recipes by name: the heads of --heads, and files by their title or file name."""
-    from levelhead.mitigation.recipe import Recipe, read_recipe
-
-    recipes: dict[str, Recipe] = {}
-    if gates := parse_heads(heads):
-        written = ", ".join(f"{head}" if value == 0 else f"{head}={value:g}" for head, value in gates.items())
-        recipes[f"without heads {written}" if not any(gates.values()) else f"gates {written}"] = Recipe(
-            gates=gates
-        )
-    for file in files:
-        recipe = read_recipe(file)
-        label = recipe.title or file.stem
-        if label in recipes:
-            raise BadOption(f"Two recipes are called {label!r}. Give them different titles.")
-        recipes[label] = recipe
-    return recipes
 
 
 def print_glue(run: GlueRun) -> None:

@@ -20,13 +20,15 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
-from levelhead.cli.measured import Output, end_measured, write_measured
+from levelhead.cli.measured import Output, end_measured, write_items, write_measured
 from levelhead.cli.options import (
     Bias,
     Biases,
     FluencyText,
+    Limit,
     ModelName,
     NullTwins,
+    PerWord,
     RunFolder,
     Seed,
     Stereotypes,
@@ -55,10 +57,7 @@ def heads(
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
     ] = "scores,ablation,counter",
-    per_word: Annotated[
-        int | None,
-        typer.Option(help="Contexts a word. Default: all 16 templates, 20 sentences of a corpus."),
-    ] = None,
+    per_word: PerWord = None,
     score_contexts: Annotated[
         int | None,
         typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),
@@ -155,6 +154,10 @@ def seat(
             "2022); cls, last: one token (May et al. 2019, BERT and GPT)."
         ),
     ] = "mean",
+    per_word: PerWord = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the association of every target word.")
+    ] = None,
     out: Output = None,
     force: Force = False,
     seed: Seed = 0,
@@ -163,33 +166,28 @@ def seat(
     loading: Loading,
 ) -> None:
     """SEAT of a word list in our templates, or of the sentences of a test file."""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.api.measured import SeatSettings
+    from levelhead.api.measured import seat as measure
     from levelhead.models.model import load
-    from levelhead.probes.contexts import template_contexts
-    from levelhead.probes.words import load_words
-    from levelhead.scoring.seat import ask_seat, sentence_seat
+    from levelhead.results.layout import ASSOCIATIONS_TABLE
 
     sentences = Path(test).suffix == ".jsonl"
-    words = None if sentences else load_words(test)
-    model, resampling = load(name, **loading), Resampling(seed=seed)
-    if words is None:
-        measured = sentence_seat(model, test, cast("Pooling", pooling), resampling=resampling)
+    refuse_idle(not sentences, "a word list", {"--per-word": per_word, "--csv": csv})
+    if sentences:
+        settings = SeatSettings(sentences=test, pooling=cast("Pooling", pooling), seed=seed)
     else:
-        measured = ask_seat(model, words, template_contexts(words), resampling=resampling)[0]
+        settings = SeatSettings(test, per_word=per_word, seed=seed, each_word=csv is not None)
+    model = load(name, **loading)
+    result = measure(model, settings)
+    measured = result.measurement
+    write_items(csv, ASSOCIATIONS_TABLE, result.words, force)
     write_measured(out, [measured], force)
     if json:
-        hashed = _hash_of(test) if words is None else words.fingerprint()
-        print_json({**provenance(model, {test: hashed}), **measured.to_json()})
+        print_json({**provenance(model, result.data), **measured.to_json()})
     else:
-        follows = f", pooling {pooling} ({measured.settings['follows']})" if words is None else ""
+        follows = f", pooling {pooling} ({measured.settings['follows']})" if sentences else ""
         print(f"{model.name}, {Path(test).stem}: {measured}{_with_p(measured)}{follows}")
     end_measured([measured])
-
-
-def _hash_of(path: str) -> str:
-    from levelhead.results.folder import file_hash
-
-    return file_hash(path)
 
 
 def _with_p(measured: Measurement) -> str:
@@ -218,35 +216,32 @@ def lpbs(
     loading: Loading,
 ) -> None:
     """Log-probability bias scores of a masked model: do the words of X raise A over B more than Y's do?"""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.api.measured import LpbsSettings
+    from levelhead.api.measured import lpbs as measure
     from levelhead.models.model import load
     from levelhead.probes.words import load_words
-    from levelhead.scoring.lpbs import ask_lpbs
 
     chosen = _templates(templates, strict)
+    tests = {test.name: test for test in map(load_words, listed(bias))}
     model = load(name, **loading)
-    resampling = Resampling(seed=seed)
-    measurements = [
-        (test, ask_lpbs(model, test, templates=chosen, resampling=resampling)[0])
-        for test in [load_words(part) for part in listed(bias)]
-    ]
-    named = [replace(measured, name=f"lpbs {test.name}") for test, measured in measurements]
-    write_measured(out, named, force)
+    result = measure(model, LpbsSettings(tuple(tests.values()), chosen, seed=seed))
+    write_measured(
+        out, [replace(each, name=f"lpbs {test}") for test, each in result.measurements.items()], force
+    )
     if json:
         left_out = {"unusable": _left_out(chosen)}
         print_json(
             [
-                {**provenance(model, {test.name: test.fingerprint()}), "test": test.name}
-                | measured.to_json()
-                | left_out
-                for test, measured in measurements
+                {**provenance(model, {test: result.data[test]}), "test": test} | measured.to_json() | left_out
+                for test, measured in result.measurements.items()
             ]
         )
     else:
-        for test, measured in measurements:
-            print(f"{test.labels[2]} against {test.labels[3]}: {measured}{_with_p(measured)}")
+        for test, measured in result.measurements.items():
+            x, y = tests[test].labels[2:]
+            print(f"{x} against {y}: {measured}{_with_p(measured)}")
         print_left_out(_left_out(chosen))
-    end_measured([measured for _, measured in measurements])
+    end_measured(list(result.measurements.values()))
 
 
 def _templates(given: str | None, strict: bool) -> Kind | LpbsTemplates | None:
@@ -267,7 +262,7 @@ def _left_out(templates: Kind | LpbsTemplates | None) -> tuple[UnusableItem, ...
 def fluency(
     name: ModelName,
     text: FluencyText = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many sentences of the text.")] = None,
+    limit: Limit = None,
     out: Output = None,
     force: Force = False,
     seed: Seed = 0,
@@ -276,19 +271,17 @@ def fluency(
     loading: Loading,
 ) -> None:
     """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.api.measured import FluencySettings
+    from levelhead.api.measured import fluency as measure
     from levelhead.models.model import load
-    from levelhead.probes.sentences import fluency_text
-    from levelhead.results.folder import text_hash
-    from levelhead.scoring.fluency import ask_fluency
 
     refuse_idle(text is not None, "--text", {"--limit": limit})
-    sentences = None if text is None else fluency_text(text)[:limit]
     model = load(name, **loading)
-    measured = ask_fluency(model, sentences, resampling=Resampling(seed=seed))[0]
+    result = measure(model, FluencySettings(text, limit, seed=seed))
+    measured = result.measurement
     write_measured(out, [measured], force)
     if json:
-        data = {text or "shipped": text_hash(sentences or fluency_text())}
+        data = {text or "shipped": result.data["text"]}
         print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
     else:
         print(f"{model.name}: {measured}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,6 +13,9 @@ from levelhead.errors import BadOption, CannotDo
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
+    from levelhead.results.keys import CsvFile
+
+R = TypeVar("R")
 
 Output = Annotated[
     Path | None,
@@ -32,6 +35,15 @@ def write_measured(path: Path | None, measured: Sequence[Measurement], force: bo
         raise BadOption(f"-o {path} came; the numbers are written as {', '.join(_KINDS)}.")
     text, mark = {".csv": _csv, ".tex": _latex, ".json": _json}[path.suffix](measured)
     write_output(path, text, mark, force)
+
+
+def write_items(path: Path | None, table: CsvFile[R], items: Sequence[R], force: bool) -> None:
+    """Write a table of single items where it was asked for."""
+    from levelhead.files import write_output
+
+    if path is not None:
+        text = table.text(items)
+        write_output(path, text, text.partition("\n")[0], force)
 
 
 def end_measured(measured: Sequence[Measurement]) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from levelhead.cli.app import LAST_SEED, RUN
+from levelhead.cli.app import RUN
+from levelhead.results.asked import LAST_SEED
 
 _OUTPUT = ("-o", "--output")
 _RUN_FOLDER = "Folder for the results; a run that was begun there goes on."
@@ -40,6 +41,13 @@ HeadGates = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER
 RecipeFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A recipe (TOML), as sweeps and audits write.")
 ]
+
+# how much is asked
+PerWord = Annotated[
+    int | None,
+    typer.Option(min=1, help="Contexts per word. Default: all 16 templates, 20 sentences of a corpus."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many items, evenly spread.")]
 
 # runs
 RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]

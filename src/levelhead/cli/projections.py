@@ -22,16 +22,14 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
-from levelhead.cli.measured import Output, write_measured
-from levelhead.cli.options import Labels, NextSentenceModel, RunFolder, Seed
+from levelhead.cli.measured import Output, write_items, write_measured
+from levelhead.cli.options import Labels, Limit, NextSentenceModel, RunFolder, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
     from levelhead.probes.nli import NliProbe
-    from levelhead.probes.triples import TripleSet
     from levelhead.results.records.projections import Observation
-    from levelhead.scoring.next_sentences import TripleAnswers
     from levelhead.studies.projections.sweep import SweepResult
 
 Triples = Annotated[
@@ -40,7 +38,7 @@ Triples = Annotated[
 Ability = Annotated[
     str | None, typer.Option(help="SNLI file, folder or hub:snli. Default: 330 pairs that we wrote.")
 ]
-Limit = Annotated[
+Occupations = Annotated[
     tuple[int, int] | None,
     typer.Option(metavar="N M", help="Ask N occupations in M contexts only; default 164 33."),
 ]
@@ -78,6 +76,7 @@ def nsp(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
     ] = None,
+    limit: Limit = None,
     out: Output = None,
     force: Force = False,
     strict: Strict = False,
@@ -87,40 +86,29 @@ def nsp(
     loading: Loading,
 ) -> None:
     """Which sentence does the model expect next? Stereotype score, LMS, ICAT, Strength and Distance."""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.api.measured import NspSettings
+    from levelhead.api.measured import nsp as measure
     from levelhead.models.model import load
     from levelhead.probes.triples import load_triples
-    from levelhead.scoring.next_sentences import next_sentence_answers
-    from levelhead.scoring.pairs import triple_measures
+    from levelhead.results.layout import TRIPLES_TABLE
 
     refuse_idle(likelihood, "--likelihood", {"--chat": chat or None})
-    probe = load_triples(triples, strict=strict)
+    probe = load_triples(triples, strict=strict).at_most(limit)
     loaded = load(model, **loading)
-    answers = next_sentence_answers(loaded, probe, likelihood, chat)
-    measurements = triple_measures(probe, answers, Resampling(seed=seed), top)
-    if csv is not None:
-        _write_triples(csv, probe, answers, force)
-    write_measured(out, list(measurements.values()), force)
+    result = measure(loaded, NspSettings(probe, likelihood, top, seed=seed, chat=chat))
+    write_items(csv, TRIPLES_TABLE, result.triples, force)
+    write_measured(out, list(result.measurements.values()), force)
     if json:
         data = {"triples": probe.name, "problems": probe.problems, "unusable": probe.unusable}
-        print_json({**provenance(loaded, {probe.name: probe.fingerprint}), **data, **measurements})
+        print_json({**provenance(loaded, result.data), **data, **result.measurements})
         return
     form = ", through its chat template" if chat else ""
-    _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name}){form}", measurements)
+    _print_measures(f"{model} on {len(probe.pairs)} triples ({probe.name}){form}", result.measurements)
     print_left_out(probe.unusable)
     for reason, count in probe.problems.items():
         print(f"Without a twin, or odd: {reason} ({count})")
     if csv is not None:
         print(f"Every triple: {csv}")
-
-
-def _write_triples(path: Path, triples: TripleSet, answers: TripleAnswers, force: bool) -> None:
-    from levelhead.files import write_output
-    from levelhead.results.layout import TRIPLES_TABLE
-    from levelhead.scoring.triple_table import triple_lines
-
-    table = TRIPLES_TABLE.text(triple_lines(triples, answers))
-    write_output(path, table, table.partition("\n")[0], force)
 
 
 @app.command()
@@ -129,7 +117,7 @@ def nli(
     model: Annotated[str, typer.Argument(help="A three-way NLI classifier, e.g. lh:nli-mini.")],
     labels: Labels = None,
     ability: Ability = None,
-    limit: Limit = None,
+    limit: Occupations = None,
     words: Words = None,
     probe: Probe = None,
     out: Output = None,
@@ -141,24 +129,23 @@ def nli(
     loading: Loading,
 ) -> None:
     """Does a classifier infer gender from occupation? Accuracy, parity, fairness, and plain ability."""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.api.measured import NliSettings
+    from levelhead.api.measured import nli as measure
     from levelhead.models.model import load
     from levelhead.probes.nli import ability_pairs
-    from levelhead.scoring.pairs import ask_ability, ask_nli
 
     inferences, able = _inferences(probe, words, limit), ability_pairs(ability, strict=strict)
     loaded = load(model, **loading)
-    measurements = ask_nli(loaded, inferences, labels=labels, resampling=Resampling(seed=seed))[0]
-    ability_measured = ask_ability(loaded, able, labels=labels)[0]
-    measurements[ability_measured.name] = ability_measured
-    write_measured(out, list(measurements.values()), force)
+    result = measure(loaded, NliSettings(inferences, able, labels=labels, seed=seed))
+    write_measured(out, list(result.measurements.values()), force)
     if json:
-        hashes = {"occupation pairs": inferences.fingerprint, able.name: able.fingerprint}
         data = {"pairs": len(inferences.pairs), "probe": inferences.name, "ability_set": able.name}
-        print_json({**provenance(loaded, hashes), **data, "unusable": able.unusable, **measurements})
+        print_json(
+            {**provenance(loaded, result.data), **data, "unusable": able.unusable, **result.measurements}
+        )
         return
     asked = f"{len(inferences.pairs):,} occupation pairs ({inferences.name})"
-    _print_measures(f"{model} on {asked}; ability on {able.name}", measurements)
+    _print_measures(f"{model} on {asked}; ability on {able.name}", result.measurements)
     print_left_out(able.unusable)
 
 
@@ -199,7 +186,7 @@ def sweep(
     triples: Triples = None,
     labels: Labels = None,
     ability: Ability = None,
-    limit: Limit = None,
+    limit: Occupations = None,
     probe: Probe = None,
     strict: Strict = False,
     seed: Seed = 0,

@@ -46,16 +46,26 @@ Score = Callable[[Doubles, Doubles], float]  # gold, predicted
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """How a classifier is trained; the learning rate goes by the model's size where none is given."""
+    """How a classifier is trained; the learning rate goes by the model's size where none is given.
+
+    epochs: times that all examples are trained on
+    batch_size: examples in a step
+    learning_rate: the highest; None: by the size of the model
+    warmup: share of all steps in which the learning rate rises
+    weight_decay: of all weights but those of ablated heads
+    max_length: tokens; longer texts are cut
+    lora: train low-rank adapters instead of all weights
+    bf16: forward and backward passes in bfloat16; weights and their updates stay in float32
+    """
 
     epochs: int = 3
     batch_size: int = 32
     learning_rate: float | None = None
-    warmup: float = 0.1  # share of all steps
+    warmup: float = 0.1
     weight_decay: float = 0.01
-    max_length: int = 128  # tokens; longer texts are cut
+    max_length: int = 128
     lora: bool = False
-    bf16: bool = False  # forward and backward passes in bfloat16; weights and their updates stay in float32
+    bf16: bool = False
 
     def __post_init__(self) -> None:
         if min(self.epochs, self.batch_size) < 1 or self.max_length < 8:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NoReturn, cast, get_args
 
@@ -96,6 +96,7 @@ class Recipe:
     title: str = ""
     model: str | None = None
     fingerprint: str | None = None
+    file: str | None = field(default=None, compare=False)  # that it was read from
 
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
@@ -122,7 +123,7 @@ def read_recipe(path: str | Path) -> Recipe:
     """The recipe in a file; what is wrong in it is said with the file and the key."""
     file = Path(path).expanduser()
     text = read_text(file, "Give a recipe file; docs/export.md shows one.", BadOption)
-    return parse_recipe(text, file)
+    return replace(parse_recipe(text, file), file=str(path))
 
 
 def parse_recipe(text: str, source: str | Path) -> Recipe:

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 NO_TRUST = Trust()
+IN_MEMORY = "memory"  # the origin of a model that was not read from files
 HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors", NUMBERS]
 
 
@@ -124,7 +125,7 @@ def from_memory(hf: Any, tokenizer: Any, options: PlacementOptions | None = None
     give_padding(tokenizer, name)
     check_finite(hf, name)
     placed = Placement(hf.device, hf.dtype, batch_tokens=checked_tokens(options))
-    return Source(name, hf, tokenizer, "memory", (), placement=placed)
+    return Source(name, hf, tokenizer, IN_MEMORY, (), placement=placed)
 
 
 def save_plain(name: str | Path, folder: str | Path) -> Path:

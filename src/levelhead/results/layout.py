@@ -20,7 +20,7 @@ from levelhead.probes.contexts import Context
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine, PromptAnswers
-from levelhead.results.records.common import MeasuredVariant, PlacedModel
+from levelhead.results.records.common import MeasuredVariant, PlacedModel, WordAssociation
 from levelhead.results.records.comparison import Flip, ModelHeadScore, ModelPair, ScoredModelSummary
 from levelhead.results.records.debias import (
     DebiasVerdict,
@@ -191,6 +191,7 @@ TABLE6 = CsvFile("tables/table6.csv", Table6Line)
 TABLE7 = CsvFile("tables/table7.csv", Table7Line)
 FRONTIER = CsvFile("tables/frontier.csv", FrontierLine)
 OBSERVED = CsvFile("tables/observations.csv", Observation)
+ASSOCIATIONS_TABLE = CsvFile("associations.csv", WordAssociation)  # where `levelhead seat --csv` says
 TRIPLES_TABLE = CsvFile("triples.csv", TripleLine)  # where `levelhead nsp --csv` is told to write it
 DEPTH_TABLE = CsvFile("tables/depth.csv", DepthLine)
 RECIPES = "recipes"  # a folder of TOML files, one a setting, and the pairs that they name

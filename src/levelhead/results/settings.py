@@ -2,107 +2,197 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
+from levelhead.results.asked import (
+    LAST_SEED,
+    REQUIRED,
+    Argument,
+    Asked,
+    Command,
+    Follows,
+    InPython,
+    Option,
+    asked,
+)
 from levelhead.results.codec import Record, StoredHead
+from levelhead.results.presets import (
+    GLUE_ROWS,
+    PAPER_HEADS,
+    QUICK_PAPER_HEADS,
+    QUICK_PAPER_SWEEP,
+    SMALL,
+    audit_preset,
+    survey_preset,
+)
+from levelhead.results.presets import AuditSizes as AuditSizes
+
+_BIAS = Option("--bias", "gender")
+_SENTENCES = Option("--sentences")
+_TEXT = Option("--text")
+_MEASURES = Option("--measure", (), "each")
+_OF_A_PAPER = frozenset({"--seed", "--dtype", "--allow-pickle", "--trust-remote-code"})  # of `reproduce`
+_OF_TWO_MODELS = _OF_A_PAPER | {"--nli", "--labels"}
+InMemory = Annotated[bool, InPython(False)]  # whether Python made what the command line names
+
+
+@dataclass(frozen=True)
+class LoadedAs(Record):
+    """How the models of a run were loaded, as far as it changes numbers or whether they load at all."""
+
+    dtype: Annotated[str | None, Option("--dtype")] = None  # that was asked for; None: levelhead's choice
+    allow_pickle: Annotated[bool, Option("--allow-pickle", False, "switch")] = False
+    trust_remote_code: Annotated[bool, Option("--trust-remote-code", False, "switch")] = False
+    in_python: InMemory = False  # in memory already, edited, or each in another way
 
 
 @dataclass(frozen=True)
 class RunSettings(Record):
-    """What the settings of every study have."""
+    """What the settings of every study have. Each says how it is asked for (results/asked.py)."""
 
-    study: str
-    seed: int
+    COMMANDS: ClassVar[tuple[Command, ...]]  # that make such a run, the first that can is printed
+
+    study: Annotated[str, Follows()]
+    seed: Annotated[int, Option("--seed", 0, most=LAST_SEED)]
+
+    def asked(self) -> Iterator[Asked]:
+        """The settings one by one, with how each is asked for."""
+        return asked(self)
 
 
 @dataclass(frozen=True)
 class HeadsRunSettings(RunSettings):
     """A run of `levelhead heads`."""
 
-    model: str
-    layers: int
-    heads: int
-    bias: str
-    contexts: str
-    experiments: tuple[str, ...]
-    per_word: int | None
-    contexts_per_word: int  # that followed from it
-    sentences: str | None
-    n_sentences: int
-    top: int
-    trim: bool
-    resamples: int
-    null: int = 0  # null twins
-    splits: int = 0  # of the words, for cross-fitting, on the first context of each word
-    score_contexts: int | None = None  # for each word, that scores and removals were taken on, if asked
-    score_contexts_per_word: int | None = None  # that followed from it
-    text: str | None = None  # of the user's, for fluency; None: ours
+    COMMANDS = (
+        Command(("heads",)),
+        Command(("reproduce", "heads"), PAPER_HEADS, "--model", _OF_A_PAPER),
+        Command(("reproduce", "heads", "--quick"), QUICK_PAPER_HEADS, "--model", _OF_A_PAPER),
+    )
+
+    model: Annotated[str, Argument()]
+    layers: Annotated[int, Follows()]
+    heads: Annotated[int, Follows()]
+    bias: Annotated[str, _BIAS]
+    contexts: Annotated[str, Option("--contexts", "templates")]
+    experiments: Annotated[
+        tuple[str, ...], Option("--experiments", ("scores", "ablation", "counter"), "list")
+    ]
+    per_word: Annotated[int | None, Option("--per-word")]
+    contexts_per_word: Annotated[int, Follows()]
+    sentences: Annotated[str | None, Option("--sentences", needs=("experiments", "counter"))]
+    n_sentences: Annotated[int, InPython(500)]
+    top: Annotated[int, Option("--top", 3, needs=("experiments", "debias"))]
+    trim: Annotated[bool, Option("--trim", False, "switch")]
+    resamples: Annotated[int, InPython(2_000)]
+    null: Annotated[int, Option("--null", 19)] = 0  # null twins
+    splits: Annotated[int, InPython(2)] = 0  # of the words, for cross-fitting, on the first context of each
+    score_contexts: Annotated[int | None, Option("--score-contexts")] = None  # that were asked for
+    score_contexts_per_word: Annotated[int | None, Follows()] = None  # that scores were taken on
+    text: Annotated[str | None, Option("--text", needs=("experiments", "debias"))] = None  # None: ours
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
 
 
 @dataclass(frozen=True)
 class HeadComparisonSettings(RunSettings):
     """A run of `levelhead compare-heads`."""
 
-    runs: tuple[str, ...]
-    top: int
-    test: str
+    COMMANDS = (Command(("compare-heads",)),)
+
+    seed: Annotated[int, Follows()]  # nothing is drawn
+    runs: Annotated[tuple[str, ...], Argument()]
+    top: Annotated[int, Option("--top", 5)]
+    test: Annotated[str, Follows()]
 
 
 @dataclass(frozen=True)
 class PlantedRunSettings(RunSettings):
     """A run of `levelhead planted`."""
 
-    model: str
-    layers: int
-    heads_in_all: int
-    bias: str
-    heads: int  # planted at a time
-    seeds: int
-    kinds: tuple[str, ...]
-    rise: float
-    nats: float
-    words: int
-    sentences: str | None
-    n_sentences: int
+    COMMANDS = (Command(("planted",)),)
+
+    model: Annotated[str, Argument()]
+    layers: Annotated[int, Follows()]
+    heads_in_all: Annotated[int, Follows()]
+    bias: Annotated[str, _BIAS]
+    heads: Annotated[int, Option("--plants", 3)]  # planted at a time
+    seeds: Annotated[int, Option("--seeds", 5)]
+    kinds: Annotated[tuple[str, ...], Option("--kinds", ("value", "attention"), "list")]
+    rise: Annotated[float, Option("--rise", 0.1)]
+    nats: Annotated[float, InPython(4.0)]
+    words: Annotated[int, InPython(60)]
+    sentences: Annotated[str | None, _SENTENCES]
+    n_sentences: Annotated[int, InPython(100)]
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
 
 
 @dataclass(frozen=True)
 class SweepRunSettings(RunSettings):
     """A run of `levelhead sweep`."""
 
-    model: str
-    nli_model: str
-    fit: str
-    depth: bool
-    labels: str | None
-    triples: str
-    ability: str
-    occupations: int
-    contexts: int
-    words: tuple[str, str]  # feminine, masculine, of the hypotheses
-    resamples: int
-    pairs: str
-    form: str  # of the inputs that the next-sentence model's subspaces were fitted on
-    nli_form: str
+    COMMANDS = (
+        Command(("sweep",)),
+        Command(
+            ("reproduce", "projections", "--quick"),
+            QUICK_PAPER_SWEEP,
+            "--model",
+            _OF_TWO_MODELS,
+        ),
+    )
+
+    model: Annotated[str, Argument()]
+    nli_model: Annotated[str, Option("--nli", REQUIRED)]
+    fit: Annotated[str, Option("--sequential", "base", "switch", on="sequential")]
+    depth: Annotated[bool, Option("--depth", False, "switch")]
+    labels: Annotated[str | None, Option("--labels")]
+    triples: Annotated[str, Follows()]  # the names of the data
+    ability: Annotated[str, Follows()]
+    occupations: Annotated[int, Follows()]  # as `limit` says
+    contexts: Annotated[int, Follows()]
+    words: Annotated[tuple[str, str], Follows()]  # feminine, masculine, of the hypotheses
+    resamples: Annotated[int, InPython(2_000)]
+    pairs: Annotated[str, Option("--pairs", "frames")]
+    form: Annotated[str, Follows()]  # of the inputs that the next-sentence model's subspaces were fitted on
+    nli_form: Annotated[str, Follows()]
+    triples_file: Annotated[str | None, Option("--triples")] = None  # None: ours
+    ability_file: Annotated[str | None, Option("--ability")] = None
+    probe_file: Annotated[str | None, Option("--probe")] = None
+    data_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+    def asked(self) -> Iterator[Asked]:
+        """The settings; occupations and contexts are one option."""
+        yield from asked(self)
+        limit = (self.occupations, self.contexts)
+        yield Asked("limit", limit, Option("--limit", REQUIRED, "several"))
 
 
 @dataclass(frozen=True)
 class PromptsRunSettings(RunSettings):
     """A run of `levelhead prompts`."""
 
-    models: tuple[str, ...]
-    variants: tuple[str, ...]
-    prompts: str
-    verbalizer: str | None
-    per_background: int
-    ks: tuple[int, ...]
-    draws: int
-    remove_heads: tuple[StoredHead, ...]
-    groups: tuple[str, str]
-    kinds: tuple[str, ...]
-    n_prompts: int
-    null: int = 0  # null twins that verdicts are held against
-    chat: bool = False  # whether prompts went through the chat templates of the models; else plain text
+    COMMANDS = (Command(("prompts",)),)
+
+    models: Annotated[tuple[str, ...], Argument()]
+    variants: Annotated[tuple[str, ...], Follows()]
+    prompts: Annotated[str, Option("--set", "gender-occupation")]
+    verbalizer: Annotated[str | None, Option("--verbalizer")]
+    per_background: Annotated[int, Option("--backgrounds", REQUIRED)]
+    ks: Annotated[tuple[int, ...], Option("--k", (3, 5, 10), "each")]
+    draws: Annotated[int, InPython(2_000)]
+    remove_heads: Annotated[tuple[StoredHead, ...], Option("--heads", (), "list")]
+    groups: Annotated[tuple[str, str], Follows()]
+    kinds: Annotated[tuple[str, ...], Follows()]
+    n_prompts: Annotated[int, Follows()]
+    null: Annotated[int, Option("--null", 9)] = 0  # null twins that verdicts are held against
+    chat: Annotated[bool, Option("--chat", False, "switch")] = False  # else plain text
+    recipe_file: Annotated[str | None, Option("--recipe")] = None
+    variants_in_memory: InMemory = False  # beside the models without heads and with the recipe of the file
+    loading: LoadedAs = LoadedAs()
 
     @property
     def shown_k(self) -> int:
@@ -114,72 +204,87 @@ class PromptsRunSettings(RunSettings):
 class GlueRunSettings(RunSettings):
     """A run of `levelhead glue`."""
 
-    model: str
-    published: str  # the folder of GLUE's files, or hub:glue
-    tasks: tuple[str, ...]
-    recipes: tuple[str, ...]  # names; the untouched model is always there
-    seeds: int  # how many, from `seed` on
-    train_rows: int | None
-    margin: float  # points that a change may cost and still count as not inferior
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    warmup: float
-    weight_decay: float
-    max_length: int
-    lora: bool
-    bf16: bool = False
+    COMMANDS = (Command(("glue",)),)
 
-
-@dataclass(frozen=True)
-class AuditSizes(Record):
-    """How much an audit asks; by default what a quick audit asks of a small model."""
-
-    experiments: tuple[str, ...] = ("scores", "counter")  # of the heads study
-    contexts: int | None = None  # for each word, for SEAT; None: all templates
-    score_contexts: int | None = None  # for scores of heads; None: as many as the heads study takes
-    splits: int = 2  # of the words into halves, to choose heads on one and judge them on the other
-    counter_sentences: int = 500
-    triples: int = 1  # one of so many is asked
-    occupations: tuple[int, int] | None = (41, 8)  # and contexts of inferences; None: all
-    abilities: int | None = None  # ordinary inferences; None: all
-    sentences: int = 2  # of the text for fluency, one of so many is asked
-    backgrounds: int | None = None  # of a CounterActs occupation; None: as the prompts say
-    starts: int | None = 4  # first layers of token projections; None: all
-    screen_contexts: int | None = None  # for each word, for choosing projections; None: all of them
-    screen: tuple[int, int] | None = (25, 6)  # most occupations, contexts for choosing; None: all of a half
-    null: int = 19  # twins of the model without meaning
-    triple_twins: int = 39  # of them answer all triples, at most: Student's p needs no more
-    prompt_twins: int = 9  # of them answer CounterActs' prompts, at most
-    resamples: int = 10_000  # of every interval: so many that its bounds do not hang on the seed
+    model: Annotated[str, Argument()]
+    published: Annotated[str, Option("--data", REQUIRED)]  # the folder of GLUE's files, or hub:glue
+    tasks: Annotated[tuple[str, ...], Option("--tasks", REQUIRED, "list")]
+    recipes: Annotated[tuple[str, ...], Follows()]  # names; the unmodified model is always there
+    seeds: Annotated[int, Option("--seeds", 3)]  # how many, from `seed` on
+    train_rows: Annotated[int | None, Option("--train-rows")]
+    margin: Annotated[float, Option("--margin", 1.0)]  # points that a change may cost: not inferior
+    epochs: Annotated[int, Option("--epochs", 3)]
+    batch_size: Annotated[int, Option("--batch-size", 32)]
+    learning_rate: Annotated[float, Option("--learning-rate", REQUIRED)]
+    warmup: Annotated[float, Option("--warmup", 0.1)]
+    weight_decay: Annotated[float, Option("--weight-decay", 0.01)]
+    max_length: Annotated[int, Option("--max-length", 128)]
+    lora: Annotated[bool, Option("--lora", False, "switch")]
+    bf16: Annotated[bool, Option("--bf16", False, "switch")] = False
+    gated_heads: Annotated[str, Option("--heads", "")] = ""  # the recipe that --heads makes, as it is typed
+    recipe_files: Annotated[tuple[str, ...], Option("--recipe", (), "each")] = ()
+    recipes_in_memory: InMemory = False  # beside those
+    loading: LoadedAs = LoadedAs()
 
 
 @dataclass(frozen=True)
 class AuditRunSettings(RunSettings):
     """A run of `levelhead audit`."""
 
-    model: str
-    abilities: tuple[str, ...]
-    layers: int
-    heads: int
-    large: bool  # so large that a quick audit asks less
-    bias: str
-    nli: str | None
-    top: int
-    full: bool
-    sizes: AuditSizes = AuditSizes()
-    measures: tuple[str, ...] = ()  # names of the user's own
-    text: str | None = None  # of the user's, for fluency; None: ours
-    glue: str | None = None  # the folder of GLUE's files, or hub:glue; None: nothing was fine-tuned
+    COMMANDS = (Command(("audit",)),)
+
+    model: Annotated[str, Argument()]
+    abilities: Annotated[tuple[str, ...], Follows()]
+    layers: Annotated[int, Follows()]
+    heads: Annotated[int, Follows()]
+    large: Annotated[bool, Follows()]  # so large that an audit asks less, unless it is a full one
+    bias: Annotated[str, _BIAS]
+    nli: Annotated[str | None, Option("--nli")]
+    top: Annotated[int, Option("--top", 3)]
+    full: Annotated[bool, Option("--full", False, "switch")]
+    sizes: Annotated[AuditSizes, Follows()] = SMALL
+    measures: Annotated[tuple[str, ...], Follows()] = ()  # names of the user's own
+    text: Annotated[str | None, _TEXT] = None  # of the user's, for fluency; None: ours
+    glue: Annotated[str | None, Option("--glue")] = None  # a folder or hub:glue; None: nothing is fine-tuned
+    quick: Annotated[bool, Option("--quick", False, "switch")] = False
+    glue_tasks: Annotated[tuple[str, ...], Option("--glue-tasks", (), "list")] = ()
+    glue_rows: Annotated[int | None, Follows()] = None  # None: all
+    glue_in_python: InMemory = False  # with seeds or hyperparameters that the command has no option for
+    measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
+    measures_in_memory: InMemory = False
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+    def asked(self) -> Iterator[Asked]:
+        """The settings, and what of the sizes was asked for."""
+        yield from asked(self)
+        preset = audit_preset(self.full, self.quick or self.large)
+        own = replace(preset, null=self.sizes.null, contexts=self.sizes.contexts)
+        yield Asked("null", self.sizes.null, Option("--null", preset.null))
+        yield Asked("per_word", self.sizes.contexts, Option("--per-word", preset.contexts))
+        yield Asked("sizes", self.sizes, InPython(own))
+        if self.glue is not None:
+            yield Asked("glue_rows", self.glue_rows or 0, Option("--train-rows", GLUE_ROWS))
 
 
 @dataclass(frozen=True)
 class SurveyRunSettings(RunSettings):
     """A run of `levelhead survey`; it can be asked for more models later."""
 
-    models: tuple[str, ...]
-    biases: tuple[str, ...]
-    questions: tuple[str, ...]
-    quick: bool
-    sizes: AuditSizes
-    dtype: str | None
+    COMMANDS = (Command(("survey",)),)
+
+    models: Annotated[tuple[str, ...], Argument()]
+    biases: Annotated[tuple[str, ...], Option("--bias", ("gender",), "list")]
+    questions: Annotated[tuple[str, ...], Option("--measures", REQUIRED, "list")]
+    quick: Annotated[bool, Option("--quick", False, "switch")]
+    sizes: Annotated[AuditSizes, Follows()]
+    dtype: Annotated[str | None, Follows()]  # as `loading` has it
+    measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
+    measures_in_memory: InMemory = False
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+    def asked(self) -> Iterator[Asked]:
+        """The settings; sizes other than those of `quick` were given in Python."""
+        yield from asked(self)
+        yield Asked("sizes", self.sizes, InPython(survey_preset(self.quick)))

@@ -13,9 +13,11 @@ from typing import Any
 from levelhead.engine.budget import known_budget, shared_budget
 from levelhead.engine.shards import keeping_shards
 from levelhead.models.model import Model
+from levelhead.models.sources import IN_MEMORY
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import PlacedModel
+from levelhead.results.settings import LoadedAs
 
 
 def placed(model: Model) -> PlacedModel:
@@ -28,6 +30,23 @@ def placed(model: Model) -> PlacedModel:
         device_map=device_map if device_map is None or isinstance(device_map, str) else "own",
         batch_tokens=shared_budget(model, "answers") or known_budget(model, "answers"),
         gradient_tokens=shared_budget(model, "gradients") or known_budget(model, "gradients"),
+    )
+
+
+def loaded_as(models: Iterable[Model]) -> LoadedAs:
+    """How to load these models again: with the same options, which the commands have for all at once."""
+    ways = {_way(model) for model in models}
+    return ways.pop() if len(ways) == 1 else LoadedAs(in_python=True)
+
+
+def _way(model: Model) -> LoadedAs:
+    by_hand = model.origin == IN_MEMORY or bool(model.standing)
+    dtype = None if by_hand else model.placement.dtype
+    return LoadedAs(
+        dtype=None if dtype is None else str(dtype).removeprefix("torch."),
+        allow_pickle=model.trust.pickle,
+        trust_remote_code=model.trust.remote_code,
+        in_python=by_hand,
     )
 
 

@@ -143,6 +143,7 @@ class _Own:
 
 
 _OWN: dict[str, _Own] = {}
+_INSTALLED: set[str] = set()  # names of those that installed packages brought along
 
 
 def _registered() -> list[_Own]:
@@ -176,6 +177,12 @@ def own_files() -> tuple[str, ...]:
     return tuple(dict.fromkeys(files))
 
 
+def own_in_memory() -> bool:
+    """Whether measures were registered by neither a file nor an installed package: no option names those."""
+    own_questions()  # installed packages are asked first
+    return any(not own.place.startswith(_FILES) and name not in _INSTALLED for name, own in _OWN.items())
+
+
 def load_measures(path: str | Path) -> None:
     """Run a Python file that registers measures."""
     file = Path(path).expanduser()
@@ -199,8 +206,10 @@ def load_measures(path: str | Path) -> None:
 def _load_installed() -> None:
     """Import what installed packages name under the entry-point group; importing it registers measures."""
     for point in entry_points(group=ENTRY_POINTS):
+        before = set(_OWN)
         try:
             point.load()
+            _INSTALLED.update(set(_OWN) - before)
         except Exception as error:  # an installed package can fail in any way
             raise BadOption(
                 f"The measures of {point.value}, which an installed package brings along, do not load: "

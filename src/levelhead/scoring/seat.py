@@ -27,6 +27,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
+from levelhead.results.records.common import WordAssociation
 from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "seat"  # the name of its measurements
@@ -99,6 +100,17 @@ def absolute_seats(
 def seat_of(vectors: Doubles, table: WordTable) -> float:
     """SEAT of static vectors [word, hidden]."""
     return seat(*_sides(vectors, table))
+
+
+def word_associations(model: Model, table: WordTable) -> list[WordAssociation]:
+    """s(w) of every target word, those of X first: what SEAT is the effect size of."""
+    (vectors,) = read_one(model, table.static(), label="Words")
+    sides = zip(("X", "Y"), _sides(vectors, table), strict=True)
+    return [
+        WordAssociation(table.words[number], group, float(s))
+        for group, side in sides
+        for number, s in zip(table.sets[group], side, strict=True)
+    ]
 
 
 def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:

@@ -37,7 +37,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
 from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls, prompt_form
-from levelhead.scoring.placed import keeping_long_work, note_places
+from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,33 @@ class Edited:
 
     edits: Callable[[Model], Variant]
     stated: str = ""
+    recipe: str | None = None  # the file that has them, if the command line would name the variant like this
 
 
 @dataclass(frozen=True)
 class CounteractsSettings:
-    """What is asked and how it is counted."""
+    """What is asked and how it is counted.
 
-    prompts: str = "gender-occupation"  # a shipped set, or the path of a TOML file
-    verbalizer: str | None = None  # a file in place of the set's own words
-    seed: int = 0  # of the drawn backgrounds and of the bootstrap
-    per_background: int | None = None  # None: as the set says
+    prompts: a shipped set, or the path of a TOML file
+    verbalizer: a file in place of the set's own words
+    seed: of the drawn backgrounds and of the bootstrap
+    per_background: None: as the set says
+    ks: how many likeliest tokens count
+    draws: of the bootstrap
+    null: null twins that verdicts are held against; 0: verdicts stay untested
+    remove_heads: asks every model without these heads too
+    chat: through the chat template of each model's tokenizer; else in plain text
+    """
+
+    prompts: str = "gender-occupation"
+    verbalizer: str | None = None
+    seed: int = 0
+    per_background: int | None = None
     ks: tuple[int, ...] = (3, 5, 10)
     draws: int = 2000
-    null: int = 9  # null twins that verdicts are held against; 0: verdicts stay untested
-    remove_heads: tuple[Head, ...] = ()  # asks every model without these heads too
-    chat: bool = False  # through the chat template of each model's tokenizer; else in plain text
+    null: int = 9
+    remove_heads: tuple[Head, ...] = ()
+    chat: bool = False
 
     def __post_init__(self) -> None:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):
@@ -143,6 +155,8 @@ def _opened(
     names = tuple(model.name for model in models)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadOption(f"{twice[0]} was given twice. Results are kept by name: give each model once.")
+    recipe_file = next((each.recipe for each in variants.values() if each.recipe is not None), None)
+    further = len(variants) - 1 - bool(settings.remove_heads)  # beside the unmodified model
     stored = PromptsRunSettings(
         study=layout.PROMPTS.study,
         seed=settings.seed,
@@ -159,6 +173,9 @@ def _opened(
         groups=cloze_set.groups,
         kinds=cloze_set.kinds,
         n_prompts=len(cloze_set.prompts),
+        recipe_file=recipe_file,
+        variants_in_memory=further > (recipe_file is not None),
+        loading=loaded_as(models),
     )
     hashes = {f"weights of {model.name}": model.fingerprint for model in models}
     for model in models:

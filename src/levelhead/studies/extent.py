@@ -11,7 +11,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import Words, load_words
-from levelhead.results.settings import AuditSizes
+from levelhead.results.presets import AuditSizes, audit_preset
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import main_bias
 from levelhead.scoring.word_table import word_table
@@ -19,47 +19,43 @@ from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
 from levelhead.studies.halves import Halves, halves
 from levelhead.studies.heads.prepared import prepare
-from levelhead.studies.heads.settings import EXPERIMENTS, HeadsSettings
+from levelhead.studies.heads.settings import HeadsSettings
 
-LARGE = 50_000_000  # parameters; a quick audit of a larger model asks less, and says so
-QUICK = AuditSizes()
-QUICK_LARGE = AuditSizes(
-    contexts=6,
-    splits=1,
-    counter_sentences=100,
-    triples=4,
-    sentences=3,
-    backgrounds=1,
-    starts=2,
-    screen_contexts=2,
-    null=5,
-)
-FULL = AuditSizes(
-    experiments=EXPERIMENTS,
-    score_contexts=8,
-    occupations=None,
-    sentences=1,
-    starts=None,
-    screen=None,
-    null=199,
-)
+MANY_PARAMETERS = 50_000_000  # an audit of a larger model asks less, and says so
 
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What is asked of a model, and how much of it."""
+    """What is asked of a model, and how much of it.
 
-    bias: Words = "gender"  # a word list by its name or path, or in memory
-    nli: str | Model | None = None  # an NLI classifier fine-tuned from the model, or its name
-    top: int = 3  # heads to close
+    bias: a word list by its name or path, or in memory
+    nli: an NLI classifier fine-tuned from the model, or its name
+    top: how many of the most biased heads are removed
+    full: ask everything: hours instead of minutes
+    null: null models (vocabulary-permuted twins); None: as the sizes say; 0: none
+    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    seed: of every draw
+    glue: which GLUE tasks are trained, to see what every mitigation costs; None: none
+    sizes: how much each study asks; None: that of a full audit, or of a quick one for the model's size
+    quick: ask as little of a small model as of a large one
+    per_word: contexts per word, for SEAT; None: as the sizes say
+    """
+
+    bias: Words = "gender"
+    nli: str | Model | None = None
+    top: int = 3
     full: bool = False
-    null: int | None = None  # twins of the model without meaning; None: as the sizes say; 0: none
-    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    null: int | None = None
+    text: str | None = None
     seed: int = 0
-    glue: GlueSettings | None = None  # what every way out costs in fine-tuning; None: not asked
-    sizes: AuditSizes | None = None  # None: those of a full audit, or of a quick one for the model's size
+    glue: GlueSettings | None = None
+    sizes: AuditSizes | None = None
+    quick: bool = False
+    per_word: int | None = None
 
     def __post_init__(self) -> None:
+        if self.full and self.quick:
+            raise BadOption("full and quick came; an audit asks everything or little. Leave one of them out.")
         if self.top < 1:
             raise BadOption(f"top={self.top} came; at least 1 head is closed.")
         if self.glue is not None:
@@ -79,14 +75,16 @@ class Extent:
     @property
     def large(self) -> bool:
         """Whether the model is so large that a quick audit asks less."""
-        return int(sum(p.numel() for p in self.model.hf.parameters())) > LARGE
+        return int(sum(p.numel() for p in self.model.hf.parameters())) > MANY_PARAMETERS
 
     @property
     def sizes(self) -> AuditSizes:
         """The sizes that are asked: given ones, else a preset."""
-        quick = QUICK_LARGE if self.large else QUICK
-        sizes = self.settings.sizes or (FULL if self.settings.full else quick)
-        return sizes if self.settings.null is None else replace(sizes, null=self.settings.null)
+        settings = self.settings
+        sizes = settings.sizes or audit_preset(settings.full, settings.quick or self.large)
+        if settings.per_word is not None:
+            sizes = replace(sizes, contexts=settings.per_word)
+        return sizes if settings.null is None else replace(sizes, null=settings.null)
 
     @property
     def heads(self) -> HeadsSettings:

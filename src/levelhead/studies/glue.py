@@ -28,6 +28,7 @@ from levelhead.measures.glue import (
 )
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.named import typed_recipes
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.ordinary import check_tree
@@ -49,6 +50,7 @@ from levelhead.results.records.glue import (
 from levelhead.results.runs import GlueRun
 from levelhead.results.settings import GlueRunSettings
 from levelhead.scoring.glue import task_data
+from levelhead.scoring.placed import loaded_as
 
 Open = Run[GlueRunSettings]
 _NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
@@ -56,12 +58,21 @@ _NOISE = "; noise: the untouched model itself is not above chance here, so this 
 
 @dataclass(frozen=True)
 class GlueSettings:
-    """Which tasks, how often, and how they are trained."""
+    """Which tasks, how often, and how they are trained.
 
-    data: str  # a folder as published, or hub:glue
-    tasks: tuple[str, ...] = ()  # none: those that the folder has
+    data: a folder as published, or hub:glue
+    tasks: none: those that the folder has
+    seeds: how often, each time with another seed
+    train_rows: evenly spread over the file; None: all
+    margin: points that a change may cost and still count as not inferior
+    training: how classifiers are trained
+    seed: of every draw
+    """
+
+    data: str
+    tasks: tuple[str, ...] = ()
     seeds: int = 3
-    train_rows: int | None = None  # evenly spread over the file; None: all
+    train_rows: int | None = None
     margin: float = 1.0
     training: Hyperparameters = field(default_factory=Hyperparameters)
     seed: int = 0
@@ -132,7 +143,7 @@ def glue(
     """
     treatments = _treatments(model, recipes or {})
     exams = [exam_of(task, settings) for task in settings.chosen()]
-    run_settings = _run_settings(model, settings, exams, treatments)
+    run_settings = _run_settings(model, settings, exams, recipes or {})
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
         used = run.results(layout.GLUE_TASKS, lambda: [exam.used() for exam in exams])
@@ -173,8 +184,9 @@ def exam_of(task: GlueTask, settings: GlueSettings) -> Exam:
 
 
 def _run_settings(
-    model: Model, settings: GlueSettings, exams: Sequence[Exam], treatments: Sequence[_Treatment]
+    model: Model, settings: GlueSettings, exams: Sequence[Exam], recipes: Mapping[str, Recipe]
 ) -> GlueRunSettings:
+    typed = typed_recipes(recipes)
     training = asdict(settings.training) | {"learning_rate": settings.training.rate(model)}
     return GlueRunSettings(
         study=layout.GLUE.study,
@@ -182,10 +194,14 @@ def _run_settings(
         model=model.name,
         published=settings.data,
         tasks=tuple(exam.task.name for exam in exams),
-        recipes=tuple(each.name for each in treatments[1:]),
+        recipes=tuple(recipes),
         seeds=settings.seeds,
         train_rows=settings.train_rows,
         margin=settings.margin,
+        gated_heads=typed.heads,
+        recipe_files=typed.files,
+        recipes_in_memory=typed.in_memory,
+        loading=loaded_as([model]),
         **training,
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes import DATA
+from levelhead.probes import DATA, OURS
 from levelhead.probes.files import BadItem, UnusableItem, by_reason, nothing_left, usable
 from levelhead.probes.nli.labels import LABELS, Label
 from levelhead.probes.nli.pair_files import WrittenPair, file_pairs, hub_pairs
@@ -26,6 +26,7 @@ from levelhead.probes.slots import filled
 Side = Literal["feminine", "masculine"]
 
 _FRAME = ("The {occupation} {context}.", "The {gender} {context}.")  # premise and hypothesis
+_OUR_WORDS: dict[Side, str] = {"feminine": "woman", "masculine": "man"}
 _T = TypeVar("_T")
 _NO_GOLD = ("-", "-1")  # SNLI's own mark where annotators disagreed, and the hub's
 
@@ -52,6 +53,7 @@ class NliProbe:
     pairs: tuple[NliPair, ...]
     fingerprint: str  # sha256 of every premise and hypothesis in order
     name: str = "levelhead-occupations"
+    source: str | None = None  # OURS, or a file; None: made in Python
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -65,7 +67,8 @@ class NliProbe:
             jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
         pairs = tuple(pair for pair in self.pairs if pair.occupation in jobs and pair.context in acts)
         fingerprint = _fingerprint((pair.premise, pair.hypothesis) for pair in pairs)
-        return replace(self, occupations=jobs, contexts=acts, pairs=pairs, fingerprint=fingerprint)
+        part = replace(self, occupations=jobs, contexts=acts, pairs=pairs, fingerprint=fingerprint)
+        return replace(part, source=None)
 
 
 @dataclass(frozen=True)
@@ -86,17 +89,18 @@ class AbilitySet:
     fingerprint: str  # sha256 of every premise, hypothesis and label in order
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> entries without a usable pair
     unusable: tuple[UnusableItem, ...] = ()  # the same one by one, in the order of the source
+    source: str | None = None  # OURS, or what was asked for; None: made in Python, or a part
 
     def about(self, premises: Collection[str]) -> AbilitySet:
         """The pairs of these premises, a part of the set."""
         pairs = tuple(pair for pair in self.pairs if pair.premise in premises)
         fingerprint = _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs)
-        return replace(self, pairs=pairs, fingerprint=fingerprint)
+        return replace(self, pairs=pairs, fingerprint=fingerprint, source=None)
 
 
 def nli_probe(
-    feminine: str = "woman",
-    masculine: str = "man",
+    feminine: str = _OUR_WORDS["feminine"],
+    masculine: str = _OUR_WORDS["masculine"],
     occupations: Sequence[str] | None = None,
     contexts: Sequence[str] | None = None,
     limit: tuple[int, int] | None = None,
@@ -110,7 +114,8 @@ def nli_probe(
     _check_gendered(words, jobs)
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
-    return _probe(_FRAME, jobs, acts, words)
+    ours = (occupations, contexts, words) == (None, None, _OUR_WORDS)
+    return replace(_probe(_FRAME, jobs, acts, words), source=OURS if ours else None)
 
 
 def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> NliProbe:
@@ -123,7 +128,8 @@ def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> Nl
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
     words: dict[Side, str] = {"feminine": file.feminine, "masculine": file.masculine}
-    return replace(_probe((file.premise, file.hypothesis), jobs, acts, words), name=file.name)
+    probe = _probe((file.premise, file.hypothesis), jobs, acts, words)
+    return replace(probe, name=file.name, source=str(path))
 
 
 def _probe(
@@ -175,7 +181,8 @@ def ability_pairs(
     if limit is not None:
         pairs = _balanced(pairs, limit)
     fingerprint = _fingerprint((p.premise, p.hypothesis, p.label) for p in pairs)
-    return AbilitySet(name, tuple(pairs), fingerprint, by_reason(left_out), tuple(left_out))
+    whole = None if limit is not None else str(source or OURS)
+    return AbilitySet(name, tuple(pairs), fingerprint, by_reason(left_out), tuple(left_out), whole)
 
 
 def _entries(what: str, given: Sequence[str] | None) -> tuple[str, ...]:

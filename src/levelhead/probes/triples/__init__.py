@@ -19,8 +19,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from levelhead.errors import BadProbe
-from levelhead.probes import DATA
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes import DATA, OURS
 from levelhead.probes.files import BadItem, UnusableItem, by_reason, nothing_left, usable
 from levelhead.probes.swap import gender_of, strangers, swap
 from levelhead.probes.swap.gendered import Gender
@@ -65,6 +65,7 @@ class TripleSet:
     fingerprint: str  # sha256 of every text, originals and twins, in order
     form: Form  # "stereoset": scores by StereoSet's own rule, averaged by target; "pairs": by example
     unusable: tuple[UnusableItem, ...] = ()  # triples that are not among the pairs, in the order of the file
+    source: str | None = None  # what load_triples was asked for, if these are all; None: made in Python
 
     @property
     def unusable_by_reason(self) -> dict[str, int]:
@@ -80,7 +81,15 @@ class TripleSet:
         return self._of(tuple(pair for pair in self.pairs if pair.original.context in contexts))
 
     def _of(self, pairs: tuple[TriplePair, ...]) -> TripleSet:
-        return replace(self, pairs=pairs, fingerprint=_fingerprint(list(pairs)))
+        return replace(self, pairs=pairs, fingerprint=_fingerprint(list(pairs)), source=None)
+
+    def at_most(self, limit: int | None) -> TripleSet:
+        """So many pairs at equal distances; all of them where there are no more."""
+        if limit is None or limit >= len(self.pairs):
+            return self
+        if limit < 1:
+            raise BadOption(f"A limit of {limit} leaves nothing to ask. Pass 1 or more.")
+        return self._of(tuple(self.pairs[i * len(self.pairs) // limit] for i in range(limit)))
 
 
 def load_triples(
@@ -94,13 +103,16 @@ def load_triples(
     any other. In a StereoSet file a triple without a gender word is kept, but without a twin, and counted,
     because StereoSet's own scores need it; in every other file it cannot be asked.
     """
-    if name_or_path is None or str(name_or_path) == "shipped":
-        return _triple_set("shipped", read_triple_file(_SHIPPED, strict=True), names, strict)
-    if str(name_or_path).startswith("hub:"):
+    source = None if names else str(name_or_path or OURS)
+    if name_or_path is None or str(name_or_path) == OURS:
+        triples = _triple_set(OURS, read_triple_file(_SHIPPED, strict=True), names, strict)
+    elif str(name_or_path).startswith("hub:"):
         file = read_hub(str(name_or_path).removeprefix("hub:"), strict)
-        return _triple_set(str(name_or_path), file, names, strict)
-    path = Path(name_or_path)
-    return _triple_set(path.name, read_triple_file(path, strict), names, strict)
+        triples = _triple_set(str(name_or_path), file, names, strict)
+    else:
+        path = Path(name_or_path)
+        triples = _triple_set(path.name, read_triple_file(path, strict), names, strict)
+    return replace(triples, source=source)
 
 
 def swapped_twin(triple: Triple, *, names: bool = False) -> tuple[Triple | None, tuple[str, ...]]:

@@ -155,6 +155,14 @@ def words_name(words: Words) -> str:
     return load_words(words).name if isinstance(words, WordTest | Mapping) else str(words)
 
 
+def in_memory(words: Words) -> bool:
+    """Whether a word list was made in Python, so that no name or path leads to it."""
+    if not isinstance(words, WordTest | Mapping):
+        return False
+    test = load_words(words)
+    return test.name not in shipped_words() or test != load_words(test.name)
+
+
 def _test(lists: WordLists) -> WordTest:
     sets = (lists.A, lists.B, lists.X, lists.Y)
     return WordTest(lists.name, *sets, lists.labels, lists.pairs, lists.parts, lists.axis)

@@ -24,6 +24,15 @@ class PlacedModel(Record):
 
 
 @dataclass(frozen=True)
+class WordAssociation(Record):
+    """How much nearer a target word lies to A than to B: s(w) of SEAT (docs/method.md, SEAT)."""
+
+    word: str
+    group: str  # X or Y
+    association: float
+
+
+@dataclass(frozen=True)
 class MeasuredVariant(Record):
     """One measure of one variant of a model."""
 

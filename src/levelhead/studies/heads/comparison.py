@@ -104,7 +104,7 @@ def compare_heads(folders: Sequence[str | Path], out: str | Path, top: int = 5) 
     settings = HeadComparisonSettings(
         study=layout.HEAD_COMPARISON.study,
         seed=0,  # nothing is drawn
-        runs=tuple(str(folder) for folder in folders),
+        runs=tuple(str(Path(folder)) for folder in folders),
         top=top,
         test=base.test,
     )

@@ -31,16 +31,27 @@ _DIGITS = 6  # of a gate in a recipe, and so in the exported weights
 
 @dataclass(frozen=True)
 class LearnedGatesSettings:
-    """What gates are learned for, and on what."""
+    """What gates are learned for, and on what.
 
-    bound: float = 1.05  # perplexity may grow by this factor
-    bias: Words = "gender"  # a word list by its name or path, or in memory
-    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
-    sentences: int | None = 60  # of it, to learn on, and as many to judge on; None: all
-    per_word: int | None = None  # contexts a word; None: as many as the heads study scores on
-    steps: int = 3  # for each bound on the way
-    words: int = 250  # at most, of each of A, B, X, Y; of fewer words as many contexts, about
-    blanks: int = 120  # tokens that stand for fluency
+    bound: perplexity may grow by this factor
+    bias: a word list by its name or path, or in memory
+    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    sentences: of it, to learn on, and as many to judge on; None: all
+    per_word: contexts per word; None: as many as the heads study scores on
+    steps: for each bound on the way
+    words: at most, of each of A, B, X, Y; of fewer words as many contexts, about
+    blanks: tokens that stand for fluency
+    seed: of every draw
+    """
+
+    bound: float = 1.05
+    bias: Words = "gender"
+    text: str | None = None
+    sentences: int | None = 60
+    per_word: int | None = None
+    steps: int = 3
+    words: int = 250
+    blanks: int = 120
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -9,8 +9,8 @@ from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import Words, WordTest
+from levelhead.results.presets import EXPERIMENTS
 
-EXPERIMENTS = ("scores", "ablation", "counter", "debias")
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
 TEMPLATE_CONTEXTS = (
@@ -20,24 +20,38 @@ TEMPLATE_CONTEXTS = (
 
 @dataclass(frozen=True)
 class HeadsSettings:
-    """What is asked of a model."""
+    """What is asked of a model.
 
-    bias: Words = "gender"  # a shipped word list, a file, a folder of published lists, or lists in memory
-    contexts: str = FROM_TEMPLATES  # or a text file, a folder, hub:NAME
+    bias: a shipped word list, a file, a folder of published lists, or lists in memory
+    contexts: templates, a text file, a folder, hub:NAME
+    experiments: of scores, ablation, counter, debias
+    per_word: contexts per word; by default all 16 templates, or 20 sentences of a corpus
+    sentences: of the counter experiment: "shipped", a text file, a folder, hub:NAME
+    n_sentences: how many sentences the counter experiment asks at most
+    top: of the debias experiment: how many of the most biased heads are removed
+    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
+    trim: cut X and Y to equal size
+    resamples: bootstrap samples of every interval
+    null: how many null models (vocabulary-permuted twins) are asked; 0: none
+    splits: how often the words are split into halves, to choose heads on one and judge them on the other
+    seed: of every draw
+    score_contexts: contexts per word, for scores and removals; by default 2 to 16 templates, or all
+    """
+
+    bias: Words = "gender"
+    contexts: str = FROM_TEMPLATES
     experiments: tuple[str, ...] = ("scores", "ablation", "counter")
-    per_word: int | None = None  # contexts a word; by default all 16 templates, or 20 sentences of a corpus
-    sentences: str | None = None  # of the counter experiment: "shipped", a text file, a folder, hub:NAME
+    per_word: int | None = None
+    sentences: str | None = None
     n_sentences: int = 500
-    top: int = 3  # of the debias experiment: how many of the most biased heads are removed
-    text: str | None = None  # for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
-    trim: bool = False  # cut X and Y to equal size
+    top: int = 3
+    text: str | None = None
+    trim: bool = False
     resamples: int = 2_000
-    null: int = 19  # null twins: what a model without meaning would show; 0 turns it off
-    splits: int = 2  # of the words into halves, to choose heads on one and judge them on the other
+    null: int = 19
+    splits: int = 2
     seed: int = 0
-    score_contexts: int | None = (
-        None  # of a word, for scores and removals; by default 2 to 16 templates, or all
-    )
+    score_contexts: int | None = None
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.experiments if name not in EXPERIMENTS]

@@ -31,7 +31,7 @@ from levelhead.probes.contexts import (
 )
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
-from levelhead.probes.words import words_name
+from levelhead.probes.words import in_memory, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
@@ -47,7 +47,7 @@ from levelhead.results.records.heads import (
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.piece_rows import ask_seat_rows
-from levelhead.scoring.placed import keeping_long_work, note_places
+from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
@@ -123,6 +123,8 @@ def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> 
         heads=model.heads,
         contexts_per_word=settings.contexts_per_word,
         score_contexts_per_word=settings.score_contexts_per_word(prepared.test),
+        words_in_memory=in_memory(settings.bias),
+        loading=loaded_as([model]),
         **asdict(named),
     )
 

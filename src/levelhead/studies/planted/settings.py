@@ -15,16 +15,28 @@ LARGEST = 2.0  # what |SEAT| can be at most
 
 @dataclass(frozen=True)
 class PlantedSettings:
-    """What is planted, how often, and on how much the localizers look."""
+    """What is planted, how often, and on how much the localizers look.
+
+    bias: a word list by its name or path, or in memory
+    heads: how many heads the bias is planted into
+    seeds: how often, each time with another seed
+    kinds: value, attention or both
+    rise: of |SEAT|, by each value plant alone
+    nats: of attention, by each attention plant
+    words: at most, of each of A, B, X, Y
+    sentences: a corpus of stereotype sentences; by default the shipped ones
+    n_sentences: how many sentences the counter experiment asks at most
+    seed: of every draw
+    """
 
     bias: Words = "gender"
     heads: int = 3
     seeds: int = 5
     kinds: tuple[Kind, ...] = KINDS
-    rise: float = 0.1  # of |SEAT|, by each value plant alone
-    nats: float = 4.0  # of attention, by each attention plant
-    words: int = 60  # at most, of each of A, B, X, Y
-    sentences: str | None = None  # a corpus of stereotype sentences; by default the shipped ones
+    rise: float = 0.1
+    nats: float = 4.0
+    words: int = 60
+    sentences: str | None = None
     n_sentences: int = 100
     seed: int = 0
 

@@ -35,13 +35,13 @@ from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context, contexts_fingerprint, template_contexts
 from levelhead.probes.sentences import StereotypeSentence
-from levelhead.probes.words import WordTest, load_words, words_name
+from levelhead.probes.words import WordTest, in_memory, load_words, words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
-from levelhead.scoring.placed import keeping_long_work, note_places
+from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention
@@ -82,6 +82,8 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
         model=model.name,
         layers=model.layers,
         heads_in_all=in_all,
+        words_in_memory=in_memory(settings.bias),
+        loading=loaded_as([model]),
         **asdict(replace(settings, bias=words_name(settings.bias))),
     )
     hashes = {

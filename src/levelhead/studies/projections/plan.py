@@ -10,6 +10,7 @@ from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.mitigation.fitting import Form, default_pairs, form_of
 from levelhead.mitigation.recipe import Fit
 from levelhead.models.model import Model
+from levelhead.probes import OURS
 from levelhead.probes.files import UnusableItem
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.pairs import InputPair, read_pairs
@@ -17,20 +18,31 @@ from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.settings import SweepRunSettings
+from levelhead.scoring.placed import loaded_as
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked of both models. pairs: what the classifier's subspaces are fitted on, a form or a
-    file."""
+    """What is asked of both models.
+
+    triples: triples for next sentences
+    probe: the pairs about occupations
+    ability: labeled pairs that measure plain ability
+    pairs: what the classifier's subspaces are fitted on, a form or a file
+    fit: base, or sequential: with the earlier projections on
+    labels: of the classifier's outputs, where its config does not say
+    strict: a line of `pairs` that is none is an error; False: it is left out
+    depth: also search token projections from any layer on
+    resampling: how intervals are drawn
+    """
 
     triples: TripleSet = field(default_factory=load_triples)
     probe: NliProbe = field(default_factory=nli_probe)
     ability: AbilitySet = field(default_factory=ability_pairs)
     pairs: str = "frames"
     fit: Fit = "base"
-    labels: str | None = None  # of the classifier's outputs, where its config does not say
-    strict: bool = True  # a line of `pairs` that is none is an error; False: it is left out
+    labels: str | None = None
+    strict: bool = True
     depth: bool = False
     resampling: Resampling = DEFAULT
 
@@ -72,6 +84,11 @@ class Sweep:
             pairs=self.pairs,
             form=form_of(self.fitted_on(nsp)),
             nli_form=form_of(self.fitted_on(nli)),
+            triples_file=_file(self.triples.source),
+            ability_file=_file(self.ability.source),
+            probe_file=_file(self.probe.source),
+            data_in_memory=None in (self.triples.source, self.ability.source, self.probe.source),
+            loading=loaded_as([nsp, nli]),
         )
 
     def _hashes(self, nsp: Model, nli: Model) -> dict[str, str]:
@@ -87,3 +104,7 @@ class Sweep:
             "pairs": text_hash(map(repr, self.fitted_on(nsp))),
             "nli_pairs": text_hash(map(repr, self.fitted_on(nli))),
         }
+
+
+def _file(source: str | None) -> str | None:
+    return None if source == OURS else source

@@ -1,0 +1,107 @@
+"""How much is asked where nobody says it: sizes of audits and surveys, and of studies that follow a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from levelhead.results.codec import Record
+
+EXPERIMENTS = ("scores", "ablation", "counter", "debias")  # of the heads study
+GLUE_ROWS = 1000  # of each GLUE task, to train on inside an audit
+
+
+@dataclass(frozen=True)
+class AuditSizes(Record):
+    """How much an audit asks; by default what is asked of a small model.
+
+    experiments: of the heads study
+    contexts: per word, for SEAT; None: all templates
+    score_contexts: for scores of heads; None: as many as the heads study takes
+    splits: how often the words are split into halves, to choose heads on one and judge them on the other
+    counter_sentences: at most so many sentences of the counter experiment
+    triples: one of so many is asked
+    occupations: occupations and contexts of inferences; None: all
+    abilities: ordinary inferences; None: all
+    sentences: of the text for fluency, one of so many is asked
+    backgrounds: per CounterActs occupation; None: as the prompts say
+    starts: first layers of token projections; None: all
+    screen_contexts: for each word, for choosing projections; None: all of them
+    screen: most occupations, contexts for choosing; None: all of a half
+    null: how many null models (vocabulary-permuted twins)
+    triple_twins: so many of them answer all triples, at most: Student's p needs no more
+    prompt_twins: so many of them answer CounterActs' prompts, at most
+    resamples: of every interval: so many that its bounds do not hang on the seed
+    """
+
+    experiments: tuple[str, ...] = ("scores", "counter")
+    contexts: int | None = None
+    score_contexts: int | None = None
+    splits: int = 2
+    counter_sentences: int = 500
+    triples: int = 1
+    occupations: tuple[int, int] | None = (41, 8)
+    abilities: int | None = None
+    sentences: int = 2
+    backgrounds: int | None = None
+    starts: int | None = 4
+    screen_contexts: int | None = None
+    screen: tuple[int, int] | None = (25, 6)
+    null: int = 19
+    triple_twins: int = 39
+    prompt_twins: int = 9
+    resamples: int = 10_000
+
+
+SMALL = AuditSizes()
+LARGE = AuditSizes(
+    contexts=6,
+    splits=1,
+    counter_sentences=100,
+    triples=4,
+    sentences=3,
+    backgrounds=1,
+    starts=2,
+    screen_contexts=2,
+    null=5,
+)
+FULL = AuditSizes(
+    experiments=EXPERIMENTS,
+    score_contexts=8,
+    occupations=None,
+    sentences=1,
+    starts=None,
+    screen=None,
+    null=199,
+)
+SURVEY = AuditSizes(null=0)  # what is asked of a small model
+QUICK_SURVEY = AuditSizes(
+    contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
+)
+
+
+def audit_preset(full: bool, less: bool) -> AuditSizes:
+    """The sizes of an audit. less: of a large model, or because a quick audit was asked for."""
+    return FULL if full else LARGE if less else SMALL
+
+
+def survey_preset(quick: bool) -> AuditSizes:
+    """The sizes of a survey."""
+    return QUICK_SURVEY if quick else SURVEY
+
+
+# ---- studies that follow a paper: the papers have no null models and no cross-fitting
+
+PAPER_HEADS: Mapping[str, object] = {
+    "experiments": ("scores", "counter", "debias"),
+    "null": 0,
+    "splits": 0,
+}
+QUICK_PAPER_HEADS: Mapping[str, object] = {
+    **PAPER_HEADS,
+    "per_word": 1,
+    "n_sentences": 60,
+    "resamples": 300,
+}
+QUICK_PAPER_PROBE = (41, 8)  # occupations and contexts
+QUICK_PAPER_SWEEP: Mapping[str, object] = {"limit": QUICK_PAPER_PROBE, "resamples": 300}
