@@ -312,10 +312,12 @@ def test_check_holds_fails_and_does_not_pretend(
     audited: Audit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(audited.folder)
-    assert call(monkeypatch, "check", run, "--max", "seat=2.1") == 0
-    assert call(monkeypatch, "check", run, "--max", "seat=0.000001") == 1
+    assert call(monkeypatch, "check", run, "--max", "fluency=1e9") == 0
+    assert call(monkeypatch, "check", run, "--max", "fluency=1.5") == 1
     assert call(monkeypatch, "check", run, "--min", "fairness=0.1") == 3
     assert "not measured" in capsys.readouterr().out
+    assert call(monkeypatch, "check", run, "--max", "seat=2.1") == 3  # random weights read no English
+    assert "no verdict" in capsys.readouterr().out
 
 
 def audit_and_be_killed(folder: Path, broken: Path) -> int:
@@ -452,7 +454,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    monkeypatch.setattr(extent, "QUICK", FEWEST)
+    monkeypatch.setattr(presets, "SMALL", FEWEST)
     ask_few_prompts(monkeypatch, tmp_path)
     words = gender_toml(tmp_path)
     command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]

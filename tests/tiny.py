@@ -255,3 +255,12 @@ def tiny(
         elif "bias" in name:
             weight.normal_(0, 0.05)
     return Model(Source(name=f"tiny-{family}", hf=model, tokenizer=tokenizer, origin="test", missing=()))
+
+
+def given(model: Model, text: str, second: str | None = None) -> dict[str, torch.Tensor]:
+    """What transformers is given of a text, by its tokenizer alone, behind the tokens that open texts."""
+    inputs = dict(model.tokenizer(text, second, return_tensors="pt"))
+    first = torch.tensor([list(model.opening.tokens or ())], dtype=torch.long)
+    if first.numel():
+        inputs = {"input_ids": torch.cat([first, inputs["input_ids"]], dim=1)}
+    return inputs

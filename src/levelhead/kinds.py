@@ -32,6 +32,7 @@ _WORDS = {  # how kinds are called where their name alone does not help
 }
 _MOST = 60  # characters of a value that is shown
 _IN_MEMORY = "For a transformers model in memory: levelhead.load(hf_model, tokenizer)."
+_SETTINGS = "settings"  # the argument whose class help() explains
 
 
 @cache
@@ -119,9 +120,9 @@ def _kinds(kind: Any) -> list[str]:
 
 def _explained(function: Callable[..., Any]) -> str | None:
     """The function's docstring, and below it that of the settings which it takes."""
-    if not isinstance(function, FunctionType) or "settings" not in signature(function).parameters:
+    if not isinstance(function, FunctionType) or _SETTINGS not in signature(function).parameters:
         return function.__doc__
-    kinds = get_type_hints(function)["settings"]
+    kinds = get_type_hints(function)[_SETTINGS]
     settings: list[Any] = [kind for kind in get_args(kinds) or (kinds,) if _is_settings(kind)]
     parts = [cleandoc(function.__doc__ or "")]
     parts += [f"settings: {kind.__name__}. {cleandoc(kind.__doc__ or '')}" for kind in settings]

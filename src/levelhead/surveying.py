@@ -22,6 +22,7 @@ from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.files import write_inside
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, Placement, placement
+from levelhead.models.sources import trust_of
 from levelhead.pages.page import write_report
 from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.probes.bias import data_hash
@@ -52,6 +53,7 @@ NO_PARQUET = (
 )
 _NO_WORKERS: LoadOptions = {"workers": None, "gpus_per_worker": None, "ray": None}
 _REASON = 300  # characters
+_LONGEST = 4_096  # characters of a path, on any system
 _GIVE = "Give a text file with one model a line."
 Open = Run[SurveyRunSettings]
 Models = Model | str | Path | Sequence[Model | str | Path]
@@ -150,6 +152,8 @@ def _named(models: Models) -> dict[str, Model | str]:
 
 def listed_models(source: str) -> Iterator[str]:
     """The models that a source names: those of a text file or of a folder of checkpoints, else itself."""
+    if len(source) > _LONGEST:
+        raise BadOption(f"{source[:40]!r} ... has {len(source):,} characters; that names no model. {_GIVE}")
     path = _existing(source)
     if path is None or not path.is_file() or path.suffix != ".txt":
         yield from _in_folder(source)
@@ -224,8 +228,8 @@ def _loading(named: Mapping[str, Model | str], placed: Placement, options: LoadO
         return loaded_as(given) if len(given) == len(named) else LoadedAs(in_python=True)
     return LoadedAs(
         dtype=None if placed.dtype is None else str(placed.dtype).removeprefix("torch."),
-        allow_pickle=options.get("allow_pickle", False),
-        trust_remote_code=options.get("trust_remote_code", False),
+        allow_pickle=trust_of(options).pickle,
+        trust_remote_code=trust_of(options).remote_code,
     )
 
 

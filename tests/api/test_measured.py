@@ -30,7 +30,7 @@ def test_seat_is_that_of_its_words_whether_they_come_as_file_dict_or_test(tmp_pa
     for bias in (gender_toml(tmp_path), IN_MEMORY, GENDER):
         result = lh.seat(model, lh.SeatSettings(bias, per_word=2, resamples=100))
         assert (result.value, result.interval, result.n) == (wanted.value, wanted.interval, wanted.n)
-        assert dict(result.data) == {"small-gender": GENDER.fingerprint()}
+        assert dict(result.data) == {"small-gender": GENDER.fingerprint(), **model.facts()}
         assert result.weights == model.fingerprint
 
 

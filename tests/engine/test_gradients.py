@@ -68,7 +68,13 @@ def one_graph(model: Model, reading: StaticVectors) -> Doubles:
         for layer in range(model.layers)
     ]
     texts = [Text.of(text).first for text in reading.texts]
-    inputs = model.tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
+    inputs = dict(model.tokenizer(texts, return_tensors="pt", padding=True, padding_side="right"))
+    first = torch.tensor([list(model.opening.tokens or ())] * len(texts), dtype=torch.long)
+    if first.numel():  # the tokens that open texts
+        inputs = {
+            name: torch.cat([first if name == "input_ids" else torch.ones_like(first), value], dim=1)
+            for name, value in inputs.items()
+        }
     hidden = model.base(**inputs).last_hidden_state.double()
     rows = encode(model, reading.texts)
     each = [

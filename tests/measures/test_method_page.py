@@ -12,6 +12,7 @@ PAGE = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 SECTIONS = [
     "Head gate",
     "Word vectors",
+    "How a text opens",
     "SEAT",
     "SEAT rows",
     "SEAT excess",

@@ -22,7 +22,7 @@ from levelhead.models.families import FAMILIES
 from levelhead.models.model import Model
 from levelhead.models.proof import prove
 from levelhead.models.sources import Source
-from tests.tiny import CONFIGS, DECODERS, ENCODERS, tiny
+from tests.tiny import CONFIGS, DECODERS, ENCODERS, given, tiny
 
 TEXTS = ["The nurse said that she was tired.", "Engineers and nurses work, unbelievable as it is."]
 
@@ -177,7 +177,7 @@ def test_attention_rows_equal_what_transformers_returns(model: Model) -> None:
     ((ours,),) = read_one(model, reading)
     before = model.hf.config._attn_implementation
     model.hf.set_attn_implementation("eager")
-    inputs = dict(model.tokenizer(text, return_tensors="pt"))
+    inputs = given(model, text)
     inputs.pop("token_type_ids", None)
     with torch.no_grad():
         theirs = torch.stack(model.base(**inputs, output_attentions=True).attentions)[:, 0]
@@ -202,7 +202,7 @@ def test_states_at_every_part_equal_what_a_plain_hook_sees(model: Model) -> None
         ),
         model.output_projection(layer).register_forward_pre_hook(lambda m, a: seen.update(heads=a[0])),
     ]
-    inputs = dict(model.tokenizer(text, return_tensors="pt"))
+    inputs = given(model, text)
     inputs.pop("token_type_ids", None)
     with torch.no_grad():
         model.base(**inputs)

@@ -22,7 +22,7 @@ from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
 from levelhead.scoring.cloze import ask_cloze, change_nulls, cloze_texts, prompt_form, token_forms
-from tests.tiny import tiny, tokenizer_for, wordpiece
+from tests.tiny import given, tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped
 NO_TOKENS = [("antidisestablishment", "female", "here"), ("floccinaucinihilipil", "male", "here")]
@@ -74,9 +74,8 @@ def test_probabilities_of_a_causal_model_equal_a_plain_next_token_softmax_on_100
     plain = copy.deepcopy(model.hf).double()
     for row, text in enumerate(cloze_texts(model, prompts)):
         assert text.first.endswith("The target is")
-        ids = model.tokenizer(text.first, return_tensors="pt").input_ids
         with torch.no_grad():
-            top = plain(input_ids=ids).logits[0, -1].softmax(-1).topk(10)
+            top = plain(**given(model, text.first)).logits[0, -1].softmax(-1).topk(10)
         np.testing.assert_allclose(answers.topk.probs[row], top.values.numpy(), rtol=0, atol=1e-5)
 
 
@@ -90,12 +89,11 @@ def test_log_odds_equal_those_of_a_plain_softmax_over_the_verbalizers_tokens(nam
     plain.load_state_dict(model.hf.state_dict(), strict=False)
     plain = plain.double().eval()
     for row, text in enumerate(cloze_texts(model, prompts)):
-        given = model.tokenizer(text.first, text.second, return_tensors="pt")
-        at = int((given.input_ids[0] == model.tokenizer.mask_token_id).nonzero()) if text.second else -1
-        if model.tokenizer.mask_token and not text.second:
-            at = int((given.input_ids[0] == model.tokenizer.mask_token_id).nonzero())
+        inputs = given(model, text.first, text.second)
+        blank = inputs["input_ids"][0] == model.tokenizer.mask_token_id
+        at = int(blank.nonzero()) if model.tokenizer.mask_token else -1
         with torch.no_grad():
-            p = plain(**given).logits[0, at].softmax(-1).numpy()
+            p = plain(**inputs).logits[0, at].softmax(-1).numpy()
         for words, counted in (("", set(matched.keys)), ("core", core)):
             sides = [
                 sum(

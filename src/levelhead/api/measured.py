@@ -31,6 +31,7 @@ from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings
 
 # ---- SEAT
+FLUENCY_TEXT = "text"  # under which a result holds the hash of what it was asked about
 
 
 @dataclass(frozen=True)
@@ -296,5 +297,5 @@ def fluency(model: AnyModel, settings: FluencySettings | None = None, folder: Fo
     sentences = sentences[: settings.limit]
     (measured,) = ask_fluency(model, sentences, resampling=Resampling(settings.resamples, settings.seed))
     return measure_result(
-        FluencyResult, model, {"text": text_hash(sentences)}, {measured.name: measured}, folder
+        FluencyResult, model, {FLUENCY_TEXT: text_hash(sentences)}, {measured.name: measured}, folder
     )

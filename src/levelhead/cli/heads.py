@@ -271,7 +271,7 @@ def fluency(
     loading: Loading,
 ) -> None:
     """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
-    from levelhead.api.measured import FluencySettings
+    from levelhead.api.measured import FLUENCY_TEXT, FluencySettings
     from levelhead.api.measured import fluency as measure
     from levelhead.models.model import load
 
@@ -281,7 +281,7 @@ def fluency(
     measured = result.measurement
     write_measured(out, [measured], force)
     if json:
-        data = {text or "shipped": result.data["text"]}
+        data = {text or "shipped": result.data[FLUENCY_TEXT]}
         print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
     else:
         print(f"{model.name}: {measured}")

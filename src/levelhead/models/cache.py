@@ -201,7 +201,7 @@ def _is_whole(folder: Path) -> bool:
     return found == list(files.values())
 
 
-def _stored(folder: Path) -> dict[str, Any]:
+def _stored(folder: Path) -> dict[str, object]:
     """What an entry says about itself; empty where that cannot be read."""
     path = folder / _ABOUT
     try:

@@ -56,7 +56,9 @@ def check_memory(path: Path, header: GgufHeader, dtype: torch.dtype) -> None:
         )
 
 
-def convert(path: Path, dtype: torch.dtype, places: Mapping[str, Any]) -> tuple[Any, Any, Mapping[str, Any]]:
+def convert(
+    path: Path, dtype: torch.dtype, places: Mapping[str, object]
+) -> tuple[Any, Any, Mapping[str, Iterable[str]]]:
     """Network and tokenizer of a GGUF file, and what transformers says about its loading.
 
     places: arguments of from_pretrained that say where weights go.

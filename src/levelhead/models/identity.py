@@ -45,7 +45,7 @@ def tokenizer_hash(tokenizer: Any) -> str:
     return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), pieces, pairs])
 
 
-def loras(hf: Any) -> dict[str, Any]:
+def loras(hf: Any) -> dict[str, dict[str, object]]:
     """The settings of each LoRA that transformers has put into a network, by its name."""
     return {
         name: {key: value for key, value in each.to_dict().items() if key not in _LORA_NOTES}

