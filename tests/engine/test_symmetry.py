@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Site, Variant
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine.readings import (
     Pooled,
@@ -29,13 +29,20 @@ from levelhead.probes.group_swap import GenderSwap, RowSwap
 from tests.tiny import tiny
 
 SWAP = GenderSwap()
-SYMMETRIZED = (Symmetrized(SWAP),)
+SYMMETRIZED: Variant = (Symmetrized(SWAP),)
 TEXTS = [
     "She saw him in the kitchen.",
     "The nurse said that she was tired.",
     "He gave her a book.",
     "The engineer was tired.",
 ]
+
+
+def _tokens(model: Model, *words: str) -> list[int]:
+    """The tokens of words that are one token each."""
+    tokens = [token for word in words if (token := token_id(model, word)) is not None]
+    assert len(tokens) == len(words), words
+    return tokens
 
 
 def _swapped(texts: list[str]) -> list[str]:
@@ -53,17 +60,16 @@ def speaker(request: pytest.FixtureRequest) -> Model:
 
 
 def test_probabilities_at_a_blank_are_the_mean_over_both_texts(speaker: Model) -> None:
-    she, he, nurse = (token_id(speaker, word) for word in ("she", "he", "nurse"))
-    tokens = [she, he] if nurse is None else [she, he, nurse]
+    tokens = _tokens(speaker, "she", "he")
     texts = _blanks(speaker, TEXTS)
     reading = TokenLogProbs(texts, tokens)
     p, p_swapped = (np.exp(read_one(speaker, TokenLogProbs(t, tokens))[0]) for t in (texts, _swapped(texts)))
-    expected = (p + p_swapped[:, [1, 0, *range(2, len(tokens))]]) / 2
+    expected = (p + p_swapped[:, [1, 0]]) / 2
     assert np.exp(read_one(speaker, reading, [SYMMETRIZED])[0]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_she_and_he_are_equally_likely_where_no_group_is_named(speaker: Model) -> None:
-    tokens = [token_id(speaker, word) for word in ("she", "he")]
+    tokens = _tokens(speaker, "she", "he")
     texts = _blanks(speaker, ["The nurse was tired.", "The engineer was tired."])
     base, symmetrized = read_one(speaker, TokenLogProbs(texts, tokens), [(), SYMMETRIZED])
     assert symmetrized[:, 0] == pytest.approx(symmetrized[:, 1], abs=1e-6)
@@ -136,7 +142,7 @@ def test_vectors_are_means_over_both_texts(speaker: Model) -> None:
 
 
 def test_symmetrized_and_other_variants_come_back_in_their_order(speaker: Model) -> None:
-    tokens = [token_id(speaker, word) for word in ("she", "he")]
+    tokens = _tokens(speaker, "she", "he")
     reading = TokenLogProbs(_blanks(speaker, TEXTS), tokens)
     ablated = removed(speaker, ["1-1"])
     variants = [SYMMETRIZED, (), (*ablated, *SYMMETRIZED), ablated]
@@ -149,7 +155,7 @@ def test_symmetrized_and_other_variants_come_back_in_their_order(speaker: Model)
 def test_three_groups_are_averaged_over_all_turns() -> None:
     model = tiny("bert")
     swap = RowSwap("kind", (("nurse", "engineer", "teacher"),))
-    tokens = [token_id(model, word) for word in ("nurse", "engineer", "teacher")]
+    tokens = _tokens(model, "nurse", "engineer", "teacher")
     mask = model.tokenizer.mask_token
     (logs,) = read_one(model, TokenLogProbs([f"A book: {mask}."], tokens), [(Symmetrized(swap),)])
     assert logs[0] == pytest.approx(np.full(3, logs[0, 0]), abs=1e-6)
