@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from levelhead.errors import BadProbe
 from levelhead.measures.statistics import FloatArray, Interval
 
 LEVEL = 0.05
-CERTIFIED, COSTS, NOT_SHOWN, OVERSHOOTS = "certified", "helps but costs", "not shown", "overshoots"
+PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
 Verdict = Literal["certified", "helps but costs", "not shown", "overshoots"]
 
 
@@ -103,11 +103,12 @@ class Margins:
 
     gain: float = 0.0  # δ, in the bias's natural unit
     overshoot: float = 0.25  # of the bias before, on the other side of neutral
-    costs: Mapping[str, float] | None = None  # by the cost's name; a cost without one may not grow by 0.02
+    costs: Mapping[str, float] = field(default_factory=dict)  # by the cost's name
+    other: float = 0.02  # for a cost without a margin of its own
 
     def cost(self, name: str) -> float:
         """How far a cost may grow."""
-        return (self.costs or {}).get(name, 0.02)
+        return self.costs.get(name, self.other)
 
 
 @dataclass(frozen=True)

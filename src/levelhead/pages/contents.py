@@ -17,6 +17,7 @@ from levelhead.results.runs import (
     AuditRun,
     GlueRun,
     HeadsRun,
+    MitigateRun,
     PromptsRun,
     SurveyRun,
     SweepRun,
@@ -94,6 +95,11 @@ class Contents:
     def survey(self) -> SurveyRun | None:
         """The run, where it is a survey."""
         return self.run if isinstance(self.run, SurveyRun) else None
+
+    @property
+    def mitigations(self) -> MitigateRun | None:
+        """The run, where it is one of mitigations."""
+        return self.run if isinstance(self.run, MitigateRun) else None
 
     @cached_property
     def parts(self) -> dict[str, AnyRun]:

@@ -7,6 +7,7 @@ list of another bias brings its own pairs, which the bleached templates make int
 from __future__ import annotations
 
 from levelhead.probes.contexts import TEMPLATES, surface
+from levelhead.probes.group_swap import GenderSwap, GroupSwap, RowSwap
 from levelhead.probes.pairs import InputPair
 from levelhead.probes.swap.gendered import gender_of_word
 from levelhead.probes.words import WordTest
@@ -24,6 +25,11 @@ def about_gender(test: WordTest) -> bool:
         genders = [gender_of_word(surface(word).lower()) for word in words]
         sides.append(genders.count("F") - genders.count("M"))
     return sides[0] * sides[1] < 0
+
+
+def swap_for(test: WordTest) -> GroupSwap:
+    """How the groups of a list are exchanged in texts: gender by grammar, others by the list's own pairs."""
+    return GenderSwap() if about_gender(test) else RowSwap(test.name, tuple(dict.fromkeys(test.pairs)))
 
 
 def list_pairs(test: WordTest, for_classifier: bool = False) -> tuple[InputPair, ...]:

@@ -183,3 +183,16 @@ class SurveyRunSettings(RunSettings):
     quick: bool
     sizes: AuditSizes
     dtype: str | None
+
+
+@dataclass(frozen=True)
+class MitigateRunSettings(RunSettings):
+    """A run of `levelhead mitigate`."""
+
+    model: str
+    bias: str
+    methods: tuple[str, ...]  # none: all that are registered
+    gain: float
+    perplexity: float
+    ability: float
+    null: int

@@ -98,10 +98,11 @@ def absolute_seats(
 
 def seat_of(vectors: Doubles, table: WordTable) -> float:
     """SEAT of static vectors [word, hidden]."""
-    return seat(*_sides(vectors, table))
+    return seat(*association_sides(vectors, table))
 
 
-def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
+def association_sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
+    """s of every target of X, and of Y, from static vectors [word, hidden]."""
     a, b, x, y = (vectors[list(table.sets[name])] for name in SETS)
     return associations(x, a, b), associations(y, a, b)
 
@@ -154,7 +155,7 @@ def word_sets(table: WordTable, test: WordTest) -> WordSets:
 
 
 def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
-    s_x, s_y = _sides(vectors, table)
+    s_x, s_y = association_sides(vectors, table)
     sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
     known: dict[str, object] = {"n": len(table.contexts), "settings": settings, "details": sizes}
     if reason := why_no_effect(s_x, s_y):
