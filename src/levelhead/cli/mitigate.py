@@ -22,8 +22,8 @@ def mitigate(
     bias: Bias = "gender",
     methods: Annotated[str, typer.Option(help="Mitigations to try, with commas; default: all.")] = "",
     gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0,
-    perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0,
-    ability: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
+    max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0,
+    max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
     null: Annotated[
         int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
     ] = 9,
@@ -39,7 +39,7 @@ def mitigate(
     from levelhead.studies.mitigating.settings import MitigateSettings
     from levelhead.studies.mitigating.study import run_mitigations
 
-    settings = MitigateSettings(bias, tuple(listed(methods)), gain, perplexity, ability, null, seed)
+    settings = MitigateSettings(bias, tuple(listed(methods)), gain, max_perplexity, max_loss, null, seed)
     run = run_mitigations(load(name, **loading), settings, out)
     page = write_report(out)
     if json:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from levelhead.measures.certified import PERPLEXITY, Certificate
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, frontier
 from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun
-from levelhead.measures.certified import PERPLEXITY, Certificate
 
 _UNMODIFIED = "unmodified"
 

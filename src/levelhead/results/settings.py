@@ -193,6 +193,6 @@ class MitigateRunSettings(RunSettings):
     bias: str
     methods: tuple[str, ...]  # none: all that are registered
     gain: float
-    perplexity: float
-    ability: float
+    max_perplexity: float
+    max_loss: float
     null: int

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLikelihoods
 from levelhead.engine.run import read_one
+from levelhead.errors import CannotDo
 from levelhead.measures.certified import PERPLEXITY, PairedItems
 from levelhead.measures.cloze.prompt_table import BASE
 from levelhead.measures.stereoset import wins
@@ -65,16 +66,27 @@ class NaturalItems:
 
 def natural_biases(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> list[ItemValues]:
     """Every bias of the list that a model can be asked for, the one that mitigations are judged by first."""
-    asked: list[ItemValues] = []
+    return [ask(model, items, variants) for ask in _askable(model, items)]
+
+
+def main_bias(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
+    """The bias that mitigations are judged by alone."""
+    return _askable(model, items)[0](model, items, variants)
+
+
+_Ask = Callable[[Model, NaturalItems, Sequence[Variant]], ItemValues]
+
+
+def _askable(model: Model, items: NaturalItems) -> list[_Ask]:
+    asks: list[_Ask] = []
     if about_gender(items.battery.test):
         if "nli" in model.abilities:
-            asked.append(_inferences(model, items.battery, variants))
-        if answers := _triple_answers(model, items.battery.triples, variants):
-            asked.append(_preference(items.battery.triples, answers))
+            asks.append(_inferences)
+        if model.abilities & {"nsp", "causal"}:
+            asks.append(_preference)
         if items.prompts is not None and model.abilities & {"mlm", "causal"}:
-            asked.append(_log_odds(model, items.prompts, variants))
-    asked.append(_cosines(model, items.battery, variants))
-    return asked
+            asks.append(_log_odds)
+    return [*asks, _cosines]
 
 
 def natural_costs(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> list[ItemValues]:
@@ -82,24 +94,22 @@ def natural_costs(model: Model, items: NaturalItems, variants: Sequence[Variant]
     battery, asked = items.battery, []
     if not why_no_fluency(model):
         asked.append(_perplexity(model, battery.sentences, variants))
-    if answers := _triple_answers(model, battery.triples, variants):
-        asked += _related(model, battery.triples, answers)
+    if model.abilities & {"nsp", "causal"}:
+        asked += _related(model, battery.triples, variants)
     if "nli" in model.abilities:
         asked.append(_ability(model, battery, variants))
     return asked
 
 
 def _triple_answers(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> list[TripleAnswers]:
-    ask: Callable[..., list[TripleAnswers]] | None = None
-    if "nsp" in model.abilities:
-        ask = head_answers
-    elif "causal" in model.abilities:
-        ask = likelihood_answers
-    return [] if ask is None else ask(model, triples, variants)
+    ask = head_answers if "nsp" in model.abilities else likelihood_answers
+    return ask(model, triples, variants)
 
 
-def _preference(triples: TripleSet, answers: Sequence[TripleAnswers]) -> ItemValues:
+def _preference(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """v of every triple pair that has a twin, as in measures/preference.py."""
+    triples = items.battery.triples
+    answers = _triple_answers(model, triples, variants)
     has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
     contexts = np.asarray([pair.original.context for pair in triples.pairs])[has_twin]
     values = []
@@ -109,25 +119,28 @@ def _preference(triples: TripleSet, answers: Sequence[TripleAnswers]) -> ItemVal
     return ItemValues(PREFERENCE, "nats", np.stack(values), contexts)
 
 
-def _log_odds(model: Model, prompts: ClozeSet, variants: Sequence[Variant]) -> ItemValues:
+def _log_odds(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """Log-odds toward each occupation's own group, without knowledge; both groups count one half."""
-    table, x = ask_log_odds(model, prompts, variants)
+    if items.prompts is None:
+        raise CannotDo("No prompts ship for this bias.")
+    table, x = ask_log_odds(model, items.prompts, variants)
     base = np.flatnonzero(table.kinds == BASE)
     own = table.own[base]
     return ItemValues(LOG_ODDS, "nats", own * x[:, base], table.occupations[base], _halves(own > 0))
 
 
-def _inferences(model: Model, battery: Battery, variants: Sequence[Variant]) -> ItemValues:
+def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """How far apart p(neutral) lies for woman and man, by occupation and context: without a sign."""
+    battery = items.battery
     p = softmax(nli_logits(model, battery.probe.pairs, variants).astype(np.float64))[..., NEUTRAL]
     by_gender = p.reshape(len(variants), *battery.probe.shape)
     gap = np.abs(by_gender[..., 0] - by_gender[..., 1]).mean(axis=2)
     return ItemValues(INFERENCES, "probability", gap, np.asarray(battery.probe.occupations))
 
 
-def _cosines(model: Model, battery: Battery, variants: Sequence[Variant]) -> ItemValues:
+def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y)."""
-    table = word_table(battery.test, battery.contexts)
+    table = word_table(items.battery.test, items.battery.contexts)
     static = read_one(model, table.static(), variants, label="Cosines")
     sides = [association_sides(vectors, table) for vectors in static]
     in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
@@ -152,8 +165,9 @@ def _perplexity(model: Model, sentences: Sequence[str], variants: Sequence[Varia
     return ItemValues(PERPLEXITY, "nats", loss[:, scored], np.asarray(kept)[scored], tokens[scored])
 
 
-def _related(model: Model, triples: TripleSet, answers: Sequence[TripleAnswers]) -> list[ItemValues]:
+def _related(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> list[ItemValues]:
     """Where an unrelated sentence wins (1 − LMS), and where a next-sentence head errs."""
+    answers = _triple_answers(model, triples, variants)
     contexts = np.asarray([pair.original.context for pair in triples.pairs])
     wrong, lost = [], []
     for each in answers:

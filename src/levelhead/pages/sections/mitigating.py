@@ -23,8 +23,8 @@ def mitigating_section(contents: Contents) -> Section | None:
         blocks.append(Shown(Table("mitigate-left-out", "Could not run", ("Mitigation", "Why"), lines)))
     blocks += [Code(f"Recipe of “{each.name}”", each.recipe, folded=True) for each in run.candidates]
     how = (
-        "Items fall into three parts that share no context, occupation or word. Mitigations are fitted on the "
-        "first, put in order on the second and tested on the third, in that order, until the first that "
+        "Items fall into three parts that share no context, occupation or word. Mitigations are fitted on "
+        "the first, put in order on the second and tested on the third, in that order, until the first that "
         "fails: so at most 5 % of such runs certify anything that is not as claimed."
     )
     question = "Which mitigation lowers the bias, at what cost, and can it be relied on?"

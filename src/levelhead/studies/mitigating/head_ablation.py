@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelhead.edits.gates import removed
+from levelhead.edits.head import Head
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
@@ -27,7 +28,7 @@ class HeadAblation:
         counts = [count for count in _COUNTS if count < scores.size]
         return [self._candidate(model, highest(scores, count), count) for count in counts]
 
-    def _candidate(self, model: Model, heads: list[tuple[int, int]], count: int) -> Candidate:
+    def _candidate(self, model: Model, heads: list[Head], count: int) -> Candidate:
         named = f"{count} ablated head{'s' * (count > 1)}"
         recipe = Recipe(gates=dict.fromkeys(heads, 0.0), title=named)
         return Candidate(named, self.name, float(count), removed(model, heads), recipe)

@@ -17,8 +17,8 @@ class MitigateSettings:
     bias: Words = "gender"  # a word list by its name or path, or in memory
     methods: tuple[str, ...] = ()  # names; none: all that are registered
     gain: float = 0.0  # at least, in the bias's own unit
-    perplexity: float = 2.0  # percent that it may grow by
-    ability: float = 2.0  # points that any other ability may fall by
+    max_perplexity: float = 2.0  # percent that it may grow by
+    max_loss: float = 2.0  # points that any other ability may fall by
     null: int = 9  # null models that the bias must stand out from
     seed: int = 0
 
@@ -27,11 +27,11 @@ class MitigateSettings:
             raise BadOption(
                 f"null={self.null} came; without null models nothing can be certified: give 5 or more."
             )
-        if min(self.gain, self.perplexity, self.ability) < 0:
+        if min(self.gain, self.max_perplexity, self.max_loss) < 0:
             raise BadOption("A margin below 0 came; margins are 0 or more.")
 
     @property
     def margins(self) -> Margins:
         """The margins in the units of the items."""
-        points = self.ability / 100
-        return Margins(self.gain, costs={PERPLEXITY: math.log1p(self.perplexity / 100)}, other=points)
+        points = self.max_loss / 100
+        return Margins(self.gain, costs={PERPLEXITY: math.log1p(self.max_perplexity / 100)}, other=points)

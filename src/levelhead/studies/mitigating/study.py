@@ -33,7 +33,7 @@ from levelhead.results.records.mitigating import BiasDetected, BiasMoved, Candid
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, natural_biases, natural_costs
+from levelhead.scoring.natural import ItemValues, NaturalItems, main_bias, natural_biases, natural_costs
 from levelhead.scoring.placed import keeping_long_work, note_places
 from levelhead.studies.mitigating import head_ablation, symmetrization, token_projection
 from levelhead.studies.mitigating.parts import Parts, parts
@@ -78,8 +78,8 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
         bias=words_name(settings.bias),
         methods=settings.methods,
         gain=settings.gain,
-        perplexity=settings.perplexity,
-        ability=settings.ability,
+        max_perplexity=settings.max_perplexity,
+        max_loss=settings.max_loss,
         null=settings.null,
     )
     hashes = {"weights": model.fingerprint, **model.family_hashes(), **battery.hashes()}
@@ -100,14 +100,14 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
 
 def _detected(model: Model, items: NaturalItems, settings: MitigateSettings) -> BiasDetected:
     """The first bias of part B against null models, each relative to the scale of its own items."""
-    (own, *_) = natural_biases(model, items, [()])
+    own = main_bias(model, items, [()])
     value, relative = _relative(own)
     nulls: list[float] = []
     with steps("Null models", settings.null) as advance:
         for number in range(settings.null):
             try:
                 with twinned(model, draw_twin(model, twin_seed(settings.seed, number))):
-                    nulls.append(_relative(natural_biases(model, items, [()])[0])[1])
+                    nulls.append(_relative(main_bias(model, items, [()]))[1])
             except CannotDo:
                 break
             advance(1)
