@@ -45,6 +45,7 @@ ROOMS = Rooms(
         "studies.finetuning",
         "studies.halves",
         "studies.extent",
+        "studies.mitigating",
         "pages",
         "auditing",
         "surveying",
@@ -60,6 +61,8 @@ ROOMS = Rooms(
         ("studies.extent", "studies.halves"),
         ("studies.extent", "studies.counteracts"),
         ("studies.extent", "studies.glue"),
+        ("studies.mitigating", "studies.heads"),
+        ("studies.mitigating", "studies.halves"),
     ],
 )
 FRONT_DOOR = "levelhead/__init__.py"  # hands out names of all rooms, each imported when it is first used

@@ -59,6 +59,9 @@ _PUBLIC = {
     "HeadsSettings": "studies.heads.settings",
     "LearnedGatesSettings": "studies.heads.learning",
     "PlantedSettings": "studies.planted.settings",
+    "MitigateSettings": "studies.mitigating.settings",
+    "register_mitigation": "studies.mitigating.protocol",
+    "Candidate": "studies.mitigating.protocol",
     "Sweep": "studies.projections.plan",
     "CounteractsSettings": "studies.counteracts",
     "GlueSettings": "studies.glue",
@@ -79,6 +82,7 @@ _PUBLIC = {
     "heads": "api.studies",
     "compare_heads": "api.studies",
     "planted": "api.studies",
+    "certify": "api.studies",
     "sweep": "api.studies",
     "SweepSettings": "api.studies",
     "counteracts": "api.studies",
@@ -95,6 +99,7 @@ _PUBLIC = {
     "open_heads": "api.results",
     "open_head_comparison": "api.results",
     "open_planted": "api.results",
+    "open_mitigate": "api.results",
     "open_sweep": "api.results",
     "open_prompts": "api.results",
     "open_glue": "api.results",
@@ -125,6 +130,7 @@ if TYPE_CHECKING:
     from levelhead.api.results import open_glue as open_glue
     from levelhead.api.results import open_head_comparison as open_head_comparison
     from levelhead.api.results import open_heads as open_heads
+    from levelhead.api.results import open_mitigate as open_mitigate
     from levelhead.api.results import open_planted as open_planted
     from levelhead.api.results import open_prompts as open_prompts
     from levelhead.api.results import open_run as open_run
@@ -132,6 +138,7 @@ if TYPE_CHECKING:
     from levelhead.api.results import open_sweep as open_sweep
     from levelhead.api.studies import SweepSettings as SweepSettings
     from levelhead.api.studies import audit as audit
+    from levelhead.api.studies import certify as certify
     from levelhead.api.studies import compare_heads as compare_heads
     from levelhead.api.studies import counteracts as counteracts
     from levelhead.api.studies import glue as glue
@@ -182,6 +189,9 @@ if TYPE_CHECKING:
     from levelhead.studies.glue import GlueSettings as GlueSettings
     from levelhead.studies.heads.learning import LearnedGatesSettings as LearnedGatesSettings
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
+    from levelhead.studies.mitigating.protocol import Candidate as Candidate
+    from levelhead.studies.mitigating.protocol import register_mitigation as register_mitigation
+    from levelhead.studies.mitigating.settings import MitigateSettings as MitigateSettings
     from levelhead.studies.planted.settings import PlantedSettings as PlantedSettings
     from levelhead.studies.projections.plan import Sweep as Sweep
     from levelhead.surveying import SurveySettings as SurveySettings

@@ -33,6 +33,8 @@ SECTIONS = [
     "Projection",
     "Sweep",
     "Choosing a projection",
+    "Symmetrization",
+    "Certified mitigations",
     "Cloze prompts",
     "Verbalizer",
     "Log-odds",

@@ -155,8 +155,9 @@ def test_a_cache_that_cannot_be_used_costs_one_line_and_time(
     (tmp_path / "cache").write_text("a file")
     plain = load(tiny, device="cpu", cache=False)
     assert load(tiny, device="cpu").fingerprint == plain.fingerprint
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "tiny.gguf is not kept" in line
+    lines = capfd.readouterr().err.splitlines()
+    assert ["tiny.gguf is not kept" in line for line in lines].count(True) == 1
+    assert all("not kept" in line or "plain English" in line for line in lines)  # its weights are random
 
 
 # ---- the folder

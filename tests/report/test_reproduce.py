@@ -35,6 +35,7 @@ from levelhead.results.settings import (
     HeadComparisonSettings,
     HeadsRunSettings,
     LoadedAs,
+    MitigateRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
     RunSettings,
@@ -130,6 +131,21 @@ PLANTED_RUNS = st.builds(
     words=st.just(60),
     sentences=SOME,
     n_sentences=st.just(100),
+    words_in_memory=st.just(False),
+    loading=LOADING,
+)
+MITIGATE_RUNS = st.builds(
+    MitigateRunSettings,
+    study=st.just("mitigate"),
+    seed=SEED,
+    model=TEXT,
+    bias=st.just("gender") | TEXT,
+    methods=st.sampled_from(((), ("symmetrized",), ("ablated heads", "symmetrized"))),
+    objective=st.sampled_from(("", "log-odds")),
+    gain=SHARE,
+    max_perplexity=SHARE,
+    max_loss=SHARE,
+    null=st.integers(2, 30),
     words_in_memory=st.just(False),
     loading=LOADING,
 )
@@ -302,6 +318,7 @@ READERS = {  # what commands read, and studies that they call
     "levelhead.studies.heads.study.heads": stop,
     "levelhead.studies.heads.comparison.compare_heads": stop,
     "levelhead.studies.planted.study.plant_and_find": stop,
+    "levelhead.studies.mitigating.study.run_mitigations": stop,
     "levelhead.studies.projections.plan.Sweep.open": stop,
     "levelhead.studies.counteracts.counteracts": stop,
     "levelhead.studies.glue.glue": stop,
@@ -435,6 +452,7 @@ STUDIES = (
     Study(layout.HEAD_COMPARISON, COMPARISONS, of_comparison),
     Study(layout.PLANTED, PLANTED_RUNS, of_heads),
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
+    Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
     Study(layout.GLUE, GLUE_RUNS, of_glue),
     Study(layout.AUDIT, audit_runs(), of_audit),
@@ -540,7 +558,17 @@ def in_python(text: str) -> dict[str, Any]:
     names = [name for name in dir(lh) if name.endswith("Settings") or name in ("Sweep", "AuditSizes", "Head")]
     door = SimpleNamespace(**{name: getattr(lh, name) for name in names}, Hyperparameters=lh.Hyperparameters)
     door.load = named
-    for name in ("heads", "planted", "counteracts", "glue", "audit", "survey", "compare_heads", "sweep"):
+    for name in (
+        "heads",
+        "planted",
+        "certify",
+        "counteracts",
+        "glue",
+        "audit",
+        "survey",
+        "compare_heads",
+        "sweep",
+    ):
         setattr(door, name, stop)
     with pytest.raises(Understood) as stopped:
         exec("\n".join(line for line in lines if line != "import levelhead as lh"), {"lh": door})

@@ -20,7 +20,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
 from levelhead.scoring.seat import FOLLOWS, absolute_seats, ask_seat, ask_sentence_seat, sentence_seat
 from levelhead.scoring.word_table import word_table
-from tests.tiny import tiny
+from tests.tiny import given, tiny
 from tests.word_lists import GENDER
 
 SEAT_DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "seat"
@@ -29,10 +29,10 @@ Doubles = NDArray[np.float64]
 
 
 def slow_vector(model: Model, text: str, pooling: str) -> Doubles:
-    tokens = model.tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
-    special = tokens.pop("special_tokens_mask")[0].bool()
+    plain = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]
     with torch.no_grad():
-        states = model.base(**tokens).last_hidden_state[0]
+        states = model.base(**given(model, text)).last_hidden_state[0]
+    special = torch.tensor([1] * (len(states) - len(plain)) + plain).bool()
     own = states[~special]
     means = {"mean": own.mean(0), "mean-special": states.mean(0)}
     chosen = {**means, "cls": states[0], "last": own[-1]}[pooling].double().numpy()

@@ -21,6 +21,7 @@ from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
 from levelhead.pages.fill_in import corrected
 from levelhead.pages.headline import notebook_html
+from levelhead.pages.mitigating import picture
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.results import layout
@@ -32,6 +33,7 @@ from levelhead.results.runs import (
     GlueRun,
     HeadComparisonRun,
     HeadsRun,
+    MitigateRun,
     PlantedRun,
     PromptsRun,
     StudyRun,
@@ -43,6 +45,7 @@ from levelhead.results.settings import (
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
+    MitigateRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
     RunSettings,
@@ -110,6 +113,31 @@ class PlantedResult(PlantedRun, StudyResult[PlantedRunSettings]):
             for each in self.summary
         ]
         return intervals(measured, f"Which localizer finds heads planted into {self.model}?")
+
+
+class MitigateResult(MitigateRun, StudyResult[MitigateRunSettings]):
+    """What mitigations buy and cost: `candidates`, `certified`, `detected`, `moved`, `left_out`."""
+
+    def lines(self) -> Sequence[Line]:
+        """Every candidate, in the order of the tests."""
+        return [
+            {
+                "mitigation": each.name,
+                "bias": each.certificate.bias,
+                "before": each.certificate.before,
+                "after": each.certificate.after,
+                "p": each.certificate.p,
+                "verdict": each.certificate.verdict,
+            }
+            for each in self.candidates
+        ]
+
+    def chart(self) -> Chart:
+        """Bias against cost; the certified mitigation has a ring."""
+        drawn = picture(self)
+        if drawn is None:
+            raise CannotDo(f"No mitigation could be tried on {self.model}: there is nothing to draw.")
+        return drawn
 
 
 class SweepResult(SweepRun, StudyResult[SweepRunSettings]):
@@ -252,6 +280,7 @@ def open_run(folder: str | Path) -> AnyResult:
 open_heads = HeadsResult.open
 open_head_comparison = HeadComparisonResult.open
 open_planted = PlantedResult.open
+open_mitigate = MitigateResult.open
 open_sweep = SweepResult.open
 open_prompts = PromptsResult.open
 open_glue = GlueResult.open

@@ -19,6 +19,7 @@ from levelhead.api.results import (
     GlueResult,
     HeadComparisonResult,
     HeadsResult,
+    MitigateResult,
     PlantedResult,
     PromptsResult,
     SurveyResult,
@@ -36,6 +37,8 @@ from levelhead.studies import glue as learning
 from levelhead.studies.extent import AuditSettings
 from levelhead.studies.heads import comparison, study
 from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.mitigating.settings import MitigateSettings
+from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.planted.settings import PlantedSettings
 from levelhead.studies.planted.study import plant_and_find
 from levelhead.studies.projections.plan import Sweep
@@ -114,6 +117,15 @@ def planted(
     place = Place.of(folder)
     asked = settings_of(PlantedSettings, settings)
     return PlantedResult(plant_and_find(loaded(model), asked, place.run).data, place.scratch)
+
+
+def certify(
+    model: AnyModel, settings: MitigateSettings | Words | None = None, folder: Folder = None
+) -> MitigateResult:
+    """Try mitigations on a model, and certify on held-out items what each buys and costs."""
+    place = Place.of(folder)
+    asked = settings_of(MitigateSettings, settings)
+    return MitigateResult(run_mitigations(loaded(model), asked, place.run).data, place.scratch)
 
 
 def sweep(model: AnyModel, settings: SweepSettings | None = None, folder: Folder = None) -> SweepResult:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 
 from levelhead.edits.sites import Variant
+from levelhead.edits.symmetry import inside, symmetry_of
 from levelhead.engine.asks import asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens
 from levelhead.engine.budget import Work
@@ -18,6 +19,7 @@ from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
+from levelhead.engine.symmetry import joined_variants, symmetrized
 from levelhead.engine.walk import Batch
 from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest, attention_by
@@ -45,7 +47,35 @@ def read(
     label: str = "Asking",
     batch_tokens: int | None = None,
 ) -> Answers:
-    """Ask a model, in every variant of it, everything at once."""
+    """Ask a model, in every variant of it, everything at once. Symmetrized variants are asked apart."""
+    symmetries = [symmetry_of(variant) for variant in variants]
+    if not any(symmetries):
+        return _read(model, readings, variants, label, batch_tokens)
+    collected: list[list[Any]] = [[] for _ in readings]
+
+    def ask(own: Sequence[Variant], some: Sequence[Reading[Any]]) -> list[Any]:
+        answers = _read(model, some, own, label, batch_tokens)
+        return [answers[reading] for reading in some]
+
+    with asking(model.hf):
+        for symmetry in dict.fromkeys(symmetries):
+            own = [inside(v) for v, each in zip(variants, symmetries, strict=True) if each == symmetry]
+            once = partial(ask, own)
+            given = once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
+            for answers, answer in zip(collected, given, strict=True):
+                answers.append(answer)
+    order = [i for each in dict.fromkeys(symmetries) for i, s in enumerate(symmetries) if s == each]
+    joined = [joined_variants(answers, order) for answers in collected]
+    return Answers({id(r): answer for r, answer in zip(readings, joined, strict=True)})
+
+
+def _read(
+    model: Model,
+    readings: Sequence[Reading[Any]],
+    variants: Sequence[Variant],
+    label: str,
+    batch_tokens: int | None,
+) -> Answers:
     for edit in {id(edit): edit for variant in variants for edit in variant}.values():
         model.check_site(edit.site)
     with asking(model.hf):

@@ -9,12 +9,15 @@ from pathlib import Path
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
+from levelhead.edits.symmetry import Symmetrized
 from levelhead.errors import BadRun, NoEffect
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
+from levelhead.probes.bias import swap_for
 from levelhead.probes.pairs import InputPair, load_pairs
+from levelhead.probes.words import load_words
 from levelhead.results.runs import HeadsRun
 
 
@@ -28,14 +31,15 @@ def mitigate(model: Model, recipe: Recipe, folder: str | Path) -> ExportReport:
 def edits_of(model: Model, recipe: Recipe) -> Variant:
     """A recipe's edits for this model. Projections are fitted anew; the same pairs give the same result."""
     closed = gates(model, recipe.gates)
-    if not recipe.projections and all(value == 1 for value in recipe.gates.values()):
+    exchanged = (Symmetrized(swap_for(load_words(recipe.symmetrize))),) if recipe.symmetrize else ()
+    if not recipe.projections and not exchanged and all(value == 1 for value in recipe.gates.values()):
         raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
     if not recipe.projections:
-        return closed
+        return (*closed, *exchanged)
     pairs = _pairs(model, recipe.pairs)
     with model.edited(*(closed if recipe.fit == "sequential" else ())):
         (projections,) = fit_steps(model, pairs, [recipe.projections], recipe.fit)
-    return (*closed, *projections)
+    return (*closed, *projections, *exchanged)
 
 
 def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:

@@ -21,6 +21,9 @@ Projection, Export).
     soft = true
     method = "pca"               # or "leace", "inlp"
 
+    [symmetrize]                 # answers averaged over the exchange of groups
+    words = "gender"             # or another word list with pairs, by its name or file
+
 Only what is needed has to be there: gates alone need no [fit].
 """
 
@@ -37,6 +40,7 @@ from levelhead.edits.sites import Part, Site
 from levelhead.errors import BadOption
 from levelhead.models.model import Model
 from levelhead.probes.files import finite, parse_toml, read_text, shown
+from levelhead.probes.words import shipped_words
 
 Location = Literal["sent", "cls", "tokens", "query", "key", "value"]
 Method = Literal["pca", "leace", "inlp"]
@@ -52,9 +56,10 @@ _PARTS: dict[Location, Part] = {
 }
 _LAYERS: dict[Location, int] = {"sent": 0, "cls": -1, "tokens": -2, "query": -2, "key": -2, "value": -2}
 _KEYS: dict[str, tuple[str, ...]] = {
-    "the file": ("title", "model", "fit", "gate", "projection"),
+    "the file": ("title", "model", "fit", "gate", "projection", "symmetrize"),
     "[model]": ("name", "fingerprint"),
     "[fit]": ("on", "pairs"),
+    "[symmetrize]": ("words",),
     "[[gate]]": ("layer", "head", "value"),
     "[[projection]]": ("location", "layer", "dimensions", "soft", "method"),
 }
@@ -87,7 +92,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which edits make a model: gates by head, and projections in the order given."""
+    """Which edits make a model: gates by head, projections in the order given, and symmetrization."""
 
     gates: Mapping[Head, float] = field(default_factory=dict)
     projections: tuple[Step, ...] = ()
@@ -97,6 +102,7 @@ class Recipe:
     model: str | None = None
     fingerprint: str | None = None
     file: str | None = field(default=None, compare=False)  # that it was read from
+    symmetrize: str = ""  # a word list by its name or path, whose groups are exchanged; "": none
 
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
@@ -151,6 +157,8 @@ def recipe_text(recipe: Recipe) -> str:
             "method": projection.method,
         }
         lines += _lines("[[projection]]", {"location": projection.location, **place, **manner})
+    if recipe.symmetrize:
+        lines += _lines("[symmetrize]", {"words": recipe.symmetrize})
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -183,8 +191,11 @@ def _recipe(root: _Table) -> Recipe:
             table.fail(f"head {head} stands there twice")
         gates[head] = table.number("value", 0.0)
     steps = tuple(_step(table) for table in root.tables("projection"))
-    if not gates and not steps:
-        raise BadOption(f"{root.file.name}: no [[gate]] and no [[projection]]: nothing would change.")
+    symmetrize = _words(root.table("symmetrize"))
+    if not gates and not steps and not symmetrize:
+        raise BadOption(
+            f"{root.file.name}: no [[gate]], no [[projection]] and no [symmetrize]: nothing would change."
+        )
     return Recipe(
         gates=gates,
         projections=steps,
@@ -193,6 +204,15 @@ def _recipe(root: _Table) -> Recipe:
         title=root.text("title") or "",
         model=made_for.text("name"),
         fingerprint=made_for.text("fingerprint"),
+        symmetrize=symmetrize,
+    )
+
+
+def _words(table: _Table) -> str:
+    """The word list whose groups are exchanged; a file is meant relative to the recipe."""
+    named = table.text("words") or ""
+    return (
+        named if not named or named in shipped_words() else str(table.file.parent / Path(named).expanduser())
     )
 
 

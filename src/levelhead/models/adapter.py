@@ -150,7 +150,7 @@ def _numbers(edits: Sequence[AffineEdit]) -> dict[str, Tensor]:
 
 
 def _edit(number: int, place: Mapping[str, Any], numbers: Mapping[str, Tensor]) -> AffineEdit:
-    if place["part"] not in get_args(Part):
+    if place["part"] not in get_args(Part) or place["part"] == "output":
         raise ValueError(f"part {place['part']!r}")
     site = Site(int(place["layer"]) - 1, place["part"])
     return AffineEdit(

@@ -87,6 +87,11 @@ def attach(model: Anatomy, edits: Sequence[Edit], handles: list[RemovableHandle]
     """
     for edit in edits:
         model.check_site(edit.site)
+        if edit.site.part == "output":
+            raise CannotDo(
+                f"{type(edit).__name__} changes what {model.name} is asked, which no hook can: give it as a "
+                "variant, or distill it into weights."
+            )
     count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
     for edit in edits:
         active = _always if count is None else count.at(edit.site.layer)

@@ -18,6 +18,7 @@ from levelhead.results.runs import (
     AuditRun,
     GlueRun,
     HeadsRun,
+    MitigateRun,
     PromptsRun,
     SurveyRun,
     SweepRun,
@@ -95,6 +96,11 @@ class Contents:
     def survey(self) -> SurveyRun | None:
         """The run, where it is a survey."""
         return self.run if isinstance(self.run, SurveyRun) else None
+
+    @property
+    def mitigations(self) -> MitigateRun | None:
+        """The run, where it is one of mitigations."""
+        return self.run if isinstance(self.run, MitigateRun) else None
 
     @cached_property
     def parts(self) -> dict[str, AnyRun]:

@@ -16,6 +16,7 @@ from levelhead.results.settings import (
     HeadComparisonSettings,
     HeadsRunSettings,
     LoadedAs,
+    MitigateRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
     RunSettings,
@@ -70,6 +71,7 @@ _CALLS: dict[type[RunSettings], _Call] = {
     SurveyRunSettings: _Call(
         "survey", "SurveySettings", keywords={"questions": "measures"}, hidden={"words_in_memory": "biases"}
     ),
+    MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 
 from levelhead.probes.contexts import TEMPLATES, surface
+from levelhead.probes.group_swap import GenderSwap, GroupSwap, RowSwap
 from levelhead.probes.pairs import InputPair
 from levelhead.probes.swap import gender_of, swap_text
 from levelhead.probes.swap.gendered import PRONOUNS, gender_of_word, pairings, read_table
@@ -106,6 +107,11 @@ def _counterparts(word: str) -> frozenset[str]:
     known |= {other for trait in _traits().items() for other in trait if word in trait}
     phrase = {swap_text(word)} - {word} if " " in word else set()
     return frozenset(known | phrase)
+
+
+def swap_for(test: WordTest) -> GroupSwap:
+    """How the groups of a list are exchanged in texts: gender by grammar, others by the list's own pairs."""
+    return GenderSwap() if about_gender(test) else RowSwap(test.name, tuple(dict.fromkeys(test.pairs)))
 
 
 def list_pairs(test: WordTest, for_classifier: bool = False) -> tuple[InputPair, ...]:

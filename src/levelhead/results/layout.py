@@ -46,6 +46,12 @@ from levelhead.results.records.heads import (
     WordList,
     WordsUsed,
 )
+from levelhead.results.records.mitigating import (
+    BiasDetected,
+    BiasMoved,
+    CandidateTested,
+    MethodLeftOut,
+)
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.records.projections import (
     DepthLine,
@@ -66,6 +72,7 @@ from levelhead.results.settings import (
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
+    MitigateRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
     SurveyRunSettings,
@@ -76,6 +83,19 @@ from levelhead.results.settings import (
 
 PLACES = CsvFile("places.csv", PlacedModel)
 SHARDS = "shards"  # a folder that is there while workers read what takes long; nobody else reads it
+
+# ---- mitigations
+
+DETECTED = Key("mitigate/detected", BiasDetected)
+LEFT_OUT = Key("mitigate/left out", MethodLeftOut)
+CANDIDATES_TESTED = Key("mitigate/candidates", CandidateTested)  # in the order of the tests
+BIASES_MOVED = Key("mitigate/biases", BiasMoved)
+MITIGATE = Layout(
+    "mitigate",
+    "levelhead mitigate",
+    MitigateRunSettings,
+    (DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED),
+)
 
 # ---- heads
 
@@ -270,4 +290,14 @@ OPENING_FACT = "opening"  # what every text began with: <bos>, [CLS], "query: ",
 DOUBT_FACT = "doubt"  # why no verdict may rest on a model's numbers; only where there is a doubt
 PROBE_HASH = "probe"  # the pairs about occupations, in a sweep
 
-LAYOUTS: tuple[Layout[Any], ...] = (HEADS, HEAD_COMPARISON, PLANTED, SWEEP, PROMPTS, GLUE, AUDIT, SURVEY)
+LAYOUTS: tuple[Layout[Any], ...] = (
+    HEADS,
+    HEAD_COMPARISON,
+    PLANTED,
+    SWEEP,
+    PROMPTS,
+    GLUE,
+    AUDIT,
+    SURVEY,
+    MITIGATE,
+)

@@ -288,3 +288,21 @@ class SurveyRunSettings(RunSettings):
         """The settings; sizes other than those of `quick` were given in Python."""
         yield from asked(self)
         yield Asked("sizes", self.sizes, InPython(survey_preset(self.quick)))
+
+
+@dataclass(frozen=True)
+class MitigateRunSettings(RunSettings):
+    """A run of `levelhead mitigate`."""
+
+    COMMANDS = (Command(("mitigate",)),)
+
+    model: Annotated[str, Argument()]
+    bias: Annotated[str, _BIAS]
+    methods: Annotated[tuple[str, ...], Option("--methods", (), "list")]  # none: all that are registered
+    objective: Annotated[str, Option("--objective", "")]
+    gain: Annotated[float, Option("--gain", 0.0)]
+    max_perplexity: Annotated[float, Option("--max-perplexity", 2.0)]
+    max_loss: Annotated[float, Option("--max-loss", 2.0)]
+    null: Annotated[int, Option("--null", 19)]
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()

@@ -91,30 +91,67 @@ def ask_cloze(
     if not ks or min(ks) < 1:
         given = ", ".join(map(str, ks)) or "nothing"
         raise BadOption(f"k = {given}. Give whole numbers from 1, such as 3, 5, 10.")
-    form = prompt_form(model, chat)
-    texts = cloze_texts(model, cloze_set, chat)
-    keys, codes, absent = _vocabulary(model, cloze_set, form)
-    group_tokens = np.flatnonzero((codes != 0).any(axis=0))
-    if not group_tokens.size:
-        group_tokens = np.zeros(1, dtype=np.int64)  # a reading needs a token; this one counts on neither side
-    likeliest, of_groups = Predictions(texts, max(ks)), TokenLogProbs(texts, group_tokens.tolist())
-    answers = read(model, [likeliest, of_groups], variants, label=f"Prompts to {model.name}")
-    predicted, group_logs = answers[likeliest], answers[of_groups]
-    spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)[:, None]
+    asked = _Asked.of(model, cloze_set, chat)
+    likeliest = Predictions(asked.texts, max(ks))
+    answers = read(model, [likeliest, asked.groups], variants, label=f"Prompts to {model.name}")
+    predicted, group_logs = answers[likeliest], answers[asked.groups]
+    keys, codes, spaced = asked.keys, asked.codes, asked.spaced
     table = prompt_table(cloze_set)
     counted = {"": codes, "core": _core_codes(keys, codes, cloze_set.core)}
-    own_codes = {words: own[spaced, group_tokens] for words, own in counted.items() if not words or own.any()}
+    own_codes = {words: asked.of_groups(own) for words, own in counted.items() if not words or own.any()}
     return [
         ClozeAnswers(
             table,
             TopK(keys[spaced, ids], codes[spaced, ids], np.exp(logs.astype(np.float64))),
             tuple(ks),
-            form,
-            absent,
+            asked.form,
+            asked.absent,
             {words: group_log_odds(own_logs, own).round(_DIGITS) for words, own in own_codes.items()},
         )
         for ids, logs, own_logs in zip(predicted.ids, predicted.log_probs, group_logs, strict=True)
     ]
+
+
+def ask_log_odds(
+    model: Model, cloze_set: ClozeSet, variants: Sequence[Variant] = ((),), chat: bool = False
+) -> tuple[PromptTable, Floats]:
+    """The log-odds of counterparts alone, of which both words are one token; of all words where there are
+    none: what each prompt was, and x [variant, prompt]."""
+    asked = _Asked.of(model, cloze_set, chat)
+    logs = read(model, [asked.groups], variants, label=f"Prompts to {model.name}")[asked.groups]
+    core = _core_codes(asked.keys, asked.codes, cloze_set.core)
+    own = asked.of_groups(core if core.any() else asked.codes)
+    return prompt_table(cloze_set), np.stack([group_log_odds(each, own) for each in logs])
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a model is asked about every prompt, and how its tokens are read as words."""
+
+    form: Form
+    texts: list[Text]
+    groups: TokenLogProbs  # of all tokens that are words of a group
+    keys: Any  # [without or after a space, token]
+    codes: Ints
+    absent: tuple[str, ...]
+    spaced: Ints  # [prompt, 1] whether the blank comes after a space
+
+    @classmethod
+    def of(cls, model: Model, cloze_set: ClozeSet, chat: bool) -> _Asked:
+        """The prompts in the form that the model reads."""
+        form = prompt_form(model, chat)
+        texts = cloze_texts(model, cloze_set, chat)
+        keys, codes, absent = _vocabulary(model, cloze_set, form)
+        tokens = np.flatnonzero((codes != 0).any(axis=0))
+        if not tokens.size:
+            tokens = np.zeros(1, dtype=np.int64)  # a reading needs a token; this one counts on neither side
+        spaced = np.array([_after_space(prompt, form) for prompt in cloze_set.prompts], dtype=np.int64)
+        groups = TokenLogProbs(texts, tokens.tolist())
+        return cls(form, texts, groups, keys, codes, absent, spaced[:, None])
+
+    def of_groups(self, codes: Ints) -> Ints:
+        """Codes of the tokens that were asked for, at each prompt: [prompt, token]"""
+        return np.asarray(codes[self.spaced, np.asarray(self.groups.tokens)])
 
 
 def change_nulls(

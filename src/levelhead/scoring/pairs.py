@@ -180,7 +180,7 @@ def ask_ability(
 
     Its details hold what accuracy does not see (fairness.label_details).
     """
-    logits = _nli_logits(model, ability_set.pairs, variants, labels)
+    logits = nli_logits(model, ability_set.pairs, variants, labels)
     gold = [LABELS.index(pair.label) for pair in ability_set.pairs]
     return [
         replace(
@@ -198,11 +198,14 @@ def nli_labels(
     labels: str | None = None,
 ) -> Labels:
     """Predicted labels, numbered as in LABELS whatever the classifier's own order: [variant, pair]"""
-    return np.asarray(_nli_logits(model, pairs, variants, labels).argmax(axis=2), dtype=np.int64)
+    return np.asarray(nli_logits(model, pairs, variants, labels).argmax(axis=2), dtype=np.int64)
 
 
-def _nli_logits(
-    model: Model, pairs: Sequence[NliPair | LabeledPair], variants: Sequence[Variant], labels: str | None
+def nli_logits(
+    model: Model,
+    pairs: Sequence[NliPair | LabeledPair],
+    variants: Sequence[Variant],
+    labels: str | None = None,
 ) -> NDArray[np.floating[Any]]:
     """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)

@@ -99,13 +99,13 @@ def absolute_seats(
 
 def seat_of(vectors: Doubles, table: WordTable) -> float:
     """SEAT of static vectors [word, hidden]."""
-    return seat(*_sides(vectors, table))
+    return seat(*association_sides(vectors, table))
 
 
 def word_associations(model: Model, table: WordTable) -> list[WordAssociation]:
     """s(w) of every target word, those of X first: what SEAT is the effect size of."""
     (vectors,) = read_one(model, table.static(), label="Words")
-    sides = zip(("X", "Y"), _sides(vectors, table), strict=True)
+    sides = zip(("X", "Y"), association_sides(vectors, table), strict=True)
     return [
         WordAssociation(table.words[number], group, float(s))
         for group, side in sides
@@ -113,7 +113,8 @@ def word_associations(model: Model, table: WordTable) -> list[WordAssociation]:
     ]
 
 
-def _sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
+def association_sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doubles]:
+    """s of every target of X, and of Y, from static vectors [word, hidden]."""
     a, b, x, y = (vectors[list(table.sets[name])] for name in SETS)
     return associations(x, a, b), associations(y, a, b)
 
@@ -166,7 +167,7 @@ def word_sets(table: WordTable, test: WordTest) -> WordSets:
 
 
 def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
-    s_x, s_y = _sides(vectors, table)
+    s_x, s_y = association_sides(vectors, table)
     sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
     known: dict[str, object] = {"n": len(table.contexts), "settings": settings, "details": sizes}
     if reason := why_no_effect(s_x, s_y):

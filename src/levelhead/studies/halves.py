@@ -33,10 +33,10 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
 
     Halves ask no null twins: changed models are held against the untouched one.
     """
-    contexts = _split((pair.original.context for pair in battery.triples.pairs), seed)
-    occupations = _split(battery.probe.occupations, seed)
-    premises = _split((pair.premise for pair in battery.ability.pairs), seed)
-    sentences = _split(battery.sentences, seed)
+    contexts = dealt((pair.original.context for pair in battery.triples.pairs), seed)
+    occupations = dealt(battery.probe.occupations, seed)
+    premises = dealt((pair.premise for pair in battery.ability.pairs), seed)
+    sentences = dealt(battery.sentences, seed)
     tests = _tests(battery, seed)
     parts = [
         replace(
@@ -54,7 +54,7 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
     return Halves(parts[0], parts[1], words_apart=tests[0] is not tests[1])
 
 
-def _split(items: Iterable[str], seed: int) -> tuple[frozenset[str], frozenset[str]]:
+def dealt(items: Iterable[str], seed: int) -> tuple[frozenset[str], frozenset[str]]:
     """Distinct items dealt out in turns, in an order that the seed draws; the second gets the odd one."""
     distinct = list(dict.fromkeys(items))
     order = np.random.default_rng(seed).permutation(len(distinct))

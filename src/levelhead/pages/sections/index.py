@@ -12,6 +12,7 @@ from levelhead.pages.sections.glue import glue_section
 from levelhead.pages.sections.heads import heads_section
 from levelhead.pages.sections.knowledge import knowledge_section
 from levelhead.pages.sections.measured import measured_section
+from levelhead.pages.sections.mitigating import mitigating_section
 from levelhead.pages.sections.survey import (
     differences_section,
     failures_section,
@@ -21,6 +22,7 @@ from levelhead.pages.sections.survey import (
 from levelhead.pages.sections.sweep import sweep_section
 
 _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
+    mitigating_section,
     measured_section,
     heads_section,
     knowledge_section,

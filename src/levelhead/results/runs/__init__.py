@@ -13,6 +13,7 @@ from levelhead.results.runs.glue import GlueRun as GlueRun
 from levelhead.results.runs.heads import HeadComparisonRun as HeadComparisonRun
 from levelhead.results.runs.heads import HeadsRun as HeadsRun
 from levelhead.results.runs.heads import PlantedRun as PlantedRun
+from levelhead.results.runs.mitigating import MitigateRun as MitigateRun
 from levelhead.results.runs.projections import SweepRun as SweepRun
 from levelhead.results.runs.prompts import PromptsRun as PromptsRun
 from levelhead.results.runs.prompts import prompts_label as prompts_label
@@ -21,7 +22,17 @@ from levelhead.results.runs.survey import SurveyRun as SurveyRun
 from levelhead.results.runs.survey import survey_label as survey_label
 from levelhead.results.stored import SETTINGS
 
-AnyRun = HeadsRun | HeadComparisonRun | PlantedRun | SweepRun | PromptsRun | GlueRun | AuditRun | SurveyRun
+AnyRun = (
+    HeadsRun
+    | HeadComparisonRun
+    | PlantedRun
+    | SweepRun
+    | PromptsRun
+    | GlueRun
+    | AuditRun
+    | SurveyRun
+    | MitigateRun
+)
 
 _KINDS: tuple[type[AnyRun], ...] = get_args(AnyRun)
 
@@ -46,3 +57,4 @@ open_prompts = PromptsRun.open
 open_glue = GlueRun.open
 open_audit = AuditRun.open
 open_survey = SurveyRun.open
+open_mitigate = MitigateRun.open

@@ -1,0 +1,79 @@
+"""`levelhead mitigate`: every mitigation on one model, and which of them is certified."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.options import Bias, ModelName, RunFolder, Seed
+from levelhead.cli.preflight import listed
+
+if TYPE_CHECKING:
+    from levelhead.results.runs import MitigateRun
+
+
+@app.command()
+@loads
+def mitigate(
+    name: ModelName,
+    out: RunFolder,
+    bias: Bias = "gender",
+    methods: Annotated[str, typer.Option(help="Mitigations to try, with commas; default: all.")] = "",
+    objective: Annotated[
+        str, typer.Option(help="Judge by preference, log-odds, inferences or cosine gap.")
+    ] = "",
+    gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0,
+    max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0,
+    max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
+    null: Annotated[
+        int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
+    ] = 19,
+    seed: Seed = 0,
+    json: Json = False,
+    *,
+    loading: Loading,
+) -> None:
+    """Try mitigations on a model, and certify on held-out items what each buys and costs."""
+    from levelhead.models.model import load
+    from levelhead.pages.mitigating import sentence
+    from levelhead.pages.page import write_report
+    from levelhead.studies.mitigating.settings import MitigateSettings
+    from levelhead.studies.mitigating.study import run_mitigations
+
+    margins = gain, max_perplexity, max_loss
+    settings = MitigateSettings(bias, tuple(listed(methods)), objective, *margins, null, seed)
+    run = run_mitigations(load(name, **loading), settings, out)
+    page = write_report(out)
+    if json:
+        print_json(
+            {
+                "run": str(run.folder),
+                "sentence": sentence(run),
+                "detected": run.detected,
+                "certified": [each.name for each in run.certified],
+                "candidates": run.candidates,
+                "biases": run.moved,
+                "left_out": run.left_out,
+            }
+        )
+        return
+    _print(run)
+    print(f"{sentence(run)}\nReport: {page}")
+
+
+def _print(run: MitigateRun) -> None:
+    from levelhead.pages.mitigating import costs, reached
+
+    lines = [
+        (each.name, reached(each.certificate), costs(each.certificate), each.certificate.verdict)
+        for each in run.candidates
+    ]
+    out = "; ".join(f"{each.method}: {each.reason}" for each in run.left_out)
+    print_table(
+        f"{run.model}: mitigations on held-out items",
+        ("mitigation", "bias", "cost", "verdict"),
+        lines,
+        f"Not tried: {out}." if out else "",
+    )

@@ -1,0 +1,186 @@
+"""Which of several mitigations is certified: error at most 5 % for all of them together (docs/method.md).
+
+Items fall by cluster into parts A (to fit on), B (to order candidates on) and C (to test on). On C candidates
+are tested in the order that B gave them, each by
+
+    p = max( p of gain ≤ δ, p of overshoot, p of each cost ≥ its margin )
+
+and the first p > 0.05 ends the sequence. The chance that any candidate before it is not as claimed is at most
+5 %, however many there are: an intersection-union test for each, and a fixed sequence of them. Each p is a
+one-sided cluster-robust t-test of paired items. References: Laufer-Goldshtein et al. 2023 (Pareto testing);
+Angelopoulos et al. 2021 (Learn then test); Berger 1982; Maurer et al. 1995.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from levelhead.errors import BadProbe
+from levelhead.measures.statistics import FloatArray, Interval
+
+LEVEL = 0.05
+PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
+Verdict = Literal["certified", "helps but costs", "not shown", "overshoots"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairedItems:
+    """One quantity of the same items before and after a change: each item's share of a weighted mean.
+
+    A bias is signed, with 0 as its neutral value; a cost grows as the model gets worse.
+    """
+
+    name: str
+    unit: str  # nats, probability, cosine, share of items
+    before: FloatArray  # [item]
+    after: FloatArray  # [item]
+    clusters: npt.NDArray[np.str_]  # [item]
+    weights: FloatArray | None = None  # [item]; None: all alike
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.before), len(self.after), len(self.clusters)}
+        if self.weights is not None:
+            sizes.add(len(self.weights))
+        finite = np.isfinite(self.before).all() and np.isfinite(self.after).all()
+        if len(sizes) != 1 or not len(self.before) or not finite:
+            raise BadProbe(f"{self.name}: give the same items before and after, finite, at least one.")
+
+    def mean(self, values: FloatArray) -> float:
+        """The weighted mean over items."""
+        return float(np.average(values, weights=self.weights))
+
+    @property
+    def change(self) -> float:
+        """After less before."""
+        return self.mean(self.after - self.before)
+
+
+def p_at_most(values: FloatArray, bound: float, items: PairedItems) -> float:
+    """The p of "the weighted mean is at most the bound", one-sided; small where it lies clearly above.
+
+    Without any spread between clusters the mean is known: p is 0 above the bound and 1 elsewhere.
+    """
+    mean, stderr, clusters = _robust(values, items)
+    if stderr is None:
+        return 1.0
+    if stderr == 0:
+        return 0.0 if mean > bound else 1.0
+    return float(stats.t.sf((mean - bound) / stderr, clusters - 1))
+
+
+def mean_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -> Interval | None:
+    """The cluster-robust interval of the weighted mean; None where there is one cluster."""
+    mean, stderr, clusters = _robust(values, items)
+    if stderr is None:
+        return None
+    half = float(stats.t.ppf((1 + level) / 2, clusters - 1)) * stderr
+    return mean - half, mean + half
+
+
+def _robust(values: FloatArray, items: PairedItems) -> tuple[float, float | None, int]:
+    """Mean, its cluster-robust standard error (CR1), and the number of clusters."""
+    weights = np.ones(len(values)) if items.weights is None else items.weights
+    mean = float(np.average(values, weights=weights))
+    names, member = np.unique(items.clusters, return_inverse=True)
+    if len(names) < 2:
+        return mean, None, len(names)
+    scores = np.bincount(member, weights * (values - mean) / weights.sum(), len(names))
+    variance = len(names) / (len(names) - 1) * float((scores**2).sum())
+    scale = float(np.abs(values).max())
+    return mean, math.sqrt(variance) if variance > (1e-12 * scale) ** 2 else 0.0, len(names)
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What a mitigation must gain, and what it may cost."""
+
+    gain: float = 0.0  # δ, in the bias's natural unit
+    overshoot: float = 0.25  # of the bias before, on the other side of neutral
+    costs: Mapping[str, float] = field(default_factory=dict)  # by the cost's name
+    other: float = 0.02  # for a cost without a margin of its own
+
+    def cost(self, name: str) -> float:
+        """How far a cost may grow."""
+        return self.costs.get(name, self.other)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one candidate shows on items that it was neither fitted nor ordered on."""
+
+    candidate: str
+    bias: str
+    unit: str
+    before: float
+    after: float
+    gain: float  # toward neutral, in the unit
+    interval: Interval | None  # of the gain
+    p_gain: float
+    p_overshoot: float
+    p_costs: Mapping[str, float]
+    costs: Mapping[str, float]  # by name: how far each grew
+    certified: bool = False
+
+    @property
+    def p(self) -> float:
+        """The largest p of all that is claimed."""
+        return max(self.p_gain, self.p_overshoot, *self.p_costs.values())
+
+    @property
+    def verdict(self) -> Verdict:
+        """The candidate in a word or three."""
+        if self.certified:
+            return "certified"
+        if self.p_gain > LEVEL:
+            return "not shown"
+        if self.p_overshoot > LEVEL:
+            return "overshoots" if self.before * self.after < 0 else "not shown"
+        return "helps but costs" if max(self.p_costs.values(), default=0.0) > LEVEL else "not shown"
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Which of the claims did not hold."""
+        costs = [name for name, p in self.p_costs.items() if p > LEVEL]
+        gain = ["gain"] if self.p_gain > LEVEL else []
+        return (*gain, *(["overshoot"] if self.p_overshoot > LEVEL else []), *costs)
+
+
+def certificate(
+    candidate: str, bias: PairedItems, sign: int, costs: Sequence[PairedItems], margins: Margins
+) -> Certificate:
+    """Test one candidate. sign: of the unmodified model's bias, found on other items than these.
+
+    gain      = sign · (before − after) > δ
+    overshoot = sign · after < −(share of sign · before): p of the mean of after + share · before ≤ 0
+    """
+    before, after = sign * bias.before, sign * bias.after
+    gained = before - after
+    return Certificate(
+        candidate=candidate,
+        bias=bias.name,
+        unit=bias.unit,
+        before=bias.mean(bias.before),
+        after=bias.mean(bias.after),
+        gain=bias.mean(gained),
+        interval=mean_interval(gained, bias),
+        p_gain=p_at_most(gained, margins.gain, bias),
+        p_overshoot=p_at_most(after + margins.overshoot * before, 0.0, bias),
+        p_costs={c.name: p_at_most(c.before - c.after, -margins.cost(c.name), c) for c in costs},
+        costs={c.name: c.change for c in costs},
+    )
+
+
+def in_sequence(tested: Sequence[Certificate], level: float = LEVEL) -> list[Certificate]:
+    """The same in their order, those before the first p above the level certified."""
+    passed, going = [], True
+    for each in tested:
+        going = going and each.p <= level
+        passed.append(replace(each, certified=going))
+    return passed

@@ -1,0 +1,46 @@
+"""Items in three parts that share no cluster: A to fit on, B to order on, C to test on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from levelhead.probes.bias import about_gender
+from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.natural import NaturalItems
+from levelhead.studies.halves import dealt, halves
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A quarter to fit on, a quarter to order on, a half to test on; and all of them."""
+
+    fit: Battery
+    order: NaturalItems
+    test: NaturalItems
+    whole: NaturalItems
+
+
+def parts(battery: Battery, seed: int) -> Parts:
+    """Split a battery by a seed, and the prompts by occupation."""
+    first = halves(battery, seed)
+    second = halves(first.choose, seed + 1)
+    if not about_gender(battery.test):
+        others = (NaturalItems(each) for each in (second.report, first.report, battery))
+        return Parts(second.choose, *others)
+    prompts = load_cloze(per_background=1)
+    early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
+    _, ordering = dealt(sorted(early), seed + 1)
+    return Parts(
+        second.choose,
+        NaturalItems(second.report, _about(prompts, ordering)),
+        NaturalItems(first.report, _about(prompts, late)),
+        NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations})),
+    )
+
+
+def _about(prompts: ClozeSet, occupations: Collection[str]) -> ClozeSet:
+    """The prompts without knowledge about some occupations."""
+    kept = tuple(p for p in prompts.prompts if p.kind == BASE and p.occupation in occupations)
+    return replace(prompts, prompts=kept)

@@ -1,0 +1,49 @@
+"""What can be asked of a run of mitigations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from levelhead.errors import BadOption
+from levelhead.measures.certified import PERPLEXITY, Margins
+from levelhead.probes.words import Words
+
+
+@dataclass(frozen=True)
+class MitigateSettings:
+    """Which mitigations are tried, and what they must gain and may cost.
+
+    bias: a word list by its name or path, or in memory
+    methods: names of mitigations; none: all that are registered
+    objective: the bias that they are judged by: inferences, preference, log-odds, cosine gap; "": the first
+        of them that the model can be asked for
+    gain: what a mitigation must gain at least, in the bias's own unit
+    max_perplexity: percent that perplexity may grow by
+    max_loss: points that any other ability may fall by
+    null: null models that the bias must stand out from
+    seed: of every draw
+    """
+
+    bias: Words = "gender"
+    methods: tuple[str, ...] = ()
+    objective: str = ""
+    gain: float = 0.0
+    max_perplexity: float = 2.0
+    max_loss: float = 2.0
+    null: int = 19
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.null < 2:
+            raise BadOption(
+                f"null={self.null} came; without null models nothing can be certified: give 5 or more."
+            )
+        if min(self.gain, self.max_perplexity, self.max_loss) < 0:
+            raise BadOption("A margin below 0 came; margins are 0 or more.")
+
+    @property
+    def margins(self) -> Margins:
+        """The margins in the units of the items."""
+        points = self.max_loss / 100
+        return Margins(self.gain, costs={PERPLEXITY: math.log1p(self.max_perplexity / 100)}, other=points)

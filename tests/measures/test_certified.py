@@ -1,0 +1,122 @@
+"""Certification: by hand, at its edges, and its error over thousands of simulated families of candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from levelhead.errors import BadProbe
+from levelhead.measures.certified import (
+    Certificate,
+    Margins,
+    PairedItems,
+    certificate,
+    in_sequence,
+    mean_interval,
+    p_at_most,
+)
+
+Rng = np.random.Generator
+
+
+def _items(before: list[float], after: list[float], name: str = "preference") -> PairedItems:
+    clusters = np.asarray([f"context {i}" for i in range(len(before))])
+    return PairedItems(name, "nats", np.asarray(before), np.asarray(after), clusters)
+
+
+def test_with_one_item_per_cluster_the_test_is_students_t() -> None:
+    values = np.asarray([0.3, 0.1, 0.5, -0.2, 0.4])
+    items = _items([0.0] * 5, values.tolist())
+    expected = stats.ttest_1samp(values, 0.05, alternative="greater").pvalue
+    assert p_at_most(values, 0.05, items) == pytest.approx(expected)
+    interval = mean_interval(values, items)
+    assert interval == pytest.approx(stats.ttest_1samp(values, 0.0).confidence_interval())
+
+
+def test_items_of_one_cluster_count_once() -> None:
+    values = np.asarray([0.3, 0.1, 0.5, 0.2])
+    single = _items([0.0] * 4, values.tolist())
+    doubled = PairedItems(
+        "preference", "nats", np.zeros(8), np.repeat(values, 2), np.repeat(single.clusters, 2)
+    )
+    assert p_at_most(np.repeat(values, 2), 0.0, doubled) == pytest.approx(p_at_most(values, 0.0, single))
+
+
+def test_what_is_exactly_neutral_afterwards_does_not_overshoot() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.normal(0.3, 0.2, 60).tolist()
+    tested = certificate("symmetrized", _items(before, [0.0] * 60), 1, [], Margins())
+    assert tested.gain == pytest.approx(np.mean(before))
+    assert tested.p_gain < 1e-6
+    assert tested.p_overshoot < 1e-6
+    assert in_sequence([tested])[0].verdict == "certified"
+
+
+def test_a_bias_turned_around_overshoots_and_one_that_stays_is_not_shown() -> None:
+    rng = np.random.default_rng(1)
+    before = rng.normal(0.3, 0.1, 60)
+    turned = certificate("turned", _items(before.tolist(), (-before).tolist()), 1, [], Margins())
+    stays = certificate("stays", _items(before.tolist(), before.tolist()), 1, [], Margins())
+    assert in_sequence([turned])[0].verdict == "overshoots"
+    assert in_sequence([stays])[0].verdict == "not shown"
+    assert stays.missed == ("gain",)
+    assert stays.p_gain == 1.0
+
+
+def test_a_cost_beyond_its_margin_is_named() -> None:
+    rng = np.random.default_rng(2)
+    bias = _items(rng.normal(0.3, 0.1, 60).tolist(), [0.0] * 60)
+    dear = _items([3.0] * 60, rng.normal(3.1, 0.01, 60).tolist(), "perplexity")
+    cheap = _items([3.0] * 60, rng.normal(3.0, 0.01, 60).tolist(), "perplexity")
+    assert in_sequence([certificate("dear", bias, 1, [dear], Margins())])[0].verdict == "helps but costs"
+    assert certificate("dear", bias, 1, [dear], Margins()).missed == ("perplexity",)
+    assert in_sequence([certificate("cheap", bias, 1, [cheap], Margins())])[0].certified
+    wide = Margins(costs={"perplexity": 0.2})
+    assert in_sequence([certificate("dear", bias, 1, [dear], wide)])[0].certified
+
+
+def test_the_sequence_ends_at_the_first_that_fails() -> None:
+    def tested(name: str, p: float) -> Certificate:
+        return Certificate(name, "preference", "nats", 0.3, 0.0, 0.3, None, p, 0.0, {}, {})
+
+    passed = in_sequence([tested("a", 0.01), tested("b", 0.2), tested("c", 0.001)])
+    assert [each.certified for each in passed] == [True, False, False]
+
+
+def test_the_same_items_are_needed() -> None:
+    with pytest.raises(BadProbe, match="same items"):
+        _items([], [])
+    with pytest.raises(BadProbe, match="finite"):
+        _items([1.0], [float("nan")])
+
+
+def _simulated(rng: Rng, gains: list[float], costs: list[float]) -> list[Certificate]:
+    """Candidates with these true gains and costs, on 40 contexts of 2 items each."""
+    contexts = np.repeat([f"c{i}" for i in range(40)], 2)
+    of_context = np.repeat(rng.normal(0, 0.15, 40), 2)
+    before = 0.3 + of_context + rng.normal(0, 0.2, 80)
+    family = []
+    for gain, cost in zip(gains, costs, strict=True):
+        noise = np.repeat(rng.normal(0, 0.2, 40), 2)
+        bias = PairedItems("preference", "nats", before, before - gain - noise, contexts)
+        lost = np.repeat(rng.normal(cost, 0.02, 40), 2)
+        loss = PairedItems("perplexity", "nats", np.zeros(80), lost, contexts)
+        family.append(certificate("candidate", bias, 1, [loss], Margins()))
+    return in_sequence(family)
+
+
+def test_no_more_than_5_percent_of_families_certify_what_is_not_so() -> None:
+    """Candidates without gain, or at their margin of cost, in the worst order: the false ones first."""
+    rng = np.random.default_rng(3)
+    runs, wrong = 1500, 0
+    for _ in range(runs):
+        family = _simulated(rng, gains=[0.0, 0.3, 0.3, 0.0], costs=[0.0, 0.02, 0.02, 0.0])
+        wrong += any(each.certified for each in family)
+    assert stats.binomtest(wrong, runs, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_a_candidate_that_helps_is_certified_mostly() -> None:
+    rng = np.random.default_rng(4)
+    certified = [_simulated(rng, [0.2, 0.0], [0.0, 0.0])[0].certified for _ in range(200)]
+    assert np.mean(certified) > 0.8

@@ -1,0 +1,194 @@
+"""A run of mitigations: parts that share nothing, order and certificates, resuming, plugins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import levelhead as lh
+from levelhead.edits.gates import gates, removed
+from levelhead.edits.symmetry import symmetry_of
+from levelhead.errors import BadOption, CannotDo
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import parse_recipe, recipe_text
+from levelhead.models.model import Model
+from levelhead.pages.mitigating import sentence
+from levelhead.pages.page import write_report
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.nli import nli_probe
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.natural import natural_biases, natural_costs
+from levelhead.studies.mitigating import protocol, study
+from levelhead.studies.mitigating.parts import parts
+from levelhead.studies.mitigating.protocol import Candidate, mitigations, register_mitigation
+from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigating.symmetrization import Symmetrization
+from tests.tiny import tiny
+from tests.word_lists import GENDER
+
+QUICK = lh.MitigateSettings(methods=("symmetrized", "ablated heads"), null=3)
+
+
+def few(_: lh.MitigateSettings) -> Battery:
+    """A battery that a tiny model answers in a second."""
+    triples = load_triples()
+    contexts = list(dict.fromkeys(pair.original.context for pair in triples.pairs))[:24]
+    return Battery(
+        GENDER,
+        tuple(template_contexts(GENDER, 1)),
+        triples.about(contexts),
+        nli_probe(limit=(4, 1)),
+        sentences=tuple(text for text in fluency_sentences() if len(text) < 60)[:8],
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_items() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "_battery", few)
+        yield
+
+
+@pytest.fixture(scope="module")
+def bert() -> Model:
+    return tiny("bert", "nsp", max_position_embeddings=256)
+
+
+@pytest.fixture(scope="module")
+def run(bert: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mitigate") / "run"
+    run_mitigations(bert, QUICK, folder)
+    return folder
+
+
+def test_no_item_is_in_two_parts() -> None:
+    test = load_words("gender")
+    split = parts(Battery(test, tuple(template_contexts(test, 1))), seed=3)
+    fit, order, final = split.fit, split.order.battery, split.test.battery
+    for items in (
+        [{p.original.context for p in each.triples.pairs} for each in (fit, order, final)],
+        [set(each.sentences) for each in (fit, order, final)],
+        [set(each.probe.occupations) for each in (fit, order, final)],
+        [{pair.premise for pair in each.ability.pairs} for each in (fit, order, final)],
+        [{*each.test.X, *each.test.Y} for each in (fit, order, final)],
+    ):
+        assert all(items)
+        assert sum(map(len, items)) == len(set.union(*items))
+    assert split.order.prompts is not None
+    assert split.test.prompts is not None
+    asked = [{p.occupation for p in each.prompts} for each in (split.order.prompts, split.test.prompts)]
+    assert all(asked)
+    assert not asked[0] & asked[1]
+
+
+def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:
+    battery = few(QUICK)
+    (candidate,) = Symmetrization().candidates(bert, battery)
+    split = parts(battery, seed=0)
+    for bias in natural_biases(bert, split.order, [(), candidate.edits]):
+        items = bias.paired(1)
+        assert np.abs(items.before).max() > 1e-4
+        if bias.name != "cosine gap":  # words that are no counterparts keep their own vectors
+            assert abs(items.mean(items.after)) < 1e-5
+    unchanged = natural_costs(bert, split.order, [(), ()])
+    assert all(cost.paired(1).change == 0 for cost in unchanged)
+
+
+def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
+    read = lh.open_mitigate(run)
+    assert [each.name for each in read.candidates if each.method == "symmetrized"] == ["symmetrized"]
+    assert read.detected is not None
+    assert read.detected.bias == "preference"
+    assert not read.certified or read.detected.detected
+    assert read.model in str(read.caption)
+    assert {each.candidate for each in read.moved} == {each.name for each in read.candidates}
+    assert read.to_frame().shape[0] == len(read.candidates)
+    page = write_report(run).read_text(encoding="utf-8")
+    assert 'id="mitigate"' in page
+    assert sentence(read).split(",")[0][:40] in page
+
+
+def test_a_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
+    whole = (run / "results.jsonl").read_bytes()
+    again = tmp_path / "run"
+    run_mitigations(bert, QUICK, again)
+    lines = (again / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (again / "results.jsonl").write_bytes(b"".join(lines[:1]))
+    run_mitigations(bert, QUICK, again)
+    assert (again / "results.jsonl").read_bytes() == whole
+
+
+def test_recipes_of_a_run_are_read_back(run: Path) -> None:
+    with_recipe = [each for each in lh.open_mitigate(run).candidates if each.recipe]
+    recipes = [lh.read_recipe(path) for path in sorted((run / "recipes").glob("*.toml"))]
+    assert sorted(recipe.title for recipe in recipes) == sorted(each.name for each in with_recipe)
+    assert all(recipe.gates for recipe in recipes)
+
+
+def test_a_recipe_symmetrizes_by_a_list_that_ships(bert: Model, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text('[symmetrize]\nwords = "gender"\n', encoding="utf-8")
+    recipe = lh.read_recipe(path)
+    (edit,) = edits_of(bert, recipe)
+    assert symmetry_of((edit,)) is not None
+    assert parse_recipe(recipe_text(recipe), path) == recipe
+    with pytest.raises(CannotDo, match="no set of weights"):
+        lh.export(bert, [edit], tmp_path / "folder")
+
+
+@dataclass(frozen=True)
+class Halved:
+    """A mitigation of a user's own: every head at half strength."""
+
+    name: str = "halved"
+
+    def why_not(self, model: Model, fit: Battery) -> str:
+        return "" if model.layers > 1 else "it needs two layers"
+
+    def candidates(self, model: Model, fit: Battery) -> Sequence[Candidate]:
+        return [Candidate("halved", self.name, 0.5, gates(model, {"1-1": 0.5}))]
+
+
+def test_a_mitigation_of_ones_own_is_tried_like_any_other(
+    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_REGISTERED", dict(protocol._REGISTERED))
+    register_mitigation(Halved())
+    result = lh.certify(bert, lh.MitigateSettings(methods=("halved",), null=3))
+    assert [each.name for each in result.candidates] == ["halved"]
+    assert result.candidates[0].recipe == ""
+
+
+def test_what_is_no_mitigation_is_refused_in_one_line() -> None:
+    with pytest.raises(BadOption, match="needs name"):
+        register_mitigation(object())  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="No mitigation is called 'nothing'"):
+        mitigations(("nothing",))
+    with pytest.raises(BadOption, match="null=1 came"):
+        lh.MitigateSettings(null=1)
+
+
+def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing(Halved):
+        def candidates(self, model: Model, fit: Battery) -> Sequence[Candidate]:
+            return [Candidate("nothing", self.name, 0.0, gates(model, {"1-1": 1.0}))]
+
+    monkeypatch.setattr(protocol, "_REGISTERED", {"nothing": Nothing("nothing")})
+    (tested,) = lh.certify(bert, lh.MitigateSettings(null=3)).candidates
+    assert tested.certificate.gain == pytest.approx(0, abs=1e-6)
+    assert not tested.certificate.certified
+    assert removed(bert, ["1-1"]) != gates(bert, {"1-1": 1.0})
+
+
+def test_the_stored_run_is_plain_json(run: Path) -> None:
+    keys = [json.loads(line)["key"] for line in (run / "results.jsonl").read_text().splitlines()]
+    assert keys[0] == "mitigate/detected"
+    assert "mitigate/candidates" in keys
