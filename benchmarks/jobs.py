@@ -72,7 +72,7 @@ FILES = {"report": "report.html", "card": "card.md", "compare": "compare.html"} 
 def prepare(folder: Path) -> dict[str, str]:
     """Tiny models, data and runs by the names that jobs call them."""
     for name, family, head in (("MASKED", "bert", "nsp"), ("JUDGE", "bert", "nli"), ("CAUSAL", "llama", "")):
-        model = tiny(family, head, layers=2)
+        model = tiny(family, head, layers=2, max_position_embeddings=256)
         model.hf.save_pretrained(folder / name)
         model.tokenizer.save_pretrained(folder / name)
     for name, text in _TEXTS.items():

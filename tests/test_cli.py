@@ -199,7 +199,10 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
     assert not list(tmp_path.iterdir())
 
 
-RUNS = ("heads", "planted", "sweep", "prompts", "glue", "finetune", "mitigate", "audit", "survey", "reproduce")
+RUNS = (
+    *("heads", "planted", "sweep", "prompts", "glue", "finetune"),
+    *("mitigate", "audit", "survey", "reproduce"),
+)
 
 
 def test_ctrl_c_says_how_to_go_on_where_results_are_kept_and_nowhere_else() -> None:

@@ -17,6 +17,7 @@ import typer
 from benchmarks.fuzz.trial import Place, Refused, Subject
 from levelhead.cli.app import app
 from levelhead.cli.main import main
+from levelhead.errors import UnknownModel
 
 _VALUES = (
     "",
@@ -96,6 +97,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("planted", "MODEL", "-o", "OUTPUTS/run", "--seeds", "2"),
     ("prompts", "MODEL", "-o", "OUTPUTS/run", "--null", "0"),
     ("debias", "MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
+    ("mitigate", "MODEL", "-o", "OUTPUTS/run", "--methods", "symmetrized"),
     ("glue", "MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
     ("finetune", "MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
     ("sweep", "MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
@@ -161,6 +163,11 @@ def _reached(*_: object) -> object:
     raise Reached
 
 
+def _no_hub(name: str, *_: object) -> object:
+    """Whoever names a model of a hub asks for the network: `nan` is such a name."""
+    raise UnknownModel(f"{name} is not there: the fuzzer has no hub.")
+
+
 def _printed(_browser: Path, _page: Path, printed: Path) -> None:
     """A browser is a process of its own, which takes seconds and is not watched: its PDF is given instead."""
     printed.write_text("%PDF levelhead", encoding="utf-8")
@@ -178,6 +185,7 @@ def called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
         stack.enter_context(patch.dict("os.environ", {"HOME": str(folder), "LEVELHEAD_CACHE": str(folder)}))
         stack.enter_context(patch("levelhead.pages.pdf.find_chromium", lambda: Path("chromium")))
         stack.enter_context(patch("levelhead.pages.pdf._print", _printed))
+        stack.enter_context(patch("levelhead.models.sources._download", _no_hub))
         for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(errors)):
             stack.enter_context(each)
         try:

@@ -53,7 +53,7 @@ NO_PARQUET = (
 )
 _NO_WORKERS: LoadOptions = {"workers": None, "gpus_per_worker": None, "ray": None}
 _REASON = 300  # characters
-_LONGEST = 4_096  # characters of a path, on any system
+_LONGEST = 8_192  # characters: twice the longest path of any system
 _GIVE = "Give a text file with one model a line."
 Open = Run[SurveyRunSettings]
 Models = Model | str | Path | Sequence[Model | str | Path]

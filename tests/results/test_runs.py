@@ -28,6 +28,7 @@ from levelhead.results.settings import (
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
+    MitigateRunSettings,
     PlantedRunSettings,
     PromptsRunSettings,
     SurveyRunSettings,
@@ -116,6 +117,18 @@ SURVEY = SurveyRunSettings(
     sizes=AuditSizes(),
     dtype=None,
 )
+MITIGATE = MitigateRunSettings(
+    study=layout.MITIGATE.study,
+    seed=0,
+    model="a",
+    bias="gender",
+    methods=(),
+    objective="",
+    gain=0.0,
+    max_perplexity=2.0,
+    max_loss=2.0,
+    null=19,
+)
 STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.HEADS, HEADS, runs.open_heads, runs.HeadsRun),
     (layout.HEAD_COMPARISON, COMPARISON, runs.open_head_comparison, runs.HeadComparisonRun),
@@ -125,6 +138,7 @@ STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.GLUE, GLUE, runs.open_glue, runs.GlueRun),
     (layout.AUDIT, AUDIT, runs.open_audit, runs.AuditRun),
     (layout.SURVEY, SURVEY, runs.open_survey, runs.SurveyRun),
+    (layout.MITIGATE, MITIGATE, runs.open_mitigate, runs.MitigateRun),
 ]
 studies = pytest.mark.parametrize(
     ("study", "settings", "opener", "kind"), STUDIES, ids=[study.study for study, *_ in STUDIES]

@@ -140,8 +140,8 @@ class Certificate:
             return "certified"
         if self.p_gain > LEVEL:
             return "not shown"
-        if self.p_overshoot > LEVEL:
-            return "overshoots" if self.before * self.after < 0 else "not shown"
+        if self.p_overshoot > LEVEL and self.before * self.after < 0:
+            return "overshoots"
         return "helps but costs" if max(self.p_costs.values(), default=0.0) > LEVEL else "not shown"
 
     @property

@@ -1,8 +1,9 @@
-"""Biases and costs of a model in natural units, item by item, in every variant (docs/method.md, Certified mitigations).
+"""Biases and costs of a model in natural units, item by item, in every variant.
 
 An effect size divides by its own spread and does not see that all associations shrink alike; a mitigation is
 judged by what the numerator does: nats of preference and of log-odds, differences of cosines, differences of
 probability. Costs grow as a model gets worse: nats per token, shares of wrong answers.
+Definitions: docs/method.md, Certified mitigations.
 """
 
 from __future__ import annotations
