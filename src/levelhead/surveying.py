@@ -352,6 +352,7 @@ def _write_parquet(folder: Path, lines: Sequence[SurveyLine]) -> None:
         import pandas
 
         frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
-        write_inside(folder, layout.SURVEY_PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
+        place = folder.absolute()  # pyarrow takes a folder called `lh:` for an address
+        write_inside(place, layout.SURVEY_PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
     except ImportError:
         (folder / layout.SURVEY_PARQUET).unlink(missing_ok=True)

@@ -267,7 +267,7 @@ def test_a_recipe_that_no_result_belongs_to_is_one_line(tmp_path: Path) -> None:
     text = results.read_text(encoding="utf-8")
     results.write_text(text.replace('"name": "closed"', '"name": "another"'), encoding="utf-8")
     reseal(folder)
-    with pytest.raises(BadRun, match=r"do not fit together: .*another"):
+    with pytest.raises(BadRun, match=r"do not fit together .*another"):
         report_html(open_contents(folder))
 
 

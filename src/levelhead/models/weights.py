@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers.integrations.accelerate import load_offloaded_parameter
 
-from levelhead.errors import UnknownModel
+from levelhead.errors import CannotDo, UnknownModel
 
 _SAMPLE = 64  # numbers of a weight that show whether a file holds it
 _THREADS = min(16, os.cpu_count() or 1)
@@ -99,7 +99,15 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 
 def _real(hf: Any, name: str, weight: Tensor) -> Tensor:
     """The numbers of a weight; one that a device map has left on the host or on disk is fetched."""
-    return load_offloaded_parameter(hf, name) if weight.is_meta else weight.detach()
+    if not weight.is_meta:
+        return weight.detach()
+    try:
+        return load_offloaded_parameter(hf, name)
+    except (AttributeError, KeyError):
+        raise CannotDo(
+            f"The device map leaves {name} where its numbers cannot be read back. Put its module, or the one "
+            "that shares the weight, on a device."
+        ) from None
 
 
 def _line(hf: Any, stored: Mapping[str, Path], name: str, weight: Tensor) -> str:

@@ -135,10 +135,10 @@ def consistent(contents: Contents) -> Iterator[None]:
     """Inside, a record that names what no other record has is one line: a name in the folder was changed."""
     try:
         yield
-    except (KeyError, StopIteration) as error:
+    except (KeyError, IndexError, StopIteration) as error:
         raise BadRun(
-            f"The results in {contents.folder} do not fit together: {' '.join(str(error).split())[:80]} is "
-            "named, and no record has it. Run the study again in a new folder."
+            f"The results in {contents.folder} do not fit together ({' '.join(str(error).split())[:80]}): a "
+            "name or a number in it was changed. Run the study again in a new folder."
         ) from error
 
 
