@@ -40,10 +40,16 @@ def costs(tested: Certificate) -> str:
     parts = []
     for name, grown in tested.costs.items():
         if name == PERPLEXITY:
-            parts.append(f"perplexity {100 * math.expm1(grown):+.1f} %")
+            parts.append(f"perplexity {_signed(100 * math.expm1(grown))} %")
         else:
-            parts.append(f"{name} {-100 * grown:+.1f} points")
-    return ", ".join(parts).replace("-", "−") or "no cost could be measured"
+            parts.append(f"{name} {_signed(-100 * grown)} points")
+    return ", ".join(parts) or "no cost could be measured"
+
+
+def _signed(value: float) -> str:
+    """One decimal with its sign; what rounds to nothing has none."""
+    text = f"{value:+.1f}".replace("-", "−")
+    return text.lstrip("+−") if not float(f"{value:.1f}") else text
 
 
 def reached(tested: Certificate) -> str:

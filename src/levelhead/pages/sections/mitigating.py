@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
+from levelhead.pages.blocks import Block, Code, Drawn, Section, Shown
 from levelhead.pages.contents import Contents
-from levelhead.pages.mitigating import costs, picture, reached, sentence
-from levelhead.pages.tables import Cell, Part, Table, number, probability, words
+from levelhead.pages.mitigating import costs, picture, reached
+from levelhead.pages.tables import Table, number, probability, words
 from levelhead.results.runs import MitigateRun
 
 
@@ -14,7 +14,7 @@ def mitigating_section(contents: Contents) -> Section | None:
     run = contents.mitigations
     if run is None or run.detected is None:
         return None
-    blocks: list[Block] = [Points([Cell((Part(sentence(run)),), sentence(run))])]
+    blocks: list[Block] = []
     if (chart := picture(run)) is not None:
         blocks.append(Drawn([chart]))
     blocks += [Shown(_tested_table(contents, run)), Shown(_moved_table(contents, run))]
