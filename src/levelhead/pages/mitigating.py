@@ -29,7 +29,7 @@ def sentence(run: MitigateRun) -> str:
         best = run.certified[0].certificate
         return (
             f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
-            f"{best.after:+.3f} {best.unit} ({costs(best)}); the chance that this is wrong is at most 5 %."
+            f"{best.after:+.3f} {best.unit} ({costs(best)}); at most 5 % of such runs certify what is not so."
         )
     missed = "; ".join(f"{each.name} misses {', '.join(each.certificate.missed)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
