@@ -269,3 +269,15 @@ def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too
 def test_heads_of_an_audit_are_read_from_its_folder(tmp_path: Path) -> None:
     audit = write_audit(tmp_path / "audit")
     assert open_heads(audit).scores == open_heads(audit / "heads").scores
+
+
+def test_a_quick_seat_asks_two_contexts_per_word_unless_another_number_is_said(
+    typed: Typed, tmp_path: Path
+) -> None:
+    model = tiny("bert")
+    model.hf.save_pretrained(tmp_path / "model")
+    model.tokenizer.save_pretrained(tmp_path / "model")
+    command = ("seat", str(tmp_path / "model"), gender_toml(tmp_path), "--json")
+    asked = [("--quick",), ("--per-word", "2"), ("--quick", "--per-word", "1"), ()]
+    n = [json.loads(typed(*command, *options)[1])["n"] for options in asked]
+    assert n[0] == n[1] == 2 * n[2] < n[3]

@@ -26,6 +26,7 @@ from levelhead.cli.options import (
     Biases,
     FluencyText,
     Limit,
+    LittleAsked,
     ModelName,
     NullTwins,
     PerWord,
@@ -155,6 +156,7 @@ def seat(
         ),
     ] = "mean",
     per_word: PerWord = None,
+    quick: LittleAsked = False,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the association of every target word.")
     ] = None,
@@ -170,13 +172,17 @@ def seat(
     from levelhead.api.measured import seat as measure
     from levelhead.models.model import load
     from levelhead.results.layout import ASSOCIATIONS_TABLE
+    from levelhead.results.presets import QUICK_CONTEXTS, asked_little
 
     sentences = Path(test).suffix == ".jsonl"
-    refuse_idle(not sentences, "a word list", {"--per-word": per_word, "--csv": csv})
+    refuse_idle(
+        not sentences, "a word list", {"--per-word": per_word, "--quick": quick or None, "--csv": csv}
+    )
     if sentences:
         settings = SeatSettings(sentences=test, pooling=cast("Pooling", pooling), seed=seed)
     else:
-        settings = SeatSettings(test, per_word=per_word, seed=seed, each_word=csv is not None)
+        contexts = asked_little(quick, per_word, QUICK_CONTEXTS)
+        settings = SeatSettings(test, per_word=contexts, seed=seed, each_word=csv is not None)
     model = load(name, **loading)
     result = measure(model, settings)
     measured = result.measurement

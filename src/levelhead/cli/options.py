@@ -48,6 +48,7 @@ PerWord = Annotated[
     typer.Option(min=1, help="Contexts per word. Default: all 16 templates, 20 sentences of a corpus."),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many items, evenly spread.")]
+LittleAsked = Annotated[bool, typer.Option("--quick", help="Ask little: a first look, with wider intervals.")]
 
 # runs
 RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]

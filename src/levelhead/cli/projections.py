@@ -23,7 +23,7 @@ from levelhead.cli.app import (
     refuse_idle,
 )
 from levelhead.cli.measured import Output, write_items, write_measured
-from levelhead.cli.options import Labels, Limit, NextSentenceModel, RunFolder, Seed
+from levelhead.cli.options import Labels, Limit, LittleAsked, NextSentenceModel, RunFolder, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def nsp(
         Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
     ] = None,
     limit: Limit = None,
+    quick: LittleAsked = False,
     out: Output = None,
     force: Force = False,
     strict: Strict = False,
@@ -91,9 +92,10 @@ def nsp(
     from levelhead.models.model import load
     from levelhead.probes.triples import load_triples
     from levelhead.results.layout import TRIPLES_TABLE
+    from levelhead.results.presets import QUICK_TRIPLES, asked_little
 
     refuse_idle(likelihood, "--likelihood", {"--chat": chat or None})
-    probe = load_triples(triples, strict=strict).at_most(limit)
+    probe = load_triples(triples, strict=strict).at_most(asked_little(quick, limit, QUICK_TRIPLES))
     loaded = load(model, **loading)
     result = measure(loaded, NspSettings(probe, likelihood, top, seed=seed, chat=chat))
     write_items(csv, TRIPLES_TABLE, result.triples, force)

@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
+from levelhead.engine.daemons import DaemonWatch, ended_daemon, ended_line
 from levelhead.engine.jobs import Order
 from levelhead.engine.memory import Parcel
 from levelhead.errors import BadOption, CannotDo, LevelheadError
@@ -38,7 +39,6 @@ _RETRIES = 5  # workers that may die over one task; if more do, it is the task
 _PATIENCE = 300.0  # seconds until a cluster has room for a first worker
 _KNOCK = 10.0  # seconds until a cluster's head answers
 _TICK = 2.0  # seconds between looks at whether Ray's own processes live
-_DAEMONS = ("gcs_server", "raylet")  # Ray's own processes, without which nothing goes on
 _SOCKET = 107 if sys.platform == "linux" else 103  # bytes of a socket's path, by the kernel
 _INNER = len("/ray/session_2026-11-16_11-02-40_236669_1234567/sockets/plasma_store")
 _TRAVELING = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # of the environment, to other machines
@@ -242,22 +242,21 @@ def _check_daemons() -> None:
 
     Ray itself would wait for a minute and end this process, or blame the workers.
     """
-    node = _ray()._private.worker._global_node
-    started = {} if node is None else node.all_processes
-    ended = [name for name in _DAEMONS for each in started.get(name, ()) if each.process.poll() is not None]
-    if ended:
-        dismiss([hand.pid for present in _CREWS.values() for hand in present.hands if hand.pid])
-        raise CannotDo(
-            f"{ended[0]}, a process of Ray's on this machine, was ended by others. Run the same command "
-            "again; it goes on."
-        )
+    if name := ended_daemon(_ray()):
+        dismiss(_pids())
+        raise CannotDo(ended_line(name))
+
+
+def _pids() -> list[int]:
+    """Processes of workers that have begun."""
+    return [hand.pid for present in _CREWS.values() for hand in present.hands if hand.pid]
 
 
 # ---- Ray itself
 
 _CREWS: dict[tuple[int, str | None], Crew] = {}  # by cards of a worker and address: one at a time
 _TOKEN = token_hex(32)  # Ray reads it once in a process, also if it is begun again
-_SCRATCH = ExitStack()  # what our own Ray writes, as long as it runs
+_SCRATCH = ExitStack()  # what our own Ray writes and who watches it, as long as it runs
 
 
 def crew(workers: Workers) -> Crew:
@@ -310,6 +309,7 @@ def _start(workers: Workers) -> None:
             return
         # Ray opens its own folder to everybody (0777), so that it lies in one which only we can enter (0700)
         private = _SCRATCH.enter_context(scratch_folder("lh-ray", _SOCKET - _INNER))
+        _SCRATCH.callback(DaemonWatch(_ray(), _end_lost).dismiss)
         atexit.register(dismiss)
         place = str(private / "ray")
         try:
@@ -350,7 +350,12 @@ def dismiss(lost: Sequence[int] = ()) -> None:
     atexit.unregister(dismiss)
     _CREWS.clear()
     _ray().shutdown()
-    for pid in lost:
+    _end_lost(lost)
+
+
+def _end_lost(lost: Sequence[int] | None = None) -> None:
+    """End processes, by default those of all workers, and take away what Ray wrote."""
+    for pid in _pids() if lost is None else lost:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     _SCRATCH.close()

@@ -78,6 +78,13 @@ SURVEY = AuditSizes(null=0)  # what is asked of a small model
 QUICK_SURVEY = AuditSizes(
     contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
 )
+QUICK_CONTEXTS = 2  # per word, of a quick SEAT
+QUICK_TRIPLES = 40  # of quick next sentences
+
+
+def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
+    """How much a measure asks: what a user said, else little where it is to be quick, else all."""
+    return preset if quick and given is None else given
 
 
 def audit_preset(full: bool, less: bool) -> AuditSizes:
