@@ -87,7 +87,7 @@ def test_blocks_that_run_again_give_the_gradients_of_blocks_that_are_kept(
     tried: list[tuple[int, bool]] = []
 
     def small_card(*given: Any, recompute: bool = False) -> torch.Tensor:
-        tried.append((len(given[2][0]), recompute))
+        tried.append((len(given[3][0]), recompute))
         if not recompute:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return gated_blocks(*given, recompute=True)

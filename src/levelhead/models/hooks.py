@@ -130,6 +130,10 @@ def _attach(model: Anatomy, edit: Edit, active: Active) -> list[RemovableHandle]
         return [_attach_pooled(model, edit)]
     if part == "heads":
         return [model.output_projection(layer).register_forward_pre_hook(on_heads(model, edit, active))]
+    if part == "neurons":
+        return [model.down_projection(layer).register_forward_pre_hook(on_input(edit, active))]
+    if part == "mlp":
+        return [model.down_projection(layer).register_forward_hook(_on_output(edit, active))]
     if part in ("block", "cls"):
         return [model.blocks[layer].register_forward_hook(_on_block(edit, active))]
     return [model.qkv_module(layer, part).register_forward_hook(on_qkv(model, edit, active))]
@@ -146,6 +150,21 @@ def on_heads(
         return (edit(args[0].unflatten(-1, (model.heads, model.head_dim))).flatten(-2), *args[1:])
 
     return hook
+
+
+def on_input(
+    edit: Callable[[Tensor], Tensor], active: Active = _always
+) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
+    """A pre-hook that shows the edit a module's input as it is."""
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        return (edit(args[0]), *args[1:]) if active() else None
+
+    return hook
+
+
+def _on_output(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
+    return lambda _, args, out: edit(out) if active() else None
 
 
 def on_qkv(

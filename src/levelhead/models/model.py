@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
-from levelhead.edits.sites import Edit
+from levelhead.edits.sites import Edit, Site
 from levelhead.errors import (
     Announcement,
     BadOption,
@@ -38,7 +38,7 @@ from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, lora_hash, loras, tokenizer_hash
 from levelhead.models.opening import DOUBT, OPENING, Opening, find_opening
 from levelhead.models.placement import LoadOptions
-from levelhead.models.proof import looks_back_only, prove
+from levelhead.models.proof import looks_back_only, neurons_act, prove
 from levelhead.models.weights import zero_matrices
 
 _TEXT = "She said that the book was good."  # what every model must answer
@@ -243,6 +243,27 @@ class Model(Anatomy):
     @cached_property
     def _looks_back_only(self) -> bool:
         return self.family.causal and looks_back_only(self, self._last_hidden)
+
+    def check_site(self, site: Site) -> None:
+        """Refuse a place that this model does not have; neurons prove that they act when first used."""
+        super().check_site(site)
+        if site.part in ("neurons", "mlp") and not self.neurons_act:
+            raise NoEffect(
+                f"{self.name}: its down projections have no effect. models/families.py points to the wrong "
+                f"ones for {self.hf.config.model_type!r}."
+            )
+
+    @property
+    def neurons_act(self) -> bool:
+        """Whether gates on neurons do something: tried once, when they are first used."""
+        if "_neurons_act" in vars(self):
+            return self._neurons_act
+        with asking(self.hf):
+            return self._neurons_act
+
+    @cached_property
+    def _neurons_act(self) -> bool:
+        return neurons_act(self, self._last_hidden)
 
     @torch.no_grad()
     def _self_test(self) -> None:
