@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from levelhead.edits.neurons import Neuron, NeuronGates, neuron_gates, removed_neurons
 from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Edit, Site
 from levelhead.engine.gated import HEADS, NEURONS, Component
 from levelhead.engine.gradients import integrated_gradients, neuron_gradients
 from levelhead.engine.readings import States, StaticVectors
@@ -65,7 +65,7 @@ def test_gates_and_projections_of_the_mlp_fold_into_the_down_projection(model: M
     width = cast(Tensor, model.down_projection(1).weight).shape
     hidden = width[0] if isinstance(model.down_projection(1), nn.Linear) else width[1]
     basis = torch.nn.functional.normalize(torch.arange(1.0, hidden + 1), dim=0)[None]
-    edits = [
+    edits: list[Edit] = [
         *(NeuronGates(layer, model.neurons, (2, 7), (0.0, 2.5)) for layer in layers),
         *(Projection(Site(layer, "mlp"), basis, torch.ones(1)) for layer in layers),
     ]
