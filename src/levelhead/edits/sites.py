@@ -42,3 +42,14 @@ class Edit(Protocol):
 
 Variant = tuple[Edit, ...]  # () is the untouched model
 UNTOUCHED: tuple[Variant, ...] = ((),)
+OUTPUT = Site(0, "output")
+
+
+def inside(variant: Variant) -> tuple[Edit, ...]:
+    """The edits of a variant that act on tensors inside the network."""
+    return tuple(edit for edit in variant if edit.site.part != OUTPUT.part)
+
+
+def around(variant: Variant) -> tuple[Edit, ...]:
+    """The edits of a variant that concern the whole network: what is asked of it, which weights it has."""
+    return tuple(edit for edit in variant if edit.site.part == OUTPUT.part)

@@ -12,9 +12,11 @@ from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from levelhead.edits.sites import Edit
+from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.errors import CannotDo
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.concurrency import Together
+from levelhead.models.reweighting import reweighted
 
 Active = Callable[[], bool]
 
@@ -69,12 +71,13 @@ def attention_by(network: PreTrainedModel, implementation: str) -> Iterator[None
 def attached(model: Anatomy, edits: Sequence[Edit]) -> Iterator[None]:
     """The model with the edits on; without them again afterwards, also after an exception.
 
-    Contexts nest in any order: each removes only the hooks it has added.
+    Contexts nest in any order: each removes only the hooks it has added. Other weights nest as contexts do.
     """
     handles: list[RemovableHandle] = []
     try:
-        attach(model, edits, handles)
-        yield
+        attach(model, besides_weights(tuple(edits)), handles)
+        with reweighted(model.hf, weights_of(tuple(edits))):
+            yield
     finally:
         for handle in handles:
             handle.remove()

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Edit, Site
+from levelhead.edits.weights import weights_of
 from levelhead.errors import (
     Announcement,
     BadOption,
@@ -205,8 +206,17 @@ class Model(Anatomy):
 
     @contextmanager
     def _edited(self, edits: tuple[Edit, ...]) -> Iterator[Model]:
-        with holding(self.hf), attached(self, edits):
-            yield self
+        with holding(self.hf):
+            if weights_of(edits):
+                self._check_other_weights()
+            with attached(self, edits):
+                yield self
+
+    def _check_other_weights(self) -> None:
+        """Other weights can be put on, and the fingerprint stays that of the weights that were loaded."""
+        if self.fixed_weights:
+            raise CannotDo(f"{self.name} cannot take other weights: {self.fixed_weights}. Load it in floats.")
+        _ = self.fingerprint  # computed once, and perhaps still under way
 
     def __repr__(self) -> str:
         kind = type(self.hf).__name__
