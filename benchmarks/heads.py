@@ -24,8 +24,8 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 
 CONTEXTS = (
     5_000 if torch.cuda.is_available() else 1_000

@@ -21,9 +21,9 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.settings import HeadComparisonSettings
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.placed import note_places, placed
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 

@@ -1,0 +1,87 @@
+"""Objectives of behavior: the numbers of natural.py, differentiable in every head and neuron."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.gates import gates
+from levelhead.edits.neurons import neuron_gates
+from levelhead.models.model import Model
+from levelhead.probes.cloze import BASE, load_cloze
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.triples import load_triples
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_biases
+from levelhead.scoring.objectives import SEAT, objectives
+from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.word_table import word_table
+from tests.tiny import tiny
+from tests.word_lists import GENDER
+
+
+@pytest.fixture(scope="module")
+def items() -> Battery:
+    triples, prompts = load_triples(), load_cloze(per_background=1)
+    base = tuple(prompt for prompt in prompts.prompts if prompt.kind == BASE)[:40:3]
+    return Battery(
+        GENDER,
+        tuple(template_contexts(GENDER, 1)),
+        triples.at_most(6),
+        prompts=replace(prompts, prompts=base),
+    )
+
+
+@pytest.fixture(scope="module", params=["bert", "gpt2"])
+def model(request: pytest.FixtureRequest) -> Model:
+    if request.param == "bert":
+        return tiny("bert", "nsp", max_position_embeddings=256)
+    return tiny("gpt2", n_positions=256)
+
+
+def test_each_objective_is_the_absolute_value_of_the_bias_of_the_same_name(
+    model: Model, items: Battery
+) -> None:
+    variants = [(), gates(model, {(1, 1): 0.0, (0, 2): 0.0})]
+    ours = objectives(model, items)
+    theirs = {
+        bias.name: [abs(float(np.average(row, weights=bias.weights))) for row in bias.values]
+        for bias in natural_biases(model, NaturalItems(items, items.prompts), variants)
+    }
+    names = [LOG_ODDS, PREFERENCE, COSINE] if "nsp" in model.abilities else [LOG_ODDS, COSINE]
+    assert list(ours) == [*names, SEAT]
+    for name in names:
+        assert ours[name].values(model, variants) == pytest.approx(theirs[name], rel=1e-4, abs=1e-6)
+    table = word_table(items.test, items.contexts)
+    assert ours[SEAT].values(model) == pytest.approx(absolute_seats(model, table, [()]), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", [LOG_ODDS, PREFERENCE, COSINE])
+def test_gradients_of_an_objective_equal_finite_differences(model: Model, items: Battery, name: str) -> None:
+    ours = objectives(model, items)
+    if name not in ours:
+        pytest.skip("a causal model's preference is read from likelihoods")
+    objective, step = ours[name], 1e-3
+    heads, neurons = [(0, 1), (2, 3)], [(0, 5), (2, 17)]
+    model.hf.double()
+    try:
+        variants = [
+            edits
+            for sign in (1, -1)
+            for edits in (
+                *(gates(model, {head: 1 + sign * step}) for head in heads),
+                *(neuron_gates(model, {neuron: 1 + sign * step}) for neuron in neurons),
+            )
+        ]
+        values = np.array(objective.values(model, variants)).reshape(2, -1)
+        scores = objective.gradients(model)
+        by_neuron = objective.neuron_scores(model)
+    finally:
+        model.hf.float()
+    slopes = (values[0] - values[1]) / (2 * step)
+    exact = [*(scores.scores[head] for head in heads), *(by_neuron[neuron] for neuron in neurons)]
+    np.testing.assert_allclose(exact, slopes, rtol=0, atol=2e-2 * np.abs(slopes).max())
+    assert torch.isfinite(torch.from_numpy(by_neuron)).all()
