@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 
+from levelhead.edits.self_debias import self_debias_of
 from levelhead.edits.sites import Variant, around, inside
 from levelhead.edits.symmetry import symmetry_of
 from levelhead.edits.weights import weights_of
@@ -20,6 +21,7 @@ from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
+from levelhead.engine.self_debias import self_debiased
 from levelhead.engine.symmetry import joined_variants, symmetrized
 from levelhead.engine.walk import Batch
 from levelhead.models.concurrency import asking
@@ -66,7 +68,9 @@ def read(
             once = partial(
                 ask, [inside(v) for v, each in zip(variants, whole, strict=True) if each == shared]
             )
-            symmetry = symmetry_of(shared)
+            symmetry, debias = symmetry_of(shared), self_debias_of(shared)
+            if debias is not None:
+                once = partial(self_debiased, model, debias, once)
             with model.edited(*weights_of(shared)):
                 given = (
                     once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)

@@ -26,6 +26,7 @@ from levelhead.edits.gates import HeadGates
 from levelhead.edits.neurons import NeuronGates
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import INSIDE, Edit
+from levelhead.edits.steering import Steering
 from levelhead.edits.subspace import describe
 from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
@@ -66,7 +67,10 @@ def affine(edit: Edit) -> AffineEdit:
         bare = AffineEdit(edit.site, read=edit.right, write=edit.left.mT.contiguous())
         center = edit.center.double()
         return replace(bare, offset=(center - bare(center)).float())
-    raise CannotDo(f"A {type(edit).__name__} cannot be exported: gates, projections, LEACE and INLP can.")
+    if isinstance(edit, Steering) and edit.probe is None:
+        return AffineEdit(edit.site, offset=edit.strength * edit.vector)
+    kind = "Steering with a probe" if isinstance(edit, Steering) else type(edit).__name__
+    raise CannotDo(f"A {kind} cannot be exported: gates, projections, LEACE, INLP and plain steering can.")
 
 
 def plan_folding(model: Model, edits: Sequence[Edit]) -> Folding:

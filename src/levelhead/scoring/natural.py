@@ -99,7 +99,7 @@ def natural_costs(model: Model, items: NaturalItems, variants: Sequence[Variant]
     """Every ability that a model has, as what it loses."""
     battery, asked = items.battery, []
     if not why_no_fluency(model):
-        asked.append(_perplexity(model, battery.sentences, variants))
+        asked.append(log_losses(model, battery.sentences, variants))
     if model.abilities & {"nsp", "causal"}:
         asked += _related(model, battery.triples, variants)
     if "nli" in model.abilities:
@@ -161,7 +161,7 @@ def halves_of(first: NDArray[np.bool_]) -> Doubles:
     return np.asarray(1.0 / counts, np.float64)
 
 
-def _perplexity(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
+def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
     """−log p per token of every text; the weighted mean is the logarithm of perplexity."""
     kept = [text for text, fits in zip(sentences, fitting(model, sentences), strict=True) if fits]
     scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")

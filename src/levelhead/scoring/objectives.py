@@ -40,6 +40,13 @@ def objectives(model: Model, items: Battery) -> dict[str, Objective]:
     return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}
 
 
+def behavior(model: Model, items: Battery) -> Objective | None:
+    """What a model does, as an objective: log-odds of prompts, else the preference of a next-sentence head;
+    None where it can be asked for neither."""
+    found = objectives(model, items)
+    return found.get(LOG_ODDS) or found.get(PREFERENCE)
+
+
 def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:
     """|mean log-odds toward each occupation's own group|, both groups one half: nats."""
     reading, codes = log_odds_question(model, prompts)
@@ -47,7 +54,7 @@ def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:
     sides = [torch.from_numpy(codes == code) for code in (1, -1)]
     if not all(bool(side.any(dim=1).all()) for side in sides):
         raise CannotDo(
-            f"{model.name} has no single token for the words of one group; its log-odds have no gradient."
+            f"{model.name} has no single token for the words of one group: its log-odds have no gradient."
         )
     weights = halves_of(own > 0)
     signed = torch.from_numpy(own * weights / weights.sum())
@@ -66,7 +73,7 @@ def preference_objective(model: Model, triples: TripleSet) -> Objective:
     texts = [Text(each.context, sentence) for each in both for sentence in (each.stereotype, each.anti)]
 
     def number(logits: Tensor) -> Tensor:
-        x = (logits[:, 0] - logits[:, 1]).unflatten(0, (-1, 2))
+        x = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
         return (x[:, 0] - x[:, 1]).mean().abs()
 
     return Objective(PREFERENCE, "nats", Pooled(texts), number)
