@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.self_debias import SelfDebiased
@@ -25,6 +26,7 @@ from levelhead.models.model import Model
 from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
 
+Doubles = NDArray[np.float64]
 PREFIX = "Women work, and men work too:"
 EDIT = SelfDebiased((PREFIX,), decay=20.0)
 TEXTS = ["The nurse said that she was tired.", "He gave her a book."]
@@ -40,16 +42,16 @@ def blank(model: Model, text: str) -> str:
     return f"{text} {mask} was tired." if mask else text
 
 
-def whole(model: Model, texts: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def whole(model: Model, texts: list[str]) -> Doubles:
     every = TokenLogProbs(texts, range(int(model.config.vocab_size)))
-    return read_one(model, every)[0].astype(np.float64)
+    return np.asarray(read_one(model, every)[0], np.float64)
 
 
 def by_hand(
-    plain: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    prefixed: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    plain: Doubles,
+    prefixed: Doubles,
     decay: float,
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+) -> Doubles:
     p, q = np.exp(plain), np.exp(prefixed)
     alpha = np.where(p >= q, 1.0, np.maximum(0.01, np.exp(decay * (p - q))))
     return np.asarray(np.log(alpha * p / (alpha * p).sum(axis=-1, keepdims=True)))
@@ -98,17 +100,19 @@ def test_likelihoods_are_debiased_token_by_token(speaker: Model) -> None:
 
 def test_a_decay_of_zero_changes_no_bit(speaker: Model) -> None:
     texts = [blank(speaker, text) for text in TEXTS]
-    readings = [TokenLogProbs(texts, [5, 6]), TokenLikelihoods(TEXTS)]
-    plain, same = (read(speaker, readings, [v]) for v in ((), (SelfDebiased((PREFIX,), 0.0),)))
-    assert np.array_equal(plain[readings[0]], same[readings[0]])
-    for mine, theirs in zip(plain[readings[1]].values[0], same[readings[1]].values[0], strict=True):
-        assert np.array_equal(mine, theirs)
+    tokens, likelihoods = TokenLogProbs(texts, [5, 6]), TokenLikelihoods(TEXTS)
+    nothing = SelfDebiased((PREFIX,), 0.0)
+    plain, same = (read(speaker, [tokens, likelihoods], [each]) for each in ((), (nothing,)))
+    assert np.array_equal(plain[tokens], same[tokens])
+    both = zip(plain[likelihoods].values[0], same[likelihoods].values[0], strict=True)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in both)
 
 
 def test_what_needs_no_vocabulary_is_what_it_was(speaker: Model) -> None:
-    for reading in (SentenceVectors(TEXTS), States(TEXTS, Site(1, "block"))):
-        plain, same = read_one(speaker, reading, [(), (EDIT,)])
-        assert all(np.array_equal(a, b) for a, b in zip(plain, same, strict=True))
+    vectors = read_one(speaker, SentenceVectors(TEXTS), [(), (EDIT,)])
+    assert np.array_equal(vectors[0], vectors[1])
+    plain, same = read_one(speaker, States(TEXTS, Site(1, "block")), [(), (EDIT,)])
+    assert all(np.array_equal(a, b) for a, b in zip(plain, same, strict=True))
 
 
 def test_it_stands_beside_other_edits_and_under_symmetrization() -> None:

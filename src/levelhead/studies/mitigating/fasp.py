@@ -33,6 +33,7 @@ class Fasp:
     """A share of all heads pruned, and none of those that the model needs."""
 
     name = "FASP"
+    quick = False
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if model.fixed_weights:

@@ -16,6 +16,7 @@ class SelfDebiasing:
     """Words that a sentence asking for stereotypes makes likelier become less likely."""
 
     name = "Self-Debias"
+    quick = False
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return "" if model.abilities & {"mlm", "causal"} else f"{model.name} predicts no words"

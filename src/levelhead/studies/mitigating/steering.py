@@ -8,6 +8,7 @@ triple and its twin; the probe tells the two apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class SteeringAway:
     """A multiple of the difference of means, in the middle of the network."""
 
     gated: bool
+    quick: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
