@@ -15,7 +15,7 @@ from benchmarks.claims import Claim, bert_base, in_turn
 from levelhead.edits.gates import removed
 from levelhead.engine.batches import RowPool, batches, inputs
 from levelhead.engine.budget import token_budget
-from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.gradients import gate_gradients, neuron_gradients
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
@@ -24,8 +24,8 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 
 CONTEXTS = (
     5_000 if torch.cuda.is_available() else 1_000
@@ -52,8 +52,29 @@ def _scores() -> list[Claim]:
         lambda: two_forwards_one_backward(model, reading),
         rounds=1,
     )
-    note = f"{len(table.contexts)} contexts, BERT-base shape, the same batches"
-    return [Claim("head scores against two forwards + one backward", ours / floor, 1.3, False, note)]
+    few = _table(CONTEXTS // 4)
+    heads, neurons = in_turn(
+        lambda: gate_gradients(model, few.static(), absolute_seat(few.sets)),
+        lambda: neuron_gradients(model, few.static(), absolute_seat(few.sets)),
+        rounds=1,
+    )
+    note = "contexts, BERT-base shape, the same batches"
+    return [
+        Claim(
+            "head scores against two forwards + one backward",
+            ours / floor,
+            1.3,
+            False,
+            f"{len(table.contexts)} {note}",
+        ),
+        Claim(
+            "neuron scores against head scores",
+            neurons / heads,
+            1.3,
+            False,
+            f"{len(few.contexts)} {note}",
+        ),
+    ]
 
 
 def two_forwards_one_backward(model: Model, reading: StaticVectors) -> None:

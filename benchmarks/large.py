@@ -27,8 +27,8 @@ from levelhead.models.encoding import encode
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.words import load_words
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads
 

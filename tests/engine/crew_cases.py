@@ -24,8 +24,8 @@ from levelhead.engine.readings import (
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import word_table
-from levelhead.studies.heads.scores import absolute_seat
 from tests.word_lists import GENDER
 
 TABLE = word_table(GENDER, template_contexts(GENDER, 2))

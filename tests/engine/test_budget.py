@@ -21,9 +21,9 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.settings import HeadComparisonSettings
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.placed import note_places, placed
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -87,7 +87,7 @@ def test_blocks_that_run_again_give_the_gradients_of_blocks_that_are_kept(
     tried: list[tuple[int, bool]] = []
 
     def small_card(*given: Any, recompute: bool = False) -> torch.Tensor:
-        tried.append((len(given[2][0]), recompute))
+        tried.append((len(given[3][0]), recompute))
         if not recompute:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return gated_blocks(*given, recompute=True)

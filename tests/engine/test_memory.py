@@ -19,8 +19,8 @@ from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.heads.scores import absolute_seat
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 

@@ -52,9 +52,13 @@ class MitigatedModel(Shown):
         return self.export(folder).folder
 
     def lines(self) -> Sequence[Line]:
-        """One line a gate, then one a projection."""
+        """One line per gate, of heads and then of neurons, then one per projection."""
         gates: list[Line] = [
             {"what": "gate", "place": str(head), "value": value} for head, value in self.recipe.gates.items()
+        ]
+        gates += [
+            {"what": "neuron", "place": str(neuron), "value": value}
+            for neuron, value in self.recipe.neurons.items()
         ]
         return gates + [
             {
@@ -105,7 +109,7 @@ def debias(model: AnyModel, settings: Recipe | Gates | None = None, folder: Fold
         recipe = settings
     else:
         recipe = Recipe(gates={Head.of(named): float(value) for named, value in (settings or {}).items()})
-    if not recipe.gates and not recipe.projections:
+    if not recipe.gates and not recipe.neurons and not recipe.projections:
         raise BadOption('Nothing to change: give gates, {"8-6": 0.0}, or a recipe, read_recipe(FILE).')
     model = loaded(model)
     recipe.check_model(model)

@@ -20,7 +20,9 @@ def mitigate(
     name: ModelName,
     out: RunFolder,
     bias: Bias = "gender",
-    methods: Annotated[str, typer.Option(help="Mitigations to try, with commas; default: all.")] = "",
+    methods: Annotated[
+        str, typer.Option(help="Mitigations to try, with commas, or all; default: the quick ones.")
+    ] = "",
     objective: Annotated[
         str, typer.Option(help="Judge by preference, log-odds, inferences or cosine gap.")
     ] = "",

@@ -85,10 +85,7 @@ def inlp(site: Site, first: npt.ArrayLike, second: npt.ArrayLike, rounds: int = 
 def _nullspace(states: Doubles, labels: npt.NDArray[np.bool_], rounds: int) -> Doubles:
     left, basis = states - states.mean(axis=0), np.zeros((0, states.shape[1]))
     for _ in range(rounds):
-        covariance = left.T @ left / len(left)
-        ridge = _RIDGE * max(float(np.trace(covariance)) / len(covariance), 1e-12)
-        apart = left[labels].mean(axis=0) - left[~labels].mean(axis=0)
-        direction = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), apart)
+        direction = discriminant(left, labels)
         direction -= basis.T @ (basis @ direction)  # rounding must not bring back what was removed
         size = float(np.linalg.norm(direction))
         if size < 1e-12:
@@ -98,6 +95,14 @@ def _nullspace(states: Doubles, labels: npt.NDArray[np.bool_], rounds: int) -> D
         basis = np.vstack([basis, direction / size])
         left = left - np.outer(left @ basis[-1], basis[-1])
     return basis
+
+
+def discriminant(centered: Doubles, first: npt.NDArray[np.bool_]) -> Doubles:
+    """w = (C + λ I)⁻¹ (μ_first − μ_second), the least-squares classifier of two groups of centered states."""
+    covariance = centered.T @ centered / len(centered)
+    ridge = _RIDGE * max(float(np.trace(covariance)) / len(covariance), 1e-12)
+    apart = centered[first].mean(axis=0) - centered[~first].mean(axis=0)
+    return np.asarray(np.linalg.solve(covariance + ridge * np.eye(len(covariance)), apart))
 
 
 def _labeled(

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 
 from torch import Tensor
 
-Part = Literal["block", "cls", "pooled", "heads", "query", "key", "value", "output"]
-INSIDE: tuple[Part, ...] = ("query", "key", "value", "heads")  # parts that act while a block runs
+Part = Literal["block", "cls", "pooled", "heads", "query", "key", "value", "neurons", "mlp", "output"]
+# parts that act while a block runs
+INSIDE: tuple[Part, ...] = ("query", "key", "value", "heads", "neurons", "mlp")
 AFTER: tuple[Part, ...] = ("block", "cls")  # parts that act on a block's output
 
 
@@ -21,6 +22,8 @@ class Site:
     pooled  what the classifier's last linear reads  [batch, hidden]; the layer is 0 by custom
     heads   the heads' outputs before W^O            [batch, token, head, dim]
     query, key, value   after their projections      [batch, token, head, dim]; key and value: grouped heads
+    neurons the activations before the MLP's down projection  [batch, token, neuron]
+    mlp     what the down projection returns         [batch, token, hidden]
     output  the answers themselves, outside the network; the layer is 0 by custom
     """
 
@@ -39,3 +42,14 @@ class Edit(Protocol):
 
 Variant = tuple[Edit, ...]  # () is the untouched model
 UNTOUCHED: tuple[Variant, ...] = ((),)
+OUTPUT = Site(0, "output")
+
+
+def inside(variant: Variant) -> tuple[Edit, ...]:
+    """The edits of a variant that act on tensors inside the network."""
+    return tuple(edit for edit in variant if edit.site.part != OUTPUT.part)
+
+
+def around(variant: Variant) -> tuple[Edit, ...]:
+    """The edits of a variant that concern the whole network: what is asked of it, which weights it has."""
+    return tuple(edit for edit in variant if edit.site.part == OUTPUT.part)

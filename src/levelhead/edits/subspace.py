@@ -112,6 +112,8 @@ def describe(site: Site) -> str:
         "cls": "the first token",
         "pooled": "the sentence vector",
         "heads": "the heads",
+        "neurons": "the neurons",
+        "mlp": "the MLP output",
     }
     if site.part == "pooled":
         return names["pooled"]

@@ -14,10 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
-from levelhead.edits.sites import Edit, Site, Variant
+from levelhead.edits.sites import OUTPUT, Site, Variant
 from levelhead.errors import CannotDo
-
-OUTPUT = Site(0, "output")
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,3 @@ class Symmetrized:
 def symmetry_of(variant: Variant) -> Symmetrized | None:
     """The symmetrization in a variant, if there is one."""
     return next((edit for edit in variant if isinstance(edit, Symmetrized)), None)
-
-
-def inside(variant: Variant) -> tuple[Edit, ...]:
-    """The edits of a variant that act inside the network."""
-    return tuple(edit for edit in variant if not isinstance(edit, Symmetrized))

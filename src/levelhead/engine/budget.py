@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from levelhead.engine.batches import Tokens, inputs
-from levelhead.engine.gated import gated_blocks
+from levelhead.engine.gated import HEADS, gated_blocks
 from levelhead.engine.trunk import Trunk
 from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest
@@ -116,5 +116,5 @@ def _probe(model: Model, work: Work, rows: int, length: int) -> None:
         ]
         first = torch.arange(rows, device=model.device) * length
         with torch.enable_grad():
-            out = gated_blocks(model, plan, gates, first, recompute=model.waits_on_host)
+            out = gated_blocks(trunk, plan, HEADS, gates, first, recompute=model.waits_on_host)
         torch.autograd.grad(out[:, 0].float().sum(), gates)

@@ -58,7 +58,7 @@ class Collector(ABC, Generic[T]):
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         """<cotangent of the answer, what an ask adds to it> of each ask, differentiable in values: [ask]."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no gradients; use StaticVectors or TokenLogProbs."
+            f"{type(self).__name__} has no gradients; use StaticVectors, TokenLogProbs or Pooled."
         )
 
     def stratum(self, ask: int) -> int:
@@ -83,6 +83,9 @@ class PlainCollector(Collector[Floats]):
 
 class JudgedCollector(PlainCollector):
     stage: ClassVar[Stage] = "judged"
+
+    def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
+        return (values * cotangent[placed(torch.from_numpy(asks), cotangent.device)].to(values)).sum(-1)
 
 
 class PooledCollector(PlainCollector):

@@ -23,6 +23,7 @@ from torch.utils.data import Dataset, Sampler, Subset
 from transformers import EvalPrediction, PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 
 from levelhead.edits.sites import Edit
+from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
 from levelhead.engine.callbacks import Checkpoints, ClosedHeads, Progress, checkpoint_folder, last_checkpoint
 from levelhead.engine.lora import add_lora, merge_lora
@@ -165,7 +166,9 @@ def finetune(
     itself stays as it is.
     """
     _check(model)
-    classifier = new_classifier(model, data.labels, seed)
+    with model.edited(*weights_of(tuple(edits))):  # the classifier begins with them
+        classifier = new_classifier(model, data.labels, seed)
+    edits = besides_weights(tuple(edits))
     with MAKING.asking(), _own_randomness(seed), quiet():
         if plan.lora:
             add_lora(classifier, new_weights(classifier, model))

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 
-from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import inside, symmetry_of
+from levelhead.edits.self_debias import self_debias_of
+from levelhead.edits.sites import Variant, around, inside
+from levelhead.edits.symmetry import symmetry_of
+from levelhead.edits.weights import weights_of
 from levelhead.engine.asks import asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens
 from levelhead.engine.budget import Work
@@ -19,6 +21,7 @@ from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
+from levelhead.engine.self_debias import self_debiased
 from levelhead.engine.symmetry import joined_variants, symmetrized
 from levelhead.engine.walk import Batch
 from levelhead.models.concurrency import asking
@@ -47,9 +50,12 @@ def read(
     label: str = "Asking",
     batch_tokens: int | None = None,
 ) -> Answers:
-    """Ask a model, in every variant of it, everything at once. Symmetrized variants are asked apart."""
-    symmetries = [symmetry_of(variant) for variant in variants]
-    if not any(symmetries):
+    """Ask a model, in every variant of it, everything at once.
+
+    Variants with other weights, or symmetrized, are asked apart: those that share them together.
+    """
+    whole = [around(variant) for variant in variants]
+    if not any(whole):
         return _read(model, readings, variants, label, batch_tokens)
     collected: list[list[Any]] = [[] for _ in readings]
 
@@ -58,13 +64,20 @@ def read(
         return [answers[reading] for reading in some]
 
     with asking(model.hf):
-        for symmetry in dict.fromkeys(symmetries):
-            own = [inside(v) for v, each in zip(variants, symmetries, strict=True) if each == symmetry]
-            once = partial(ask, own)
-            given = once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
+        for shared in dict.fromkeys(whole):
+            once = partial(
+                ask, [inside(v) for v, each in zip(variants, whole, strict=True) if each == shared]
+            )
+            symmetry, debias = symmetry_of(shared), self_debias_of(shared)
+            if debias is not None:
+                once = partial(self_debiased, model, debias, once)
+            with model.edited(*weights_of(shared)):
+                given = (
+                    once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
+                )
             for answers, answer in zip(collected, given, strict=True):
                 answers.append(answer)
-    order = [i for each in dict.fromkeys(symmetries) for i, s in enumerate(symmetries) if s == each]
+    order = [i for shared in dict.fromkeys(whole) for i, each in enumerate(whole) if each == shared]
     joined = [joined_variants(answers, order) for answers in collected]
     return Answers({id(r): answer for r, answer in zip(readings, joined, strict=True)})
 

@@ -24,7 +24,7 @@ from levelhead.engine.batches import Tokens, inputs
 from levelhead.engine.memory import Handed
 from levelhead.engine.trunk import Plan, Trunk, only_rows
 from levelhead.errors import CannotDo
-from levelhead.models.hooks import attached, on_heads, split_qkv
+from levelhead.models.hooks import attached, on_heads, on_input, split_qkv
 from levelhead.models.model import Model
 
 Seen = tuple[int, Tensor]  # id of the asks that wanted it, and what they saw: [ask, ...]
@@ -145,13 +145,19 @@ class Batch:
         return hook
 
     def _hook_state(self, asks: Asks, site: Site, seen: list[Seen]) -> RemovableHandle:
-        def heads(h: Tensor) -> Tensor:
-            seen.append((id(asks), asks.pick(h)))
+        def note(h: Tensor) -> Tensor:
+            rows = h.unflatten(0, self.shape) if h.dim() == 2 else h  # OPT's MLP gets all tokens in one row
+            seen.append((id(asks), asks.pick(rows)))
             return h
 
+        if site.part in ("neurons", "mlp"):
+            down = self.model.down_projection(site.layer)
+            if site.part == "neurons":
+                return down.register_forward_pre_hook(on_input(note))
+            return down.register_forward_hook(lambda _, args, out: note(out))
         if site.part == "heads":
             return self.model.output_projection(site.layer).register_forward_pre_hook(
-                on_heads(self.model, heads)
+                on_heads(self.model, note)
             )
         which = ("query", "key", "value").index(site.part)
 

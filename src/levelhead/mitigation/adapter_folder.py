@@ -124,6 +124,9 @@ def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:
         return {"module": _path(model, model.judge or model.base), "side": side, "tensors": shapes}
     if part in ("block", "cls"):
         place = {"module": _path(model, model.blocks[layer]), "side": "output", "first_token": part == "cls"}
+    elif part in ("neurons", "mlp"):
+        side = "input" if part == "neurons" else "output"
+        place = {"module": _path(model, model.down_projection(layer)), "side": side}
     elif part == "heads":
         place = {"module": _path(model, model.output_projection(layer)), "side": "input"}
     else:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from levelhead.edits.sites import Edit
 from levelhead.edits.symmetry import symmetry_of
+from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.outputs import OwnForward
 from levelhead.errors import BadOption, CannotDo, NoEffect
 from levelhead.mitigation.adapter_folder import EDITS, MODULE, auto_classes, imported, write_adapter_folder
@@ -80,7 +81,7 @@ def write_model(
 
 
 def _written(model: Model, edits: Sequence[Edit], folder: Path, recipe: Recipe | None) -> ExportReport:
-    every = [affine(edit) for edit in (*model.adapter, *edits)]
+    every = [affine(edit) for edit in (*model.adapter, *besides_weights(tuple(edits)))]
     folding = plan_folding(model, every)
     # a folded CLS edit is read by the pooled path only: token outputs at that place stay unedited
     forward = OwnForward(
@@ -94,7 +95,8 @@ def _written(model: Model, edits: Sequence[Edit], folder: Path, recipe: Recipe |
             f"These edits change no output of {model.name} on {_SENTENCES} sentences: nothing to export."
         )
     with new_model_folder(folder) as work:
-        _write_model(model, every, folding, work)
+        with model.edited(*weights_of(tuple(edits))):
+            _write_model(model, every, folding, work)
         with _reloaded(model, work, folding) as again:
             difference = _difference(forward.outputs(again), edited)
         _check(difference, edited, model)

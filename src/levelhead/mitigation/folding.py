@@ -2,8 +2,8 @@
 
 An edit x' = s x − (x Rᵀ) W + o stands either behind a linear layer or before one:
 
-    y = x Aᵀ + b, y edited    each column of A is edited like a y, and so is b         query, key, value
-    x edited, y = x' Aᵀ + b   each row of A is edited with R and W swapped, b += A o   heads, pooled, last cls
+    y = x Aᵀ + b, y edited    each column of A is edited like a y, and so is b     query, key, value, mlp
+    x edited, y = x' Aᵀ + b   each row of A is edited, R and W swapped, b += A o   heads, neurons, pooled, cls
 
 What stands between two blocks (tokens, an earlier CLS) has no linear layer of its own and cannot be folded,
 nor can an edit of one application of a block that ALBERT shares between layers. Reference: docs/method.md,
@@ -23,8 +23,10 @@ from torch import Tensor, nn
 
 from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.gates import HeadGates
+from levelhead.edits.neurons import NeuronGates
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import INSIDE, Edit
+from levelhead.edits.steering import Steering
 from levelhead.edits.subspace import describe
 from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
@@ -57,19 +59,24 @@ def affine(edit: Edit) -> AffineEdit:
         return edit
     if isinstance(edit, HeadGates):
         return AffineEdit(edit.site, scale=torch.tensor(edit.values, dtype=torch.float32)[:, None])
+    if isinstance(edit, NeuronGates):
+        return AffineEdit(edit.site, scale=edit.scale.float())
     if isinstance(edit, Projection):
         return AffineEdit(edit.site, read=edit.basis, write=edit.weights[..., None] * edit.basis)
     if isinstance(edit, AffineErasure):
         bare = AffineEdit(edit.site, read=edit.right, write=edit.left.mT.contiguous())
         center = edit.center.double()
         return replace(bare, offset=(center - bare(center)).float())
-    raise CannotDo(f"A {type(edit).__name__} cannot be exported: gates, projections, LEACE and INLP can.")
+    if isinstance(edit, Steering) and edit.probe is None:
+        return AffineEdit(edit.site, offset=edit.strength * edit.vector)
+    kind = "Steering with a probe" if isinstance(edit, Steering) else type(edit).__name__
+    raise CannotDo(f"A {kind} cannot be exported: gates, projections, LEACE, INLP and plain steering can.")
 
 
 def plan_folding(model: Model, edits: Sequence[Edit]) -> Folding:
     """Where each edit goes. Nothing is changed yet."""
     forms = [affine(edit) for edit in edits]
-    by_module: dict[nn.Module, list[AffineEdit]] = defaultdict(list)
+    by_module: dict[tuple[nn.Module, bool], list[AffineEdit]] = defaultdict(list)
     obstacles: list[str] = []
     for form in forms:
         module, why = _target(model, form)
@@ -80,9 +87,9 @@ def plan_folding(model: Model, edits: Sequence[Edit]) -> Folding:
         elif not _has_bias(module) and form.offset is not None:
             obstacles.append(f"{describe(form.site)}: an offset needs a bias, which this layer does not have")
         else:
-            by_module[module].append(form)
+            by_module[module, form.site.part == "mlp"].append(form)  # behind the layer, or before it
     folds = []
-    for module, some in by_module.items():
+    for (module, _), some in by_module.items():
         once = _same_everywhere(model, some) if some[0].site.part in INSIDE else some
         if once is None:
             obstacles.append(
@@ -122,6 +129,8 @@ def _target(model: Model, edit: AffineEdit) -> tuple[nn.Module | None, str]:
         return model.output_projection(layer), ""
     if part in ("query", "key", "value"):
         return model.qkv_module(layer, part), ""
+    if part in ("neurons", "mlp"):
+        return model.down_projection(layer), ""
     if part == "pooled":
         return model.judge, "the sentence vector is itself an output of this model"
     if part == "cls" and layer == model.layers - 1:
@@ -158,7 +167,7 @@ def _fold(model: Model, fold: Fold) -> None:
     # [out, in]; GPT-2's Conv1D has it the other way round
     weight = (module.weight if linear else module.weight.T).double()
     bias = module.bias.double() if _has_bias(module) else None
-    if fold.edits[0].site.part in ("query", "key", "value"):
+    if fold.edits[0].site.part in ("query", "key", "value", "mlp"):
         for edit in fold.edits:
             weight = _behind(model, edit, weight.T, edit.linear).T
             bias = None if bias is None else _behind(model, edit, bias, edit)
@@ -173,6 +182,8 @@ def _fold(model: Model, fold: Fold) -> None:
 
 
 def _behind(model: Model, edit: AffineEdit, out: Tensor, change: Any) -> Tensor:
+    if edit.site.part == "mlp":
+        return cast(Tensor, change(out))
     which = ("query", "key", "value").index(edit.site.part)
     parts = split_qkv(model, out, which)
     parts[which] = change(parts[which])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
+from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.errors import BadRun, NoEffect
@@ -30,9 +31,12 @@ def mitigate(model: Model, recipe: Recipe, folder: str | Path) -> ExportReport:
 
 def edits_of(model: Model, recipe: Recipe) -> Variant:
     """A recipe's edits for this model. Projections are fitted anew; the same pairs give the same result."""
-    closed = gates(model, recipe.gates)
+    closed: Variant = gates(model, recipe.gates)
+    if recipe.neurons:
+        closed = (*closed, *neuron_gates(model, recipe.neurons))
     exchanged = (Symmetrized(swap_for(load_words(recipe.symmetrize))),) if recipe.symmetrize else ()
-    if not recipe.projections and not exchanged and all(value == 1 for value in recipe.gates.values()):
+    values = (*recipe.gates.values(), *recipe.neurons.values())
+    if not recipe.projections and not exchanged and all(value == 1 for value in values):
         raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
     if not recipe.projections:
         return (*closed, *exchanged)

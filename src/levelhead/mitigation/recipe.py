@@ -14,6 +14,11 @@ Projection, Export).
     head = 5
     value = 0.0
 
+    [[neurons]]                  # of one layer, counted from 1
+    layer = 3
+    numbers = [17, 402]
+    value = 0.0
+
     [[projection]]
     location = "tokens"          # sent, cls, tokens, query, key, value
     layer = -2                   # counted from the last: -1; or from the first: 1
@@ -33,13 +38,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NoReturn, cast, get_args
+from typing import Literal, cast, get_args
 
 from levelhead.edits.head import Head
+from levelhead.edits.neurons import Neuron
 from levelhead.edits.sites import Part, Site
 from levelhead.errors import BadOption
+from levelhead.mitigation.recipe_table import Table
 from levelhead.models.model import Model
-from levelhead.probes.files import finite, parse_toml, read_text, shown
+from levelhead.probes.files import parse_toml, read_text
 from levelhead.probes.words import shipped_words
 
 Location = Literal["sent", "cls", "tokens", "query", "key", "value"]
@@ -55,14 +62,6 @@ _PARTS: dict[Location, Part] = {
     "value": "value",
 }
 _LAYERS: dict[Location, int] = {"sent": 0, "cls": -1, "tokens": -2, "query": -2, "key": -2, "value": -2}
-_KEYS: dict[str, tuple[str, ...]] = {
-    "the file": ("title", "model", "fit", "gate", "projection", "symmetrize"),
-    "[model]": ("name", "fingerprint"),
-    "[fit]": ("on", "pairs"),
-    "[symmetrize]": ("words",),
-    "[[gate]]": ("layer", "head", "value"),
-    "[[projection]]": ("location", "layer", "dimensions", "soft", "method"),
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which edits make a model: gates by head, projections in the order given, and symmetrization."""
+    """Which edits make a model: gates by head and by neuron, projections in the order given, and
+    symmetrization."""
 
     gates: Mapping[Head, float] = field(default_factory=dict)
     projections: tuple[Step, ...] = ()
@@ -102,6 +102,7 @@ class Recipe:
     model: str | None = None
     fingerprint: str | None = None
     file: str | None = field(default=None, compare=False)  # that it was read from
+    neurons: Mapping[Neuron, float] = field(default_factory=dict)
     symmetrize: str = ""  # a word list by its name or path, whose groups are exchanged; "": none
 
     def check_model(self, model: Model) -> None:
@@ -136,7 +137,7 @@ def parse_recipe(text: str, source: str | Path) -> Recipe:
     """The recipe in a text; source: what it is called when something is wrong in it."""
     file = Path(source)
     data = parse_toml(file, text, "docs/export.md shows a recipe.", BadOption)
-    return _recipe(_Table(file, "the file", data, "the file"))
+    return _recipe(Table(file, "the file", data, "the file"))
 
 
 def recipe_text(recipe: Recipe) -> str:
@@ -149,6 +150,10 @@ def recipe_text(recipe: Recipe) -> str:
         lines += _lines("[fit]", {"on": recipe.fit, "pairs": recipe.pairs})
     for (layer, head), value in sorted(recipe.gates.items()):
         lines += _lines("[[gate]]", {"layer": layer + 1, "head": head + 1, "value": float(value)})
+    for layer, value in sorted({(neuron.layer, value) for neuron, value in recipe.neurons.items()}):
+        own = [n for n, gate in sorted(recipe.neurons.items()) if (n.layer, gate) == (layer, value)]
+        numbers = [neuron.neuron + 1 for neuron in own]
+        lines += _lines("[[neurons]]", {"layer": layer + 1, "numbers": numbers, "value": float(value)})
     for projection in recipe.projections:
         place = {} if projection.location == "sent" else {"layer": projection.counted_layer}
         manner = {
@@ -168,19 +173,19 @@ def recipe_file(number: int, title: str) -> str:
     return f"{number:02d}-{'-'.join(kept.split())}.toml"
 
 
-def _lines(header: str, values: Mapping[str, str | float | bool]) -> list[str]:
+def _lines(header: str, values: Mapping[str, str | float | bool | list[int]]) -> list[str]:
     return ["", header, *(f"{key} = {_toml(value)}" for key, value in values.items())]
 
 
-def _toml(value: str | float | bool) -> str:
-    """A value as JSON: texts, finite numbers and booleans are the same in TOML, but for one character."""
+def _toml(value: str | float | bool | list[int]) -> str:
+    """A value as JSON: texts, numbers, booleans and lists are the same in TOML, but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # ---- reading
 
 
-def _recipe(root: _Table) -> Recipe:
+def _recipe(root: Table) -> Recipe:
     made_for, fit = root.table("model"), root.table("fit")
     gates: dict[Head, float] = {}
     for table in root.tables("gate"):
@@ -192,12 +197,15 @@ def _recipe(root: _Table) -> Recipe:
         gates[head] = table.number("value", 0.0)
     steps = tuple(_step(table) for table in root.tables("projection"))
     symmetrize = _words(root.table("symmetrize"))
-    if not gates and not steps and not symmetrize:
+    neurons = _neurons(root)
+    if not gates and not neurons and not steps and not symmetrize:
         raise BadOption(
-            f"{root.file.name}: no [[gate]], no [[projection]] and no [symmetrize]: nothing would change."
+            f"{root.file.name}: no [[gate]], no [[neurons]], no [[projection]] and no [symmetrize]: nothing "
+            "would change."
         )
     return Recipe(
         gates=gates,
+        neurons=neurons,
         projections=steps,
         fit=cast(Fit, fit.choice("on", get_args(Fit), "base")),
         pairs=_pairs(fit),
@@ -208,7 +216,21 @@ def _recipe(root: _Table) -> Recipe:
     )
 
 
-def _words(table: _Table) -> str:
+def _neurons(root: Table) -> dict[Neuron, float]:
+    gates: dict[Neuron, float] = {}
+    for table in root.tables("neurons"):
+        layer, value = table.whole("layer"), table.number("value", 0.0)
+        if layer < 1:
+            table.fail("layer is counted from 1")
+        for number in table.numbers("numbers"):
+            neuron = Neuron(layer - 1, number - 1)
+            if neuron in gates:
+                table.fail(f"neuron {neuron} stands there twice")
+            gates[neuron] = value
+    return gates
+
+
+def _words(table: Table) -> str:
     """The word list whose groups are exchanged; a file is meant relative to the recipe."""
     named = table.text("words") or ""
     return (
@@ -216,7 +238,7 @@ def _words(table: _Table) -> str:
     )
 
 
-def _step(table: _Table) -> Step:
+def _step(table: Table) -> Step:
     location = cast(Location, table.choice("location", get_args(Location)))
     layer = table.whole("layer", _LAYERS[location] or 1)
     if layer == 0:
@@ -231,77 +253,8 @@ def _step(table: _Table) -> Step:
     return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method)
 
 
-def _pairs(fit: _Table) -> str:
+def _pairs(fit: Table) -> str:
     """What to fit on; a file of pairs is meant relative to the recipe."""
     named = fit.text("pairs") or "auto"
     shipped = ("auto", "single", "pairs", "frames")
     return named if named in shipped else str(fit.file.parent / Path(named).expanduser())
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A table of a recipe file, read value by value; a fault is said with the file and the place."""
-
-    file: Path
-    kind: str  # of table, as in _KEYS
-    values: Mapping[str, object]
-    place: str  # which one it is
-
-    def __post_init__(self) -> None:
-        for key in self.values:
-            if key not in _KEYS[self.kind]:
-                self.fail(f"unknown key {key!r}; allowed are {', '.join(_KEYS[self.kind])}")
-
-    def fail(self, complaint: str) -> NoReturn:
-        raise BadOption(f"{self.file.name}: {self.place}: {complaint}.")
-
-    def table(self, key: str) -> _Table:
-        """The table under a key; an empty one where there is none."""
-        values = self.values.get(key, {})
-        if not isinstance(values, dict):
-            raise BadOption(f"{self.file.name}: {key}: write it as a table, [{key}].")
-        return _Table(self.file, f"[{key}]", values, f"[{key}]")
-
-    def tables(self, key: str) -> list[_Table]:
-        """The tables under a key that may stand there several times."""
-        tables = self.values.get(key, [])
-        if not isinstance(tables, list) or not all(isinstance(values, dict) for values in tables):
-            raise BadOption(f"{self.file.name}: {key}: write each as a table of its own, [[{key}]].")
-        kind = f"[[{key}]]"
-        return [_Table(self.file, kind, each, f"{kind} number {i}") for i, each in enumerate(tables, start=1)]
-
-    def number(self, key: str, default: float) -> float:
-        value = finite(self.values.get(key, default))
-        if value is None:
-            self._wrong(key, "a number is needed")
-        return value
-
-    def whole(self, key: str, default: int | None = None) -> int:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            self._wrong(key, "a whole number is needed")
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            self._wrong(key, "true or false")
-        return value
-
-    def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value.strip():
-            self._wrong(key, "a text is needed")
-        return value
-
-    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        value = self.values.get(key, default)
-        if not isinstance(value, str) or value not in allowed:
-            self._wrong(key, f"allowed are {', '.join(allowed)}")
-        return value
-
-    def _wrong(self, key: str, allowed: str) -> NoReturn:
-        given = shown(self.values[key]) if key in self.values else "missing"
-        self.fail(f"{key} is {given}; {allowed}")

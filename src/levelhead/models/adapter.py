@@ -36,9 +36,9 @@ class AffineEdit:
 
         h' = s h − (h Rᵀ) W + o
 
-    scale s: [head, 1]. read R and write W: [dimension, hidden]; an orthogonal projection has W = w R. offset
-    o: [hidden]. At sites inside attention each has the head in front: [head, dimension, dim]. What is None is
-    absent.
+    scale s: [head, 1], or [neuron]. read R and write W: [dimension, hidden]; an orthogonal projection has
+    W = w R. offset o: [hidden]. At sites inside attention each has the head in front: [head, dimension, dim].
+    What is None is absent.
     """
 
     site: Site

@@ -62,6 +62,29 @@ class Anatomy:
         """W^O of a layer: its input is the concatenation of the heads' outputs."""
         return self.blocks[layer].get_submodule(self.family.output)
 
+    def down_projection(self, layer: int) -> nn.Module:
+        """The MLP's second linear layer: its input is the activations of the neurons."""
+        if not self.family.down:
+            raise CannotDo(
+                f"{self.name} has no single down projection in a block (experts share the work), so its "
+                "neurons have no gates. Use heads."
+            )
+        try:
+            return self.blocks[layer].get_submodule(self.family.down)
+        except AttributeError:
+            raise CannotDo(
+                f"Layer {layer + 1} of {self.name} has no {self.family.down}, so its neurons have no gates. "
+                "Use heads."
+            ) from None
+
+    @cached_property
+    def neurons(self) -> int:
+        """How many neurons the MLP of a layer has."""
+        widths = {width_in(self.down_projection(layer)) for layer in range(self.layers)}
+        if len(widths) > 1:
+            raise CannotDo(f"{self.name} has layers of {sorted(widths)} neurons; one number is needed.")
+        return widths.pop()
+
     def qkv_module(self, layer: int, part: str) -> nn.Module:
         """The projection that makes queries, keys or values; one fused module may make all three."""
         paths = self.family.qkv
@@ -91,6 +114,8 @@ class Anatomy:
             raise CannotDo(
                 f"{self.name} has layers 1 to {self.layers}; layer {site.layer + 1} was asked for."
             )
+        if site.part in ("neurons", "mlp"):
+            self.down_projection(site.layer)
         if site.part == "pooled" and self.judge is None and getattr(self.base, "pooler", None) is None:
             raise CannotDo(f"{self.name} has no pooled vector; use the cls or block site of the last layer.")
 

@@ -7,6 +7,8 @@ One row of four tokens is asked again and again, only through the first block:
     value      negated everywhere, it negates W^O's input
     key        the other one that changes W^O's input; queries, keys and values may come out of one layer
     causal     the first token's input of W^O does not depend on the last token
+    down       the last layer behind W^O whose input is the same at every token while another layer returns
+               zeros: no path leads around the neurons; a block with experts has none
 
 What was derived is a guess about the other blocks until models/proof.py has held it against the whole model.
 """
@@ -107,6 +109,7 @@ class _First:
             causal=torch.equal(self._mixed(self.ids)[0], self._mixed(last)[0]),
             padding_leaks=self._padding_leaks(),
             joint_norm=self._joint_norm(qkv[0]),
+            down=self._down(),
         )
 
     # ---- which layer does what
@@ -168,6 +171,21 @@ class _First:
         """Whether a change of one head's query changes other heads."""
         x = self._mixed(self.ids, path, lambda out: _strongly(out, slice(0, self.dim)))
         return not torch.equal(x[:, self.dim :], self._mixed(self.ids)[:, self.dim :])
+
+    def _down(self) -> str:
+        """The MLP's down projection; "" where there is none, or experts share the work."""
+        inside = [module for module in self.block.modules() if isinstance(module, nn.ModuleList)]
+        if inside or any(weight.dim() > 2 for weight in self.block.parameters()):
+            return ""
+        paths = [call.path for call in self.plain]
+        found = [
+            call.path
+            for up in dict.fromkeys(paths)
+            for call in self._calls(self.ids, up, torch.zeros_like)
+            if len(call.x) == len(_ROW) and bool((call.x == call.x[:1]).all())
+        ]
+        behind = [path for path in paths[paths.index(self.output) + 1 :] if path in found]
+        return behind[-1] if behind else ""
 
     # ---- asking
 

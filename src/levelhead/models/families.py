@@ -29,6 +29,7 @@ class Family:
     padding_leaks: bool = False  # padding changes the answer, so only rows of equal length share a batch
     layout: Layout = "separate"  # of a fused projection: stacked [q | k | v], interleaved (head, qkv, dim)
     joint_norm: bool = False  # one norm over the queries of all heads: a closed head's still scale the others
+    down: str = ""  # the MLP's down projection: neuron gates multiply its input; "": experts share the work
 
 
 def _bert(qkv: tuple[str, str, str] = ("query", "key", "value")) -> Family:
@@ -39,10 +40,17 @@ def _bert(qkv: tuple[str, str, str] = ("query", "key", "value")) -> Family:
         "attention.output.dense",
         inside,
         rowwise=(inside[0], "attention.output.dense", "intermediate>output.dense"),
+        down="output.dense",
     )
 
 
-def _llama(blocks: str = "layers", output: str = "self_attn.o_proj", *, causal: bool = True) -> Family:
+def _llama(
+    blocks: str = "layers",
+    output: str = "self_attn.o_proj",
+    *,
+    causal: bool = True,
+    down: str = "mlp.down_proj",
+) -> Family:
     return Family(
         blocks,
         "self_attn",
@@ -50,6 +58,7 @@ def _llama(blocks: str = "layers", output: str = "self_attn.o_proj", *, causal: 
         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
         rowwise=("self_attn.q_proj", output, "mlp"),
         causal=causal,
+        down=down,
     )
 
 
@@ -68,6 +77,7 @@ FAMILIES: dict[str, Family] = {
         f"{_ALBERT}.dense",
         (f"{_ALBERT}.query", f"{_ALBERT}.key", f"{_ALBERT}.value"),
         rowwise=(f"{_ALBERT}.query", f"{_ALBERT}.dense", "albert_layers.0.ffn>albert_layers.0.ffn_output"),
+        down="albert_layers.0.ffn_output",
     ),
     "distilbert": Family(
         "transformer.layer",
@@ -75,6 +85,7 @@ FAMILIES: dict[str, Family] = {
         "attention.out_lin",
         ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         rowwise=("attention.q_lin", "attention.out_lin", "ffn"),
+        down="ffn.lin2",
     ),
     "mpnet": Family(
         "encoder.layer",
@@ -82,6 +93,7 @@ FAMILIES: dict[str, Family] = {
         "attention.attn.o",
         ("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         rowwise=("attention.attn.q", "attention.attn.o", "intermediate>output.dense"),
+        down="output.dense",
     ),
     # DeBERTa also sends its relative positions through the query projection, so that one is not row by row.
     "deberta-v2": Family(
@@ -90,6 +102,7 @@ FAMILIES: dict[str, Family] = {
         "attention.output.dense",
         ("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
         rowwise=("attention.output.dense", "intermediate>output.dense"),
+        down="output.dense",
     ),
     # DeBERTa adds the biases of queries and values after its fused projection: edits act before them.
     "deberta": Family(
@@ -99,6 +112,7 @@ FAMILIES: dict[str, Family] = {
         ("attention.self.in_proj",),
         rowwise=("attention.output.dense", "intermediate>output.dense"),
         layout="interleaved",
+        down="output.dense",
     ),
     "eurobert": _llama(causal=False),
     "modernbert": Family(
@@ -108,6 +122,7 @@ FAMILIES: dict[str, Family] = {
         ("attn.Wqkv",),
         rowwise=("attn.Wo", "mlp"),
         layout="stacked",
+        down="mlp.Wo",
     ),
     # MobileBERT's embeddings look at both neighbors of a token, so the last one would see the padding.
     "mobilebert": Family(
@@ -117,9 +132,17 @@ FAMILIES: dict[str, Family] = {
         ("attention.self.query", "attention.self.key", "attention.self.value"),
         rowwise=("attention.self.query", "attention.output.dense", "intermediate>output.dense"),
         padding_leaks=True,
+        down="output.dense",  # of the last of its feed-forward networks
     ),
     "gpt2": Family(
-        "h", "attn", "attn.c_proj", ("attn.c_attn",), ("attn.c_proj", "mlp"), causal=True, layout="stacked"
+        "h",
+        "attn",
+        "attn.c_proj",
+        ("attn.c_attn",),
+        rowwise=("attn.c_proj", "mlp"),
+        causal=True,
+        layout="stacked",
+        down="mlp.c_proj",
     ),
     "gpt_neo": Family(
         "h",
@@ -128,6 +151,7 @@ FAMILIES: dict[str, Family] = {
         ("attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"),
         rowwise=("attn.attention.q_proj", "attn.attention.out_proj", "mlp"),
         causal=True,
+        down="mlp.c_proj",
     ),
     "gpt_neox": Family(
         "layers",
@@ -137,6 +161,7 @@ FAMILIES: dict[str, Family] = {
         rowwise=("attention.dense", "mlp"),
         causal=True,
         layout="interleaved",
+        down="mlp.dense_4h_to_h",
     ),
     "gptj": Family(
         "h",
@@ -145,6 +170,7 @@ FAMILIES: dict[str, Family] = {
         ("attn.q_proj", "attn.k_proj", "attn.v_proj"),
         rowwise=("attn.q_proj", "attn.out_proj", "mlp"),
         causal=True,
+        down="mlp.fc_out",
     ),
     "opt": Family(
         "decoder.layers",
@@ -153,6 +179,7 @@ FAMILIES: dict[str, Family] = {
         ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
         rowwise=("self_attn.q_proj", "self_attn.out_proj", "fc1>fc2"),
         causal=True,
+        down="fc2",
     ),
     "bloom": Family(
         "h",
@@ -162,6 +189,7 @@ FAMILIES: dict[str, Family] = {
         rowwise=("self_attention.dense", "mlp.dense_h_to_4h>mlp.dense_4h_to_h"),
         causal=True,
         layout="interleaved",
+        down="mlp.dense_4h_to_h",
     ),
     "falcon": Family(
         "h",
@@ -171,27 +199,28 @@ FAMILIES: dict[str, Family] = {
         rowwise=("self_attention.dense", "mlp"),
         causal=True,
         layout="interleaved",
+        down="mlp.dense_4h_to_h",
     ),
     "llama": _llama(),
     "mistral": _llama(),
-    "mixtral": _llama(),
+    "mixtral": _llama(down=""),
     "qwen2": _llama(),
-    "qwen2_moe": _llama(),
+    "qwen2_moe": _llama(down=""),
     "qwen3": _llama(),
-    "qwen3_moe": _llama(),
-    "gpt_oss": _llama(),
+    "qwen3_moe": _llama(down=""),
+    "gpt_oss": _llama(down=""),
     "olmo": _llama(),
     "olmo2": replace(_llama(), joint_norm=True),
     "olmo3": replace(_llama(), joint_norm=True),
     "smollm3": _llama(),
     "granite": _llama(),
     "stablelm": _llama(),
-    "starcoder2": _llama(),
+    "starcoder2": _llama(down="mlp.c_proj"),
     "cohere": _llama(),
     "cohere2": _llama(),
     "glm": _llama(),
     "glm4": _llama(),
-    "phi": _llama(output="self_attn.dense"),
+    "phi": _llama(output="self_attn.dense", down="mlp.fc2"),
     "gemma": _llama(),
     "gemma2": _llama(),
     "gemma3_text": _llama(),
@@ -204,6 +233,7 @@ FAMILIES: dict[str, Family] = {
         rowwise=("self_attn.o_proj", "mlp"),
         causal=True,
         layout="stacked",
+        down="mlp.down_proj",
     ),
 }
 

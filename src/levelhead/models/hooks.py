@@ -12,9 +12,11 @@ from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from levelhead.edits.sites import Edit
+from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.errors import CannotDo
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.concurrency import Together
+from levelhead.models.reweighting import reweighted
 
 Active = Callable[[], bool]
 
@@ -69,12 +71,13 @@ def attention_by(network: PreTrainedModel, implementation: str) -> Iterator[None
 def attached(model: Anatomy, edits: Sequence[Edit]) -> Iterator[None]:
     """The model with the edits on; without them again afterwards, also after an exception.
 
-    Contexts nest in any order: each removes only the hooks it has added.
+    Contexts nest in any order: each removes only the hooks it has added. Other weights nest as contexts do.
     """
     handles: list[RemovableHandle] = []
     try:
-        attach(model, edits, handles)
-        yield
+        attach(model, besides_weights(tuple(edits)), handles)
+        with reweighted(model.hf, weights_of(tuple(edits))):
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -130,6 +133,10 @@ def _attach(model: Anatomy, edit: Edit, active: Active) -> list[RemovableHandle]
         return [_attach_pooled(model, edit)]
     if part == "heads":
         return [model.output_projection(layer).register_forward_pre_hook(on_heads(model, edit, active))]
+    if part == "neurons":
+        return [model.down_projection(layer).register_forward_pre_hook(on_input(edit, active))]
+    if part == "mlp":
+        return [model.down_projection(layer).register_forward_hook(_on_output(edit, active))]
     if part in ("block", "cls"):
         return [model.blocks[layer].register_forward_hook(_on_block(edit, active))]
     return [model.qkv_module(layer, part).register_forward_hook(on_qkv(model, edit, active))]
@@ -146,6 +153,21 @@ def on_heads(
         return (edit(args[0].unflatten(-1, (model.heads, model.head_dim))).flatten(-2), *args[1:])
 
     return hook
+
+
+def on_input(
+    edit: Callable[[Tensor], Tensor], active: Active = _always
+) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
+    """A pre-hook that shows the edit a module's input as it is."""
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        return (edit(args[0]), *args[1:]) if active() else None
+
+    return hook
+
+
+def _on_output(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
+    return lambda _, args, out: edit(out) if active() else None
 
 
 def on_qkv(

@@ -17,7 +17,8 @@ from transformers import PreTrainedModel
 
 from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
-from levelhead.edits.sites import Edit
+from levelhead.edits.sites import Edit, Site
+from levelhead.edits.weights import weights_of
 from levelhead.errors import (
     Announcement,
     BadOption,
@@ -38,7 +39,7 @@ from levelhead.models.hooks import at_rest, attach, attached
 from levelhead.models.identity import configuration_hash, lora_hash, loras, tokenizer_hash
 from levelhead.models.opening import DOUBT, OPENING, Opening, find_opening
 from levelhead.models.placement import LoadOptions
-from levelhead.models.proof import looks_back_only, prove
+from levelhead.models.proof import looks_back_only, neurons_act, prove
 from levelhead.models.weights import zero_matrices
 
 _TEXT = "She said that the book was good."  # what every model must answer
@@ -205,8 +206,17 @@ class Model(Anatomy):
 
     @contextmanager
     def _edited(self, edits: tuple[Edit, ...]) -> Iterator[Model]:
-        with holding(self.hf), attached(self, edits):
-            yield self
+        with holding(self.hf):
+            if weights_of(edits):
+                self._check_other_weights()
+            with attached(self, edits):
+                yield self
+
+    def _check_other_weights(self) -> None:
+        """Other weights can be put on, and the fingerprint stays that of the weights that were loaded."""
+        if self.fixed_weights:
+            raise CannotDo(f"{self.name} cannot take other weights: {self.fixed_weights}. Load it in floats.")
+        _ = self.fingerprint  # computed once, and perhaps still under way
 
     def __repr__(self) -> str:
         kind = type(self.hf).__name__
@@ -243,6 +253,27 @@ class Model(Anatomy):
     @cached_property
     def _looks_back_only(self) -> bool:
         return self.family.causal and looks_back_only(self, self._last_hidden)
+
+    def check_site(self, site: Site) -> None:
+        """Refuse a place that this model does not have; neurons prove that they act when first used."""
+        super().check_site(site)
+        if site.part in ("neurons", "mlp") and not self.neurons_act:
+            raise NoEffect(
+                f"{self.name}: its down projections have no effect. models/families.py points to the wrong "
+                f"ones for {self.hf.config.model_type!r}."
+            )
+
+    @property
+    def neurons_act(self) -> bool:
+        """Whether gates on neurons do something: tried once, when they are first used."""
+        if "_neurons_act" in vars(self):
+            return self._neurons_act
+        with asking(self.hf):
+            return self._neurons_act
+
+    @cached_property
+    def _neurons_act(self) -> bool:
+        return neurons_act(self, self._last_hidden)
 
     @torch.no_grad()
     def _self_test(self) -> None:

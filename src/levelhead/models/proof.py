@@ -76,6 +76,31 @@ def looks_back_only(model: Anatomy, ask: Ask) -> bool:
     return bool((change[:-1] <= _SEEN * change[-1]).all())
 
 
+@torch.no_grad()
+def neurons_act(model: Anatomy, ask: Ask) -> bool:
+    """Whether every down projection runs, and closed neurons of each layer change the output."""
+    ids = torch.arange(3, 7, device=model.hf.device)[None] % model.config.vocab_size
+    with at_rest(model.hf):
+        plain = ask(ids)
+        for module in {model.down_projection(layer) for layer in range(model.layers)}:
+            calls: list[nn.Module] = []
+
+            def close(
+                layer: nn.Module, args: tuple[Tensor, ...], calls: list[nn.Module] = calls
+            ) -> tuple[Tensor, ...]:
+                calls.append(layer)
+                return (args[0] * 0, *args[1:])
+
+            handle = module.register_forward_pre_hook(close)
+            try:
+                closed = ask(ids)
+            finally:
+                handle.remove()
+            if not calls or torch.equal(plain, closed):
+                return False
+    return True
+
+
 def _check_walk(model: Anatomy, ask: Ask, ids: Tensor) -> None:
     closed = [HeadGates(layer, (0.0,) * model.heads) for layer in range(model.layers)]
     traces = []

@@ -13,6 +13,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender, data_hash, none_ships
+from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.contexts import Context
 from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -53,6 +54,7 @@ class Battery:
     ability: AbilitySet = field(default_factory=ability_pairs)
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
+    prompts: ClozeSet | None = None  # prompts without knowledge, where a mitigation may be fitted on them
     null: int = 0  # twins without meaning that next sentences of the untouched model are held against
 
     def hashes(self) -> dict[str, str]:

@@ -117,11 +117,16 @@ def ask_log_odds(
 ) -> tuple[PromptTable, Floats]:
     """The log-odds of counterparts alone, of which both words are one token; of all words where there are
     none: what each prompt was, and x [variant, prompt]."""
-    asked = _Asked.of(model, cloze_set, chat)
-    logs = read(model, [asked.groups], variants, label=f"Prompts to {model.name}")[asked.groups]
-    core = _core_codes(asked.keys, asked.codes, cloze_set.core)
-    own = asked.of_groups(core if core.any() else asked.codes)
+    groups, own = log_odds_question(model, cloze_set, chat)
+    logs = read(model, [groups], variants, label=f"Prompts to {model.name}")[groups]
     return prompt_table(cloze_set), np.stack([group_log_odds(each, own) for each in logs])
+
+
+def log_odds_question(model: Model, cloze_set: ClozeSet, chat: bool = False) -> tuple[TokenLogProbs, Ints]:
+    """What is asked for log-odds, and on which side each token counts: codes [prompt, token], +1, −1 or 0."""
+    asked = _Asked.of(model, cloze_set, chat)
+    core = _core_codes(asked.keys, asked.codes, cloze_set.core)
+    return asked.groups, asked.of_groups(core if core.any() else asked.codes)
 
 
 @dataclass(frozen=True)

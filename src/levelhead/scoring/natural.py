@@ -99,7 +99,7 @@ def natural_costs(model: Model, items: NaturalItems, variants: Sequence[Variant]
     """Every ability that a model has, as what it loses."""
     battery, asked = items.battery, []
     if not why_no_fluency(model):
-        asked.append(_perplexity(model, battery.sentences, variants))
+        asked.append(log_losses(model, battery.sentences, variants))
     if model.abilities & {"nsp", "causal"}:
         asked += _related(model, battery.triples, variants)
     if "nli" in model.abilities:
@@ -132,7 +132,7 @@ def _log_odds(model: Model, items: NaturalItems, variants: Sequence[Variant]) ->
     table, x = ask_log_odds(model, items.prompts, variants)
     base = np.flatnonzero(table.kinds == BASE)
     own = table.own[base]
-    return ItemValues(LOG_ODDS, "nats", own * x[:, base], table.occupations[base], _halves(own > 0))
+    return ItemValues(LOG_ODDS, "nats", own * x[:, base], table.occupations[base], halves_of(own > 0))
 
 
 def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
@@ -152,16 +152,16 @@ def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> 
     in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
     values = np.stack([np.concatenate([2 * s_x, -2 * s_y]) for s_x, s_y in sides])
     words = [table.words[i] for group in "XY" for i in table.sets[group]]
-    return ItemValues(COSINE, "cosine", values, np.asarray(words), _halves(in_x))
+    return ItemValues(COSINE, "cosine", values, np.asarray(words), halves_of(in_x))
 
 
-def _halves(first: NDArray[np.bool_]) -> Doubles:
+def halves_of(first: NDArray[np.bool_]) -> Doubles:
     """Weights by which two groups of items count one half each."""
     counts = np.where(first, first.sum(), (~first).sum())
     return np.asarray(1.0 / counts, np.float64)
 
 
-def _perplexity(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
+def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
     """−log p per token of every text; the weighted mean is the logarithm of perplexity."""
     kept = [text for text, fits in zip(sentences, fitting(model, sentences), strict=True) if fits]
     scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")

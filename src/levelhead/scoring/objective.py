@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.gradients import GateGradients, gate_gradients
+from levelhead.engine.gated import NEURONS
+from levelhead.engine.gradients import gate_gradients, integrated_gradients, neuron_gradients
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
+from levelhead.engine.ways_back import Doubles, GateGradients
 from levelhead.models.model import Model
 
 
@@ -40,3 +42,10 @@ class Objective:
     def gradients(self, model: Model, label: str = "Head scores") -> GateGradients:
         """How the number changes with the gate of every head, exact over all texts."""
         return gate_gradients(model, self.reading, self.number, label=label)
+
+    def neuron_scores(self, model: Model, steps: int = 0) -> Doubles:
+        """How the number changes with the gate of every neuron, [layer, neuron]: at 1, or, with steps, the
+        mean on the way from 0 to 1."""
+        if not steps:
+            return neuron_gradients(model, self.reading, self.number, label="Neuron scores").scores
+        return integrated_gradients(model, self.reading, self.number, NEURONS, steps)

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.engine.gradients import GateGradients, several_gate_gradients
+from levelhead.engine.gradients import several_gate_gradients
+from levelhead.engine.ways_back import GateGradients
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
@@ -36,9 +37,9 @@ from levelhead.results.records.heads import (
     LARGEST_HELD,
     CrossFit,
 )
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable
-from levelhead.studies.heads.scores import absolute_seat
 
 Doubles = NDArray[np.float64]
 

@@ -34,9 +34,9 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import WordTest
 from levelhead.results.records.debias import LearnedGatesFound, LearnedOn
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.seat import seat_of
 from levelhead.scoring.word_table import sample_contexts, word_table
-from levelhead.studies.heads.scores import absolute_seat
 from levelhead.studies.heads.settings import LearnSettings
 
 Doubles = NDArray[np.float64]

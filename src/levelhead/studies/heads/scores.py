@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import starmap
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import stats
-from torch import Tensor
 
 from levelhead.edits.head import Head
-from levelhead.engine.gradients import GateGradients, Objective, gate_gradients
+from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.ways_back import GateGradients
 from levelhead.models.model import Model
 from levelhead.results.records.heads import HeadScore
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable
 
 Doubles = NDArray[np.float64]
-
-
-def absolute_seat(sets: Mapping[str, Sequence[int]]) -> Objective:
-    """|SEAT| of static vectors [word, hidden], differentiable: the objective of the paper's equation 4.
-
-    sets: the numbers of the words in A, B, X and Y.
-    """
-    a, b, x, y = (torch.tensor(list(sets[name])) for name in "ABXY")
-
-    def objective(vectors: Tensor) -> Tensor:
-        unit = torch.nn.functional.normalize(vectors, dim=-1)
-        s = unit @ (unit[a].mean(0) - unit[b].mean(0))
-        effect = (s[x].mean() - s[y].mean()) / torch.cat([s[x], s[y]]).std()
-        return torch.abs(effect)
-
-    return objective
 
 
 def head_scores(model: Model, table: WordTable) -> GateGradients:

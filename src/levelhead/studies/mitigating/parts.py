@@ -31,9 +31,9 @@ def parts(battery: Battery, seed: int) -> Parts:
         return Parts(second.choose, *others)
     prompts = load_cloze(per_background=1)
     early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
-    _, ordering = dealt(sorted(early), seed + 1)
+    fitting, ordering = dealt(sorted(early), seed + 1)
     return Parts(
-        second.choose,
+        replace(second.choose, prompts=_about(prompts, fitting)),
         NaturalItems(second.report, _about(prompts, ordering)),
         NaturalItems(first.report, _about(prompts, late)),
         NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations})),

@@ -1,7 +1,8 @@
 """What a mitigation is: from a model and the items that it may look at to candidates.
 
 A mitigation of a user's own is one object with these three members, registered by `register_mitigation` or
-named by an installed package under the entry point `levelhead.mitigations` (docs/own-mitigation.md).
+named by an installed package under the entry point `levelhead.mitigations` (docs/mitigate.md). One that takes
+long says so by `quick = False`: it runs where it is named, or where all are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
 
 ENTRY_POINTS = "levelhead.mitigations"
+ALL = "all"  # stands for every mitigation that is registered
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,17 @@ def register_mitigation(mitigation: Mitigation) -> None:
 
 
 def mitigations(names: Sequence[str] = ()) -> tuple[Mitigation, ...]:
-    """Those of these names, in their order; without names all that are registered."""
+    """Those of these names, in their order; without names the quick ones, and by the name "all" every one."""
     _load_installed()
+    if not names:
+        return tuple(each for each in _REGISTERED.values() if getattr(each, "quick", True))
+    if tuple(names) == (ALL,):
+        return tuple(_REGISTERED.values())
     if unknown := [name for name in names if name not in _REGISTERED]:
         raise BadOption(
             f"No mitigation is called {unknown[0]!r}. There are: {', '.join(sorted(_REGISTERED))}."
         )
-    return tuple(_REGISTERED[name] for name in names or _REGISTERED)
+    return tuple(_REGISTERED[name] for name in names)
 
 
 @cache

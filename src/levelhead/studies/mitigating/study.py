@@ -48,12 +48,32 @@ from levelhead.scoring.natural import (
     natural_costs,
 )
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
-from levelhead.studies.mitigating import head_ablation, symmetrization, token_projection
+from levelhead.studies.mitigating import (
+    dama,
+    erasures,
+    fasp,
+    head_ablation,
+    neuron_ablation,
+    self_debiasing,
+    steering,
+    symmetrization,
+    token_projection,
+)
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.settings import MitigateSettings
 
-BUILT_IN = (symmetrization, head_ablation, token_projection)  # importing them registers their mitigations
+BUILT_IN = (  # importing them registers their mitigations
+    symmetrization,
+    head_ablation,
+    token_projection,
+    neuron_ablation,
+    fasp,
+    dama,
+    steering,
+    erasures,
+    self_debiasing,
+)
 Open = Run[MitigateRunSettings]
 _FEWEST = 3  # null models that a spread is estimated from
 

@@ -1,0 +1,180 @@
+"""What texts contribute to the gradients of gates, added up: with standard errors, or as sums alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelhead.engine.collectors import Collector, Numbers
+from levelhead.engine.memory import Coming
+from levelhead.errors import CannotDo
+
+Doubles = NDArray[np.float64]
+Objective = Callable[[Tensor], Tensor]
+_FLAT = 1e-5  # of the steepest row's |dJ/dy|: below it a slope is rounding of float32, another on each CPU
+
+
+@dataclass(frozen=True)
+class GateGradients:
+    """dJ/dm for every head, or every neuron, at m = 1 or at the gates that were asked for."""
+
+    objective: float  # J
+    scores: Doubles  # [layer, head]
+    stderr: Doubles  # [layer, head]; nan when no stratum that J depends on has two texts, and of neurons
+    n: int  # texts that J depends on
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """An objective at the answer: J, and its cotangent dJ/dy."""
+
+    value: float
+    cotangent: Tensor
+
+    def steepness(self, strata: int) -> Tensor:
+        """|dJ/dy|² by stratum: a row of the answer, or all of it, where there is nothing to compare with."""
+        return self.cotangent.square().sum(-1) if strata > 1 else torch.ones(1, dtype=torch.float64)
+
+
+def slope_at(objective: Objective, answer: Doubles, strata: int) -> Slope:
+    """An objective at the answer; a stratum whose slope is rounding has none, whatever the processor."""
+    y = torch.from_numpy(np.asarray(answer, np.float64)).requires_grad_()
+    value = objective(y)
+    (cotangent,) = torch.autograd.grad(value, y)
+    if not bool(torch.isfinite(cotangent).all()):
+        raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
+    slope = Slope(float(value.detach()), cotangent)
+    if strata == 1:
+        return slope
+    steep = slope.steepness(strata)
+    return replace(slope, cotangent=cotangent * (steep > _FLAT**2 * steep.max())[:, None])
+
+
+def strata_of(collector: Collector[Any]) -> int:
+    return 1 + max((collector.stratum(a) for a in range(len(collector.rows))), default=0)
+
+
+def _on_different_rows(slopes: Sequence[Slope], collector: Collector[Any]) -> list[list[Slope]]:
+    """Slopes of objectives that depend on different rows of the answer, together: their cotangents add."""
+    strata = strata_of(collector)
+    together: list[list[Slope]] = []
+    taken: list[Tensor] = []  # [stratum], of each of them
+    for slope in slopes:
+        rows = slope.steepness(strata) > 0
+        place = next((i for i, others in enumerate(taken) if not bool((others & rows).any())), None)
+        if place is None:
+            together.append([slope])
+            taken.append(rows)
+        else:
+            together[place].append(slope)
+            taken[place] = taken[place] | rows
+    return together
+
+
+def ways_back(
+    collector: Collector[Any], slopes: Sequence[Slope], shape: tuple[int, ...], shared: bool
+) -> list[WayBack]:
+    """How objectives are pushed back: those on different rows together, unless texts share their gates."""
+    if shared:
+        return [Sums(slope, shape) for slope in slopes]
+    return [ByStratum(collector, together, shape) for together in _on_different_rows(slopes, collector)]
+
+
+class WayBack(ABC):
+    """The contributions of objectives whose cotangents are pushed back together."""
+
+    def __init__(self, slopes: Sequence[Slope]) -> None:
+        self.slopes = slopes
+        self.cotangent = torch.stack([slope.cotangent for slope in slopes]).sum(0)
+
+    @abstractmethod
+    def add(self, contributions: Tensor, asks: Numbers) -> None:
+        """Contributions of some texts [text, layer, component], and an ask of each, which names its stratum;
+        where texts share their gates, their sum [1, layer, component]."""
+
+    @abstractmethod
+    def result(self, slope: Slope) -> GateGradients:
+        """The gradients of one of the objectives, from all that was added."""
+
+
+class Sums(WayBack):
+    """One objective, where texts share their gates: sums, and no standard errors."""
+
+    def __init__(self, slope: Slope, shape: tuple[int, ...]) -> None:
+        super().__init__([slope])
+        self._total = torch.zeros(shape, dtype=torch.float64)
+        self._texts = 0
+
+    def add(self, contributions: Tensor, asks: Numbers) -> None:
+        self._total += contributions.sum(0).double().cpu()
+        self._texts += len(asks)
+
+    def result(self, slope: Slope) -> GateGradients:
+        unknown = np.full(tuple(self._total.shape), np.nan)
+        return GateGradients(slope.value, self._total.numpy(), unknown, self._texts)
+
+
+class ByStratum(WayBack):
+    """Objectives on different rows of the answer, where each text has gates of its own.
+
+    Sums and squares within each stratum; their size does not grow with the texts. Stratum w adds the mean
+    over its n_w texts of z_c = <g_w, dy_c/dm>, g_w = dJ/dy_w; a text's part is u_c = z_c / n_w.
+
+        stderr² = Σ_{n > 1} var_w(z) / n_w + σ² Σ_{n = 1} |g_w|²
+        σ²      = Σ (n_w − 1) var_w(z) / Σ (n_w − 1) |g_w|²
+
+    One text has no spread of its own: it gets that of the other strata, pooled, in proportion to its squared
+    cotangent.
+    """
+
+    def __init__(self, collector: Collector[Any], slopes: Sequence[Slope], shape: tuple[int, ...]) -> None:
+        strata = strata_of(collector)
+        super().__init__(slopes)
+        self._collector = collector
+        self._shape = shape
+        self._count = torch.zeros(strata, dtype=torch.float64)
+        self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
+        self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
+        self._coming: tuple[Coming, Numbers] | None = None
+
+    def add(self, contributions: Tensor, asks: Numbers) -> None:
+        """Contributions of some texts [text, layer, head], and an ask of each, which names its stratum.
+
+        Those of the batch before are added up meanwhile: a card works while the host adds.
+        """
+        coming = Coming(contributions)
+        self._add_up()
+        self._coming = coming, asks
+
+    def _add_up(self) -> None:
+        if self._coming is None:
+            return
+        coming, asks = self._coming
+        self._coming = None
+        stratum = torch.tensor([self._collector.stratum(int(ask)) for ask in asks])
+        values = coming.open().double()
+        self._count.index_add_(0, stratum, torch.ones(len(asks), dtype=torch.float64))
+        self._sum.index_add_(0, stratum, values)
+        self._square.index_add_(0, stratum, values.square())
+
+    def result(self, slope: Slope) -> GateGradients:
+        """The gradients of one of the objectives with their standard errors, from all that was added."""
+        self._add_up()
+        steep = slope.steepness(len(self._count))
+        own = steep > 0
+        steep, count, total, square = steep[own], self._count[own], self._sum[own], self._square[own]
+        n = count[:, None, None]
+        spread = (square - total.square() / n.clamp(min=1)).clamp(min=0)  # Σ (u − mean u)²
+        variance = torch.where(n > 1, n * spread / (n - 1).clamp(min=1), 0.0).sum(0)
+        evidence = ((count - 1).clamp(min=0) * steep).sum()
+        if (single := count == 1).any():
+            variance += steep[single].sum() * (n.square() * spread).sum(0) / evidence
+        stderr = variance.sqrt().numpy() if evidence > 0 else np.full(self._shape, np.nan)
+        return GateGradients(slope.value, total.sum(0).numpy(), stderr, int(count.sum()))

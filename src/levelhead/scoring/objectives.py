@@ -1,0 +1,116 @@
+"""What components are scored by, for the shipped items: the biases of natural.py, differentiable, and |SEAT|.
+
+Each is the absolute value of a mean over items, so that a gate which lowers it lowers the bias whichever way
+the model leans (docs/method.md, Objectives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from levelhead.engine.readings import Pooled
+from levelhead.engine.ways_back import Objective as Number
+from levelhead.errors import CannotDo
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
+from levelhead.probes.cloze import ClozeSet
+from levelhead.probes.triples import TripleSet
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.cloze import log_odds_question, prompt_table
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, halves_of
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.word_table import WordTable, word_table
+
+SEAT = "|SEAT|"
+
+
+def objectives(model: Model, items: Battery) -> dict[str, Objective]:
+    """Every objective that a model has for these items, behavior before vectors."""
+    found: dict[str, Objective] = {}
+    if about_gender(items.test):
+        if items.prompts is not None and model.abilities & {"mlm", "causal"}:
+            found[LOG_ODDS] = log_odds_objective(model, items.prompts)
+        if "nsp" in model.abilities:
+            found[PREFERENCE] = preference_objective(model, items.triples)
+    table = word_table(items.test, items.contexts)
+    return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}
+
+
+def behavior(model: Model, items: Battery) -> Objective | None:
+    """What a model does, as an objective: log-odds of prompts, else the preference of a next-sentence head;
+    None where it can be asked for neither."""
+    found = objectives(model, items)
+    return found.get(LOG_ODDS) or found.get(PREFERENCE)
+
+
+def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:
+    """|mean log-odds toward each occupation's own group|, both groups one half: nats."""
+    reading, codes = log_odds_question(model, prompts)
+    own = prompt_table(prompts).own
+    sides = [torch.from_numpy(codes == code) for code in (1, -1)]
+    if not all(bool(side.any(dim=1).all()) for side in sides):
+        raise CannotDo(
+            f"{model.name} has no single token for the words of one group: its log-odds have no gradient."
+        )
+    weights = halves_of(own > 0)
+    signed = torch.from_numpy(own * weights / weights.sum())
+
+    def number(log_probs: Tensor) -> Tensor:
+        first, second = (torch.where(side, log_probs, -torch.inf).logsumexp(-1) for side in sides)
+        return (signed * (first - second)).sum().abs()
+
+    return Objective(LOG_ODDS, "nats", reading, number)
+
+
+def preference_objective(model: Model, triples: TripleSet) -> Objective:
+    """|mean preference for the stereotype| of a next-sentence head, over triples that have a twin: nats."""
+    model.require("nsp", "a preference that has gradients")
+    both = [each for pair in triples.pairs if pair.swapped for each in (pair.original, pair.swapped)]
+    texts = [Text(each.context, sentence) for each in both for sentence in (each.stereotype, each.anti)]
+
+    def number(logits: Tensor) -> Tensor:
+        x = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
+        return (x[:, 0] - x[:, 1]).mean().abs()
+
+    return Objective(PREFERENCE, "nats", Pooled(texts), number)
+
+
+def cosine_objective(table: WordTable) -> Objective:
+    """|SEAT's numerator|, mean s(x) − mean s(y): a difference of cosines."""
+    _, _, x, y = (list(table.sets[name]) for name in "ABXY")
+
+    def number(vectors: Tensor) -> Tensor:
+        s = _associations(vectors, table.sets)
+        return (s[x].mean() - s[y].mean()).abs()
+
+    return Objective(COSINE, "cosine", table.static(), number)
+
+
+def seat_objective(table: WordTable) -> Objective:
+    """|SEAT|."""
+    return Objective(SEAT, "effect size", table.static(), absolute_seat(table.sets))
+
+
+def absolute_seat(sets: Mapping[str, Sequence[int]]) -> Number:
+    """|SEAT| of static vectors [word, hidden], differentiable: the objective of the paper's equation 4.
+
+    sets: the numbers of the words in A, B, X and Y.
+    """
+    x, y = (torch.tensor(list(sets[name])) for name in "XY")
+
+    def objective(vectors: Tensor) -> Tensor:
+        s = _associations(vectors, sets)
+        effect = (s[x].mean() - s[y].mean()) / torch.cat([s[x], s[y]]).std()
+        return torch.abs(effect)
+
+    return objective
+
+
+def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> Tensor:
+    """s of every word: its mean cosine with A less that with B."""
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    return unit @ (unit[list(sets["A"])].mean(0) - unit[list(sets["B"])].mean(0))

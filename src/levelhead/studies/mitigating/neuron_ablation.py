@@ -1,0 +1,49 @@
+"""The neurons that add most to what a model does ablated, by integrated gradients on part A's items."""
+
+from __future__ import annotations
+
+from levelhead.edits.neurons import Neuron, removed_neurons
+from levelhead.errors import CannotDo
+from levelhead.mitigation.recipe import Recipe
+from levelhead.models.model import Model
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.objectives import behavior
+from levelhead.studies.heads.crossfit import highest
+from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
+
+_SHARES = (0.001, 0.005, 0.02)  # of all neurons
+_STEPS = 8  # of the way from 0 to 1
+
+
+class NeuronAblation:
+    """A share of all neurons removed: those with the highest integrated gradient of the behavior."""
+
+    name = "ablated neurons"
+
+    def why_not(self, model: Model, fit: Battery) -> str:
+        if model.fixed_weights:
+            return f"{model.name} gives no gradients: {model.fixed_weights}"
+        try:
+            _ = model.neurons
+        except CannotDo as error:
+            return str(error)
+        return "" if behavior(model, fit) else f"{model.name} has neither log-odds nor a next-sentence head"
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        objective = behavior(model, fit)
+        if objective is None:
+            return []
+        scores = objective.neuron_scores(model, _STEPS)
+        return [
+            self._candidate(model, share, [Neuron(*each) for each in highest(scores, count)])
+            for share in _SHARES
+            if (count := round(share * scores.size))
+        ]
+
+    def _candidate(self, model: Model, share: float, neurons: list[Neuron]) -> Candidate:
+        named = f"{len(neurons)} ablated neuron{'s' * (len(neurons) > 1)}"
+        recipe = Recipe(neurons=dict.fromkeys(neurons, 0.0), title=named)
+        return Candidate(named, self.name, share, removed_neurons(model, neurons), recipe)
+
+
+register_mitigation(NeuronAblation())

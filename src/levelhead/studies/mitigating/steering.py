@@ -1,0 +1,76 @@
+"""Steering away from stereotyped sentences by a difference of means, at every token or where a probe asks.
+
+Both are fitted on the next sentences of part A's triples, which stand in the model as they are read: v leads
+from the tokens of stereotyped sentences to those of anti-stereotyped ones, whose words are the same over a
+triple and its twin; the probe tells the two apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.edits.sites import Site
+from levelhead.edits.steering import Steering, difference_of_means, fit_probe
+from levelhead.engine.readings import States
+from levelhead.engine.run import read_one
+from levelhead.models.encoding import Text, encode
+from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender, none_ships
+from levelhead.probes.triples import TripleSet
+from levelhead.scoring.battery import Battery
+from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
+
+Floats = NDArray[np.float32]
+_STRENGTHS = (1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class SteeringAway:
+    """A multiple of the difference of means, in the middle of the network."""
+
+    gated: bool
+    quick: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return "gated steering" if self.gated else "steering"
+
+    def why_not(self, model: Model, fit: Battery) -> str:
+        return "" if about_gender(fit.test) else none_ships("stereotyped sentences", fit.test)
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        site = Site(model.layers // 2, "block")
+        stereotyped, other = sentence_states(model, fit.triples, site)
+        vector = difference_of_means(to=other, away=stereotyped)
+        probe = fit_probe(stereotyped, other) if self.gated else None
+        return [
+            Candidate(
+                f"{self.name}, {strength:g} x",
+                self.name,
+                strength,
+                (Steering(site, vector, strength, probe),),
+            )
+            for strength in _STRENGTHS
+        ]
+
+
+def sentence_states(model: Model, triples: TripleSet, site: Site) -> tuple[Floats, Floats]:
+    """States of all tokens of stereotyped and of anti-stereotyped next sentences: [token, hidden] each."""
+    both = [each for pair in triples.pairs if pair.swapped for each in (pair.original, pair.swapped)]
+    pairs = [(each.context, next_one) for each in both for next_one in (each.stereotype, each.anti)]
+    together = "nsp" in model.abilities
+    texts = [Text(*pair) if together else Text(" ".join(pair)) for pair in pairs]
+    tokens = []
+    for (context, _), row in zip(pairs, encode(model, texts), strict=True):
+        inside = row.part == 1 if together else (row.part == 0) & (row.offsets[:, 1] > len(context))
+        tokens.append([int(i) for i in np.flatnonzero(inside)])
+    states = read_one(model, States(texts, site, tokens), label="Steering")[0]
+    return np.concatenate(states[::2]), np.concatenate(states[1::2])
+
+
+register_mitigation(SteeringAway(gated=False))
+register_mitigation(SteeringAway(gated=True))
