@@ -73,7 +73,8 @@ def gate_gradients(
 ) -> GateGradients:
     """How an objective of a reading's answer changes with each head's gate.
 
-    reading: StaticVectors (objective of [word, hidden]) or TokenLogProbs (objective of [text, token]).
+    reading: StaticVectors (objective of [word, hidden]), TokenLogProbs (of [text, token]) or SpanLikelihoods
+    (of [text]).
     at: the gates [layer, head] at which the derivative is taken; 1 by default.
     """
     several = several_gate_gradients(
@@ -287,6 +288,9 @@ class _WayBack:
         self._count = torch.zeros(strata, dtype=torch.float64)
         self._sum = torch.zeros(strata, *self._shape, dtype=torch.float64)
         self._square = torch.zeros(strata, *self._shape, dtype=torch.float64)
+        self._unit = collector.units()  # [ask]
+        items = 0 if self._unit is None else int(self._unit.max(initial=-1)) + 1
+        self._of_items = torch.zeros(items, *self._shape, dtype=torch.float64)
         self._coming: tuple[Coming, Numbers] | None = None
 
     def add(self, contributions: Tensor, asks: Numbers) -> None:
@@ -308,10 +312,14 @@ class _WayBack:
         self._count.index_add_(0, stratum, torch.ones(len(asks), dtype=torch.float64))
         self._sum.index_add_(0, stratum, values)
         self._square.index_add_(0, stratum, values.square())
+        if self._unit is not None:
+            self._of_items.index_add_(0, torch.from_numpy(self._unit[asks]), values)
 
     def result(self, slope: _Slope) -> GateGradients:
         """The gradients of one of the objectives with their standard errors, from all that was added."""
         self._add_up()
+        if self._unit is not None:
+            return self._result_of_items(slope)
         steep = slope.steepness(len(self._count))
         own = steep > 0
         steep, count, total, square = steep[own], self._count[own], self._sum[own], self._square[own]
@@ -323,3 +331,15 @@ class _WayBack:
             variance += steep[single].sum() * (n.square() * spread).sum(0) / evidence
         stderr = variance.sqrt().numpy() if evidence > 0 else np.full(self._shape, np.nan)
         return GateGradients(slope.value, total.sum(0).numpy(), stderr, int(count.sum()))
+
+    def _result_of_items(self, slope: _Slope) -> GateGradients:
+        """The gradients of an objective whose rows belong to items, which are what may vary.
+
+        stderr² = n Σ_i (u_i − mean u)² / (n − 1),   u_i = the sum over the rows of item i
+        """
+        given = np.unique(np.asarray(self._unit))
+        u = self._of_items[torch.from_numpy(given)]
+        n = len(given)
+        spread = (u - u.mean(0)).square().sum(0)
+        stderr = (n * spread / (n - 1)).sqrt().numpy() if n > 1 else np.full(self._shape, np.nan)
+        return GateGradients(slope.value, u.sum(0).numpy(), stderr, n)
