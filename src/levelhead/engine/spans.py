@@ -29,6 +29,7 @@ class SpanLikelihoods(Reading[Doubles]):
         causal models    given the tokens before it
 
     scored: for each text the positions of its tokens as `encode` gives them; None: every token of the text.
+    instead: for a text the tokens that are asked for at those positions in place of its own.
     items: the item that each text belongs to; standard errors of gradients then come from the spread of
     items. The first token of a causal text that has nothing before it is never scored.
     """
@@ -36,18 +37,21 @@ class SpanLikelihoods(Reading[Doubles]):
     texts: Sequence[Text | str]
     scored: Sequence[Positions] | None = None
     items: Sequence[int] | None = None
+    instead: Sequence[Sequence[int] | None] | None = None
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> SpanCollector:
         if "causal" not in model.abilities:
             model.require("mlm", "token likelihoods")
-        for name, given in (("scored", self.scored), ("items", self.items)):
+        for name, given in (("scored", self.scored), ("items", self.items), ("instead", self.instead)):
             if given is not None and len(given) != len(self.texts):
                 raise BadProbe(f"{len(self.texts)} texts came with {len(given)} {name}; give one per text.")
         collector = SpanCollector(len(self.texts), variants, self.items)
         scored = self.scored or [None] * len(self.texts)
         for number, (row, positions) in enumerate(zip(encode(model, self.texts), scored, strict=True)):
-            for ask in likelihood_asks(model, pool, row, scored_positions(model, row, positions)):
-                collector.want(number, *ask)
+            asks = list(likelihood_asks(model, pool, row, scored_positions(model, row, positions)))
+            tokens = None if self.instead is None else self.instead[number]
+            for place, (pooled, position, own) in enumerate(asks):
+                collector.want(number, pooled, position, own if tokens is None else tokens[place])
         return collector
 
 

@@ -265,6 +265,8 @@ class _SpanMixture(_LikelihoodMixture):
     """Sums over chosen tokens of what the mixture gives each of them."""
 
     def __init__(self, turned: Turned, reading: SpanLikelihoods) -> None:
+        if reading.instead is not None:
+            raise CannotDo("Tokens in place of a text's own have no counterpart under symmetrization.")
         super().__init__(turned, TokenLikelihoods(reading.texts))
         self._scored = reading.scored or [None] * len(reading.texts)
 
