@@ -78,6 +78,9 @@ _PUBLIC = {
     "NspSettings": "api.measured",
     "NliSettings": "api.measured",
     "FluencySettings": "api.measured",
+    "measure": "api.benchmarks",
+    "BenchmarkSettings": "api.benchmarks",
+    "register_benchmark": "scoring.benchmarks.protocol",
     "audit": "api.studies",
     "heads": "api.studies",
     "compare_heads": "api.studies",
@@ -110,6 +113,8 @@ _PUBLIC = {
 }
 
 if TYPE_CHECKING:
+    from levelhead.api.benchmarks import BenchmarkSettings as BenchmarkSettings
+    from levelhead.api.benchmarks import measure as measure
     from levelhead.api.measured import FluencySettings as FluencySettings
     from levelhead.api.measured import LpbsSettings as LpbsSettings
     from levelhead.api.measured import NliSettings as NliSettings
@@ -182,6 +187,7 @@ if TYPE_CHECKING:
     from levelhead.results.folder import Run as Run
     from levelhead.results.folder import read_run as read_run
     from levelhead.results.presets import AuditSizes as AuditSizes
+    from levelhead.scoring.benchmarks.protocol import register_benchmark as register_benchmark
     from levelhead.scoring.registry import register_measure as register_measure
     from levelhead.scoring.seat import sentence_seat as sentence_seat
     from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings

@@ -19,7 +19,7 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.words import load_words
-from levelhead.scoring import registry
+from levelhead.scoring import plugins, registry
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.registry import BUILT_IN, load_measures, questions, register_measure
 from tests.studies.projection_cases import ABLE, FEW, small_triples
@@ -40,7 +40,7 @@ lh.register_measure(lh.MeasureInfo("depth", "Depth", neutral=0.0), depth)
 def _nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No measure of another test, and no installed package."""
     monkeypatch.setattr(registry, "_OWN", {})
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
     registry._load_installed.cache_clear()
 
 
@@ -237,7 +237,7 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, text: str)
     """A package that names a module under the entry-point group."""
     (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("mine", name, group)])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [EntryPoint("mine", name, group)])
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 

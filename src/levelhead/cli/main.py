@@ -24,6 +24,7 @@ from levelhead.cli import (
     debias,
     glue,
     heads,
+    measure,
     mitigate,
     models,
     planted,
@@ -39,6 +40,7 @@ from levelhead.errors import Announcement, BadOption, LevelheadError, Stopped
 COMMANDS: tuple[ModuleType, ...] = (
     models,
     cache,
+    measure,
     heads,
     planted,
     compare_heads,

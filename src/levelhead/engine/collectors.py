@@ -58,12 +58,17 @@ class Collector(ABC, Generic[T]):
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         """<cotangent of the answer, what an ask adds to it> of each ask, differentiable in values: [ask]."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no gradients; use StaticVectors, TokenLogProbs or Pooled."
+            f"{type(self).__name__} has no gradients; StaticVectors, TokenLogProbs, Pooled, SpanLikelihoods have."
         )
 
     def stratum(self, ask: int) -> int:
         """Which of the answer's means this ask belongs to, for standard errors."""
         return 0
+
+    def units(self) -> Numbers | None:
+        """Of each ask: the item that it belongs to, where several rows are about one item; None: each row is
+        an item of its own."""
+        return None
 
 
 class PlainCollector(Collector[Floats]):
@@ -216,6 +221,12 @@ class TokenScores:
     unscored: int  # real tokens without a score: the first of a causal text that has nothing before it
 
 
+def log_probs_of(tokens: Sequence[int], logits: Tensor) -> Tensor:
+    """Log-probability of one token for each row of logits [ask, token]: [ask]."""
+    token = placed(torch.tensor(tokens), logits.device)
+    return logits.gather(1, token[:, None])[:, 0] - logits.logsumexp(-1)
+
+
 class LikelihoodCollector(Collector[TokenScores]):
     stage: ClassVar[Stage] = "logits"
 
@@ -236,8 +247,7 @@ class LikelihoodCollector(Collector[TokenScores]):
         self._tokens.append(token)
 
     def reduced(self, asks: Numbers, values: Tensor) -> Tensor:
-        token = placed(torch.tensor([self._tokens[a] for a in asks]), values.device)
-        return values.gather(1, token[:, None])[:, 0] - values.logsumexp(-1)
+        return log_probs_of([self._tokens[a] for a in asks], values)
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._values is None:

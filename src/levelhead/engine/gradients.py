@@ -65,8 +65,8 @@ def gate_gradients(
 ) -> GateGradients:
     """How an objective of a reading's answer changes with each head's gate.
 
-    reading: StaticVectors (objective of [word, hidden]), TokenLogProbs (objective of [text, token]) or Pooled
-    (objective of [text, label]).
+    reading: StaticVectors (objective of [word, hidden]), TokenLogProbs (of [text, token]), Pooled (of [text,
+    label]) or SpanLikelihoods (of [text]).
     at: the gates [layer, head] at which the derivative is taken; 1 by default.
     """
     several = several_gate_gradients(

@@ -232,20 +232,28 @@ class TokenLikelihoods(Reading[TokenScores]):
         if not causal:
             model.require("mlm", "token likelihoods")
         collector = collect.LikelihoodCollector(variants)
-        mask = None if causal else mask_id(model)
         for row in encode(model, self.texts):
             real = np.flatnonzero(row.part != -1).astype(np.int32)
             scored = real[real > 0] if causal else real
             collector.text(row, scored, len(real) - len(scored))
-            number = pool.add(_up_to(model, row, scored - 1)) if causal and len(scored) else -1
-            for position in scored:
-                if mask is None:
-                    collector.want(number, int(position) - 1, int(row.ids[position]))
-                else:
-                    ids = row.ids.copy()
-                    ids[position] = mask
-                    collector.want(pool.add(row.with_ids(ids)), int(position), int(row.ids[position]))
+            for ask in likelihood_asks(model, pool, row, scored):
+                collector.want(*ask)
         return collector
+
+
+def likelihood_asks(
+    model: Model, pool: RowPool, row: TokenRow, scored: Ints
+) -> Iterator[tuple[int, int, int]]:
+    """Where log p of each scored token of a row is read: a row of the pool, a position in it, the token."""
+    if "causal" in model.abilities:
+        number = pool.add(_up_to(model, row, scored - 1)) if len(scored) else -1
+        yield from ((number, int(position) - 1, int(row.ids[position])) for position in scored)
+        return
+    mask = mask_id(model)
+    for position in scored:
+        ids = row.ids.copy()
+        ids[position] = mask
+        yield pool.add(row.with_ids(ids)), int(position), int(row.ids[position])
 
 
 # ---- inside the model

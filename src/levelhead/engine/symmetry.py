@@ -37,6 +37,7 @@ from levelhead.engine.readings import (
     TokenLogProbs,
     WordVectors,
 )
+from levelhead.engine.spans import SpanLikelihoods, scored_positions
 from levelhead.engine.token_classes import TokenClasses, token_classes
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Span, Text, TokenRow
@@ -260,6 +261,29 @@ class _LikelihoodMixture(Mixture[TokenScores]):
         return [here.place(span) for span in sorted(spans)]
 
 
+class _SpanMixture(_LikelihoodMixture):
+    """Sums over chosen tokens of what the mixture gives each of them."""
+
+    def __init__(self, turned: Turned, reading: SpanLikelihoods) -> None:
+        if reading.instead is not None:
+            raise CannotDo("Tokens in place of a text's own have no counterpart under symmetrization.")
+        super().__init__(turned, TokenLikelihoods(reading.texts))
+        self._scored = reading.scored or [None] * len(reading.texts)
+
+    def mixed(self, answers: Sequence[TokenScores]) -> Any:
+        scores = super().mixed(answers)
+        chosen = [
+            np.isin(positions, scored_positions(self.turned.model, row, asked))
+            for row, positions, asked in zip(scores.rows, scores.positions, self._scored, strict=True)
+        ]
+        return np.asarray(
+            [
+                [float(v[own].sum(dtype=np.float64)) for v, own in zip(values, chosen, strict=True)]
+                for values in scores.values
+            ]
+        )
+
+
 def _by_change(row: TokenRow, positions: NDArray[Any], changes: Sequence[Sequence[Span]]) -> list[list[int]]:
     """Places among the scored tokens, cut at exchanged words: before the first, the first, between ..."""
     pieces: list[list[int]] = []
@@ -301,4 +325,5 @@ _MIXTURES: dict[type, Callable[[Turned, Any], Mixture[Any]]] = {
     TokenLogProbs: _BlankMixture,
     Predictions: _LikeliestMixture,
     TokenLikelihoods: _LikelihoodMixture,
+    SpanLikelihoods: _SpanMixture,
 }

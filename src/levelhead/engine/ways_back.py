@@ -84,6 +84,8 @@ def ways_back(
     """How objectives are pushed back: those on different rows together, unless texts share their gates."""
     if shared:
         return [Sums(slope, shape) for slope in slopes]
+    if (units := collector.units()) is not None:
+        return [ByItem(slope, shape, units) for slope in slopes]
     return [ByStratum(collector, together, shape) for together in _on_different_rows(slopes, collector)]
 
 
@@ -119,6 +121,28 @@ class Sums(WayBack):
     def result(self, slope: Slope) -> GateGradients:
         unknown = np.full(tuple(self._total.shape), np.nan)
         return GateGradients(slope.value, self._total.numpy(), unknown, self._texts)
+
+
+class ByItem(WayBack):
+    """One objective whose rows belong to items, which are what may vary.
+
+    stderr² = n Σ_i (u_i − mean u)² / (n − 1),   u_i = the sum over the rows of item i
+    """
+
+    def __init__(self, slope: Slope, shape: tuple[int, ...], units: Numbers) -> None:
+        super().__init__([slope])
+        self._unit = units  # [ask]
+        self._total = torch.zeros(int(units.max(initial=-1)) + 1, *shape, dtype=torch.float64)
+
+    def add(self, contributions: Tensor, asks: Numbers) -> None:
+        self._total.index_add_(0, torch.from_numpy(self._unit[asks]), contributions.double().cpu())
+
+    def result(self, slope: Slope) -> GateGradients:
+        u = self._total[torch.from_numpy(np.unique(self._unit))]
+        n = len(u)
+        spread = (u - u.mean(0)).square().sum(0)
+        stderr = (n * spread / (n - 1)).sqrt().numpy() if n > 1 else np.full(tuple(u.shape[1:]), np.nan)
+        return GateGradients(slope.value, u.sum(0).numpy(), stderr, n)
 
 
 class ByStratum(WayBack):

@@ -112,3 +112,5 @@ QUICK_PAPER_HEADS: Mapping[str, object] = {
 }
 QUICK_PAPER_PROBE = (41, 8)  # occupations and contexts
 QUICK_PAPER_SWEEP: Mapping[str, object] = {"limit": QUICK_PAPER_PROBE, "resamples": 300}
+
+BENCHMARK_NULLS = 0  # as a survey: one null model costs as much as the benchmark itself

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -33,6 +31,7 @@ from levelhead.scoring.battery import (
     triples_question,
 )
 from levelhead.scoring.lpbs import LPBS_TESTS
+from levelhead.scoring.plugins import fault, load_installed
 
 ENTRY_POINTS = "levelhead.measures"  # the group under which an installed package names its measures
 Ask = Callable[[Model, Sequence[Variant], Battery], Answers]
@@ -105,7 +104,7 @@ class _Own:
             if len(answers) != len(variants):
                 raise ValueError(f"{len(answers)} measurements came for {len(variants)} variants")
         except Exception as error:  # a user's code can fail in any way
-            return self._missing(_fault(error, self.file), len(variants))
+            return self._missing(fault(error, self.file), len(variants))
         return answers
 
     def _missing(self, reason: str, variants: int) -> Answers:
@@ -197,31 +196,14 @@ def load_measures(path: str | Path) -> None:
     except LevelheadError as error:
         raise BadOption(f"{file}: {error}") from error
     except Exception as error:  # a user's code can fail in any way
-        raise BadOption(f"{file} does not run: {_fault(error, str(file))}.") from error
+        raise BadOption(f"{file} does not run: {fault(error, str(file))}.") from error
     if before == _OWN:
         raise BadOption(f"{file} registers no measure. Call levelhead.register_measure in it.")
 
 
 @cache
 def _load_installed() -> None:
-    """Import what installed packages name under the entry-point group; importing it registers measures."""
-    for point in entry_points(group=ENTRY_POINTS):
-        before = set(_OWN)
-        try:
-            point.load()
-            _INSTALLED.update(set(_OWN) - before)
-        except Exception as error:  # an installed package can fail in any way
-            raise BadOption(
-                f"The measures of {point.value}, which an installed package brings along, do not load: "
-                f"{_fault(error, None)}. Repair or uninstall the package."
-            ) from error
-
-
-def _fault(error: Exception, file: str | None) -> str:
-    """An error as one line, with the last line of the user's file that was running."""
-    text = " ".join(str(error).split())[:160]
-    if isinstance(error, LevelheadError):
-        return text
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+    """What installed packages register, once."""
+    before = set(_OWN)
+    load_installed(ENTRY_POINTS)
+    _INSTALLED.update(set(_OWN) - before)

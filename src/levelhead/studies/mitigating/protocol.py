@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
 from levelhead.edits.sites import Variant
@@ -18,6 +17,7 @@ from levelhead.errors import BadOption
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.plugins import load_installed
 
 ENTRY_POINTS = "levelhead.mitigations"
 ALL = "all"  # stands for every mitigation that is registered
@@ -82,12 +82,4 @@ def mitigations(names: Sequence[str] = ()) -> tuple[Mitigation, ...]:
 
 @cache
 def _load_installed() -> None:
-    """Import what installed packages name; importing it registers mitigations."""
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:  # an installed package can fail in any way
-            raise BadOption(
-                f"The mitigations of {point.value}, which an installed package brings along, do not load: "
-                f"{' '.join(str(error).split())[:160]}. Repair or uninstall the package."
-            ) from error
+    load_installed(ENTRY_POINTS)

