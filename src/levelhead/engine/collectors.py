@@ -58,7 +58,8 @@ class Collector(ABC, Generic[T]):
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         """<cotangent of the answer, what an ask adds to it> of each ask, differentiable in values: [ask]."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no gradients; StaticVectors, TokenLogProbs, Pooled, SpanLikelihoods have."
+            f"{type(self).__name__} has no gradients; use StaticVectors, TokenLogProbs, Pooled or "
+            "SpanLikelihoods."
         )
 
     def stratum(self, ask: int) -> int:
