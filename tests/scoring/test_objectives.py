@@ -53,7 +53,7 @@ def test_each_objective_is_the_absolute_value_of_the_bias_of_the_same_name(
         bias.name: [abs(float(np.average(row, weights=bias.weights))) for row in bias.values]
         for bias in natural_biases(model, NaturalItems(items, items.prompts), variants)
     }
-    names = [LOG_ODDS, PREFERENCE, COSINE] if "nsp" in model.abilities else [LOG_ODDS, COSINE]
+    names = [PREFERENCE, LOG_ODDS, COSINE] if "nsp" in model.abilities else [LOG_ODDS, COSINE]
     assert list(ours) == [*names, SEAT]
     for name in names:
         assert ours[name].values(model, variants) == pytest.approx(theirs[name], rel=1e-4, abs=1e-6)

@@ -29,7 +29,7 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import LOG_ODDS, log_losses
+from levelhead.scoring.natural import LOG_ODDS, PREFERENCE, log_losses
 from levelhead.scoring.objectives import behavior, objectives
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating import study
@@ -47,6 +47,7 @@ from tests.word_lists import GENDER
 
 TEXTS = [Text("The nurse said that she was tired."), Text("Engineers and nurses work.")]
 RIVALS: tuple[Mitigation, ...] = (
+    HeadAblation(PREFERENCE),
     HeadAblation(LOG_ODDS),
     NeuronAblation(),
     Fasp(),
@@ -229,7 +230,7 @@ def test_strength_zero_changes_no_bit(bert: Model, fit: Battery) -> None:
 
 @pytest.mark.slow
 def test_an_erasure_is_what_its_recipe_says(bert: Model, fit: Battery) -> None:
-    for rival in RIVALS[6:9]:
+    for rival in (each for each in RIVALS if isinstance(each, Erasure)):
         strongest = rival.candidates(bert, fit)[-1]
         assert strongest.recipe is not None
         made = edits_of(bert, strongest.recipe)

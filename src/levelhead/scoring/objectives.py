@@ -32,19 +32,19 @@ def objectives(model: Model, items: Battery) -> dict[str, Objective]:
     """Every objective that a model has for these items, behavior before vectors."""
     found: dict[str, Objective] = {}
     if about_gender(items.test):
-        if items.prompts is not None and model.abilities & {"mlm", "causal"}:
-            found[LOG_ODDS] = log_odds_objective(model, items.prompts)
         if "nsp" in model.abilities:
             found[PREFERENCE] = preference_objective(model, items.triples)
+        if items.prompts is not None and model.abilities & {"mlm", "causal"}:
+            found[LOG_ODDS] = log_odds_objective(model, items.prompts)
     table = word_table(items.test, items.contexts)
     return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}
 
 
 def behavior(model: Model, items: Battery) -> Objective | None:
-    """What a model does, as an objective: log-odds of prompts, else the preference of a next-sentence head;
-    None where it can be asked for neither."""
+    """What a model does, as an objective: the preference of a next-sentence head, else the log-odds of
+    prompts; None where it can be asked for neither."""
     found = objectives(model, items)
-    return found.get(LOG_ODDS) or found.get(PREFERENCE)
+    return found.get(PREFERENCE) or found.get(LOG_ODDS)
 
 
 def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:

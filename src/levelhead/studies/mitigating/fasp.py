@@ -3,7 +3,7 @@
     z_i = log perplexity of part A's text without head i − with it
     protected: the share γ with the highest z;  pruned: of the others, those with the highest b = dJ/dm
 
-J is what the model does (log-odds, else preference), or |SEAT| where it does nothing that can be asked. Zayed
+J is what the model does (preference, else log-odds), or |SEAT| where it does nothing that can be asked. Zayed
 et al. 2024 measure b by removing each head as well; ours is the gradient, which needs two passes for all.
 """
 

@@ -9,7 +9,7 @@ from levelhead.edits.head import Head
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import LOG_ODDS
+from levelhead.scoring.natural import LOG_ODDS, PREFERENCE
 from levelhead.scoring.objectives import SEAT, objectives
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
@@ -49,4 +49,5 @@ class HeadAblation:
 
 
 register_mitigation(HeadAblation())
+register_mitigation(HeadAblation(PREFERENCE))
 register_mitigation(HeadAblation(LOG_ODDS))
