@@ -1,0 +1,60 @@
+"""A benchmark of one's own: pairs of sentences about work, in a file with two columns.
+
+    stereotype,opposite
+    The secretary brought her laptop.,The secretary brought his laptop.
+
+`pip install -e .`, then `levelhead measure office-pairs MODEL --data pairs.csv`. Asking, intervals,
+artificial answerers, null models, natural units and head scores follow from PairBenchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from levelhead.probes.benchmark_files import Reader, table_rows, text_of
+from levelhead.probes.files import Place
+from levelhead.scoring.benchmarks.crows_pairs import PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.protocol import (
+    Asked,
+    BenchmarkInfo,
+    Items,
+    Rule,
+    chosen_items,
+    register_benchmark,
+)
+
+COLUMNS = ("stereotype", "opposite")
+
+
+class OfficePairs(PairBenchmark):
+    """Which of two sentences about work is the likelier one."""
+
+    info = BenchmarkInfo(
+        name="office-pairs",
+        title="Office pairs",
+        question="Is the stereotypical sentence about work the likelier one of two?",
+        needs=("mlm", "causal"),
+        neutral="share 0.5, gap 0",
+        rules=(Rule("levelhead", "shared tokens of masked models, whole sentences of causal ones"),),
+        licence="yours",
+        source="your file",
+        warning="as good as its sentences",
+        year=2026,
+        files=("*.csv",),
+    )
+
+    def load(self, data: str | Path, asked: Asked) -> Items:
+        """The pairs of a CSV file."""
+        reader = Reader(self.info.source_of(data))
+        rows = table_rows(reader.source.files()[0], COLUMNS)
+        return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
+
+
+def _pair(place: Place, row: Mapping[str, Any]) -> SentencePair:
+    more, less = (text_of(place, row, name) for name in COLUMNS)
+    return SentencePair(str(place.number), "work", str(place.number), more, less, "stereo")
+
+
+register_benchmark(OfficePairs())
