@@ -51,6 +51,7 @@ ROOMS = Rooms(
         "surveying",
         "reproducing",
         "api",
+        "settings",
         "cli",
     ),
     strangers=["studies"],

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.api.results import open_audit, open_glue
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadRun
@@ -25,7 +26,7 @@ from levelhead.measures.catalog import DOUBTED
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.viability import viable
 from levelhead.mitigation.mitigate import edits_of
-from levelhead.mitigation.recipe import read_recipe
+from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.card import card
 from levelhead.pages.compare import compare
 from levelhead.pages.contents import measurements, open_contents
@@ -76,7 +77,7 @@ SMALL = AuditSizes(
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
-    settings = lh.AuditSettings(nli="lh:nli-mini", sizes=SMALL)
+    settings = lh.settings.AuditSettings(nli="lh:nli-mini", sizes=SMALL)
     return audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "demo", settings, device="cpu")
 
 
@@ -170,12 +171,12 @@ def test_the_demo_gives_these_numbers(demo: Audit) -> None:
 def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
     demo: Audit, bert: lh.Model, tmp_path: Path
 ) -> None:
-    run = lh.open_audit(demo.folder)
-    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    run = open_audit(demo.folder)
+    whole = extent.Extent(lh.settings.AuditSettings(sizes=SMALL), bert)
     report = whole.halves(whole.battery()).report
     for way in run.mitigations:
         (tmp_path / "r.toml").write_text(way.recipe, encoding="utf-8")
-        edits = edits_of(bert, read_recipe(tmp_path / "r.toml"))
+        edits = edits_of(bert, load_recipe(tmp_path / "r.toml"))
         direct = ask_nsp(bert, report.triples, [edits])[0]["strength"]
         cost = ask_fluency_change(bert, report.sentences, [edits])[0]
         measured = demo.measurements[way.variant]
@@ -190,7 +191,7 @@ def test_mitigated_models_of_the_demo_are_what_their_recipes_make(
 
 @pytest.mark.slow
 def test_the_projection_that_is_chosen_is_the_fairest_viable_one(demo: Audit) -> None:
-    run = lh.open_audit(demo.folder)
+    run = open_audit(demo.folder)
     for trials in (run.candidates, run.nli_candidates):
         base = trials[0]
         able = [t for t in trials[1:] if keeps(t.ability, base.ability) and keeps(t.sureness, base.sureness)]
@@ -218,14 +219,14 @@ def flatter(trial: ProjectionCandidate, base: ProjectionCandidate) -> bool:
 
 @pytest.mark.slow
 def test_nothing_is_chosen_and_reported_on_the_same_items(demo: Audit, bert: lh.Model) -> None:
-    whole = extent.Extent(lh.AuditSettings(sizes=SMALL), bert)
+    whole = extent.Extent(lh.settings.AuditSettings(sizes=SMALL), bert)
     parts = whole.halves(whole.battery())
     strength = demo.measurements[PROJECTED]["strength"]
     assert strength.settings["data_hash"] == parts.report.triples.fingerprint
     assert not {p.original.context for p in parts.choose.triples.pairs} & {
         p.original.context for p in parts.report.triples.pairs
     }
-    chosen = next(trial for trial in lh.open_audit(demo.folder).candidates if trial.chosen)
+    chosen = next(trial for trial in open_audit(demo.folder).candidates if trial.chosen)
     assert chosen.bias.value != strength.value
 
 
@@ -250,7 +251,7 @@ def test_the_demo_against_itself_is_no_difference_paired_by_item(demo: Audit) ->
 
 @pytest.mark.slow
 def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(demo: Audit) -> None:
-    run = lh.open_audit(demo.folder)
+    run = open_audit(demo.folder)
     assert run.settings.sizes == SMALL
     assert run.heads is not None
     assert run.heads.seat is not None
@@ -283,11 +284,11 @@ def audited(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
         return audit(str(folder), run, small(write_glue(folder.parent / "glue")), device="cpu")
 
 
-def small(data: Path) -> lh.AuditSettings:
+def small(data: Path) -> lh.settings.AuditSettings:
     """A small audit that fine-tunes too."""
-    training = lh.Hyperparameters(epochs=1, batch_size=8)
-    glue = lh.GlueSettings(str(data), ("rte",), 1, training=training)
-    return lh.AuditSettings(bias=gender_toml(data.parent), sizes=FEWEST, glue=glue)
+    training = lh.settings.Hyperparameters(epochs=1, batch_size=8)
+    glue = lh.settings.GlueSettings(str(data), ("rte",), 1, training=training)
+    return lh.settings.AuditSettings(bias=gender_toml(data.parent), sizes=FEWEST, glue=glue)
 
 
 @pytest.mark.slow
@@ -387,7 +388,7 @@ def test_a_run_inside_an_audit_that_is_a_link_is_neither_read_nor_gone_on_with(
     with pytest.raises(BadRun, match=linked):
         audit(str(folder), run, small(folder.parent / "glue"), device="cpu")
     with pytest.raises(BadRun, match=linked):
-        getattr(lh.open_audit(run), part)
+        getattr(open_audit(run), part)
     assert state(elsewhere) == before
 
 
@@ -396,12 +397,12 @@ def test_an_audit_with_other_settings_does_not_mix_into_a_run(audited: Audit, fo
     settings = replace(small(folder.parent / "glue"), seed=1)
     with pytest.raises(BadRun, match="seed"):
         audit(str(folder), audited.folder, settings, device="cpu")
-    assert lh.open_audit(audited.folder).settings.seed == 0
+    assert open_audit(audited.folder).settings.seed == 0
 
 
 @pytest.mark.slow
 def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: Audit) -> None:
-    learned = lh.open_glue(audited.folder / "glue")
+    learned = open_glue(audited.folder / "glue")
     assert [recipe.name for recipe in learned.recipes] == [
         name for name in audited.measurements if name != SAME_ITEMS
     ]
@@ -415,17 +416,17 @@ def test_an_audit_with_glue_says_what_every_way_out_costs_in_learning(audited: A
 
 def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
     with pytest.raises(BadOption, match="top=0 came"):
-        lh.AuditSettings(top=0)
+        lh.settings.AuditSettings(top=0)
     with pytest.raises(BadOption, match="no GLUE task 'ax'"):
-        lh.AuditSettings(glue=lh.GlueSettings(".", ("ax",)))
+        lh.settings.AuditSettings(glue=lh.settings.GlueSettings(".", ("ax",)))
     with pytest.raises(BadOption, match="triples=0, sentences=2 came"):
-        lh.AuditSettings(sizes=AuditSizes(triples=0))
+        lh.settings.AuditSettings(sizes=AuditSizes(triples=0))
 
 
 def test_presets_ask_less_of_large_models_and_everything_in_a_full_audit() -> None:
-    small = extent.Extent(lh.AuditSettings(), tiny("bert", "nsp"))
+    small = extent.Extent(lh.settings.AuditSettings(), tiny("bert", "nsp"))
     assert (small.large, small.sizes) == (False, presets.SMALL)
-    assert extent.Extent(lh.AuditSettings(full=True), small.model).sizes == presets.FULL
+    assert extent.Extent(lh.settings.AuditSettings(full=True), small.model).sizes == presets.FULL
     large = presets.LARGE
     assert large.triples > presets.SMALL.triples > presets.FULL.triples - 1
     assert large.counter_sentences < presets.SMALL.counter_sentences == presets.FULL.counter_sentences
@@ -464,7 +465,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     assert "32.00 [31.00," in " ".join(printed.split())
     assert "broken ruler (RuntimeError: the ruler is lost (own.py, line 9))" in printed
 
-    result, run = read_audit(tmp_path / "run"), lh.open_audit(tmp_path / "run")
+    result, run = read_audit(tmp_path / "run"), open_audit(tmp_path / "run")
     closed = run.mitigations[0].variant
     assert value(result["width"]) == 32.0
     assert value(result.measurements[closed]["width"]) < 32.0  # asked of every changed model too

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.api.results import open_audit
 from levelhead.auditing import Audit, audit
 from levelhead.mitigation.mitigate import edits_of
-from levelhead.mitigation.recipe import read_recipe
+from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.card import card
 from levelhead.pages.compare import compare, comparison_html
 from levelhead.pages.contents import open_contents
@@ -33,7 +34,7 @@ Y = ["fast", "strong", "energetic", "flexible", "modern", "lively"]
 
 @pytest.fixture(scope="module")
 def race(tmp_path_factory: pytest.TempPathFactory) -> Audit:
-    settings = lh.AuditSettings(bias="race", sizes=SMALL)
+    settings = lh.settings.AuditSettings(bias="race", sizes=SMALL)
     return audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "race", settings, device="cpu")
 
 
@@ -73,7 +74,7 @@ def test_what_belongs_to_another_bias_is_asked_in_words_of_the_list_or_not_measu
 
 
 def test_projections_of_race_are_fitted_on_the_lists_own_pairs_and_judged_by_seat(race: Audit) -> None:
-    run = lh.open_audit(race.folder)
+    run = open_audit(race.folder)
     assert len(run.candidates) > 1
     assert {each.bias.name for each in run.candidates} == {"|seat|"}
     assert all('pairs = "pairs.tsv"' in each.recipe for each in run.candidates[1:])
@@ -99,14 +100,14 @@ def test_an_equal_model_compares_as_no_difference_item_by_item(race: Audit) -> N
 
 
 def test_recipes_of_an_audit_lie_in_its_folder_and_make_its_models(race: Audit, bert: lh.Model) -> None:
-    ways = lh.open_audit(race.folder).mitigations
+    ways = open_audit(race.folder).mitigations
     files = sorted((race.folder / "recipes").glob("*.toml"))
     assert [path.read_text(encoding="utf-8") for path in files] == [way.recipe for way in ways]
-    assert all(edits_of(bert, read_recipe(path)) for path in files)
+    assert all(edits_of(bert, load_recipe(path)) for path in files)
 
 
 def test_a_short_list_of_the_users_own_shows_p_and_floor_wherever_the_value_stands(tmp_path: Path) -> None:
-    settings = lh.AuditSettings(bias=toml(tmp_path, AGE, "age.toml"), sizes=SMALL)
+    settings = lh.settings.AuditSettings(bias=toml(tmp_path, AGE, "age.toml"), sizes=SMALL)
     audited = audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
     seat = audited["seat"]
     assert seat.null is not None
@@ -134,6 +135,6 @@ def test_a_list_without_pairs_has_no_projections_and_says_so(tmp_path: Path) -> 
     words = (
         'A = ["old", "aged", "ancient"]\nB = ["young", "new"]\nX = ["slow", "weak"]\nY = ["fast", "strong"]\n'
     )
-    settings = lh.AuditSettings(bias=toml(tmp_path, words, "age.toml"), sizes=SMALL)
+    settings = lh.settings.AuditSettings(bias=toml(tmp_path, words, "age.toml"), sizes=SMALL)
     audited = audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
     assert any("No projection was tried: age has no pairs" in finding for finding in audited.findings)

@@ -32,7 +32,7 @@ def tiny_kind(kind: str) -> lh.Model:
 
 
 def audited(model: lh.Model, folder: Path) -> Audit:
-    settings = lh.AuditSettings(bias=gender_toml(folder), sizes=FEWEST)
+    settings = lh.settings.AuditSettings(bias=gender_toml(folder), sizes=FEWEST)
     with pytest.MonkeyPatch.context() as patch:
         ask_few_prompts(patch, folder)
         return audit(model, folder / "run", settings)

@@ -23,7 +23,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.mitigation.export import RECIPE_FILE
 from levelhead.mitigation.mitigate import biased_heads, edits_of
-from levelhead.mitigation.recipe import Fit, Recipe, read_recipe, recipe_text, step
+from levelhead.mitigation.recipe import Fit, Recipe, load_recipe, recipe_text, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
 from levelhead.results import layout
@@ -94,7 +94,7 @@ def test_a_recipe_becomes_the_model_that_it_describes(
     assert report["folded"] is False
     assert report["obstacles"] == ["the tokens of layer 2: the residual stream carries it on"]
     same_answers(report["folder"], model, edits_of(model, recipe))
-    assert read_recipe(Path(report["folder"]) / RECIPE_FILE).projections == steps
+    assert load_recipe(Path(report["folder"]) / RECIPE_FILE).projections == steps
 
 
 def test_sequential_fitting_sees_the_gates_and_base_does_not(model: Model) -> None:
@@ -115,7 +115,7 @@ def test_the_most_biased_heads_of_a_run_are_removed(folder: Path, model: Model, 
     assert biased_heads(run, 9, model) == [Head(1, 2), Head(2, 3), Head(0, 0)]  # never the anti-biased one
     report = debias(folder, "--from-heads", run.folder, "--top", 2, "-o", tmp_path / "out")
     closed = {Head(1, 2): 0.0, Head(2, 3): 0.0}
-    assert read_recipe(Path(report["folder"]) / RECIPE_FILE).gates == closed
+    assert load_recipe(Path(report["folder"]) / RECIPE_FILE).gates == closed
     same_answers(report["folder"], model, gates(model, closed))
 
 

@@ -32,9 +32,18 @@ def test_code_blocks_of_a_page_run_in_order(
 
 def test_the_python_guide_names_everything_public_and_no_page_names_anything_else() -> None:
     named = {page.name: set(re.findall(r"\blh\.([A-Za-z_]+)", page.read_text("utf-8"))) for page in PAGES}
-    assert named["python.md"] - {"study"} == set(lh.__all__) - {"__version__"}
+    groups = {"settings", "readings", "study"}
+    assert named["python.md"] - groups == set(lh.__all__) - {"__version__"}
     for page, names in named.items():
-        assert names - {"study"} <= set(lh.__all__), page
+        assert names - groups <= set(lh.__all__), page
+
+
+def test_the_front_door_has_at_most_40_names_and_those_of_0_1_say_where_they_are_now() -> None:
+    assert len(set(lh.__all__) - {"__version__"}) <= 40
+    with pytest.warns(DeprecationWarning, match=r"HeadsSettings of levelhead\.settings"):
+        assert lh.HeadsSettings is lh.settings.HeadsSettings
+    with pytest.warns(DeprecationWarning, match=r"use levelhead\.load_recipe"):
+        assert lh.read_recipe
 
 
 def test_public_names_are_importable_and_have_a_word_of_explanation() -> None:

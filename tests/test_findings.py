@@ -11,7 +11,7 @@ import pytest
 
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, LevelheadError, UnknownModel
 from levelhead.mitigation.export import export
-from levelhead.mitigation.recipe import read_recipe
+from levelhead.mitigation.recipe import load_recipe
 from levelhead.models.adapter import PLACES
 from levelhead.models.model import load
 from levelhead.pages.card import card
@@ -34,9 +34,9 @@ GATE = "[[gate]]\nlayer = 1\nhead = 1\nvalue = "
 @pytest.mark.parametrize(
     ("read", "text", "error", "says"),
     [
-        (read_recipe, f"gate = {DEEP}", BadOption, "nested too deep"),
-        (read_recipe, GATE + "9" * 5_000, BadOption, "a number is too long"),
-        (read_recipe, GATE + "9" * 400, BadOption, "a number is needed"),
+        (load_recipe, f"gate = {DEEP}", BadOption, "nested too deep"),
+        (load_recipe, GATE + "9" * 5_000, BadOption, "a number is too long"),
+        (load_recipe, GATE + "9" * 400, BadOption, "a number is needed"),
         (read_plan, f"max = {DEEP}", BadOption, "nested too deep"),
         (read_plan, "[max]\nseat = " + "9" * 5_000, BadOption, "a number is too long"),
         (read_plan, "[max]\nseat = " + "9" * 400, BadOption, "no finite number"),

@@ -24,12 +24,7 @@ from tests.typed import Typed
 
 TAKES = ("model", "models", "settings", "words", "run", "runs", "folder", "name", "path", "hf", "layouts")
 FUNCTIONS = [name for name in lh.__all__ if name != "__version__" and not inspect.isclass(getattr(lh, name))]
-SETTINGS = [
-    name
-    for name in lh.__all__
-    if (name.endswith("Settings") or name in ("Sweep", "AuditSizes", "Hyperparameters"))
-    and is_dataclass(getattr(lh, name))
-]
+SETTINGS = [name for name, kind in vars(lh.settings).items() if is_dataclass(kind)]
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +89,10 @@ def test_runs_of_a_comparison_are_looked_at_one_by_one() -> None:
 
 def test_a_word_list_can_stand_in_the_place_of_settings(model: Model) -> None:
     own = {"A": ["she", "her"], "B": ["he", "him"], "X": ["nurse", "dance"], "Y": ["boss", "tank"]}
-    assert lh.seat(model, own).measurement == lh.seat(model, lh.SeatSettings(own)).measurement
-    assert lh.seat(model, "career").measurement == lh.seat(model, lh.SeatSettings("career")).measurement
+    assert lh.seat(model, own).measurement == lh.seat(model, lh.settings.SeatSettings(own)).measurement
+    assert (
+        lh.seat(model, "career").measurement == lh.seat(model, lh.settings.SeatSettings("career")).measurement
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +117,7 @@ def test_kinds(value: object, kind: Any, fit: bool) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_field_of_every_settings_class_is_explained(name: str) -> None:
-    kind = getattr(lh, name)
+    kind = getattr(lh.settings, name)
     lines = [line.strip() for line in inspect.getdoc(kind).splitlines()]  # type: ignore[union-attr]
     for field in fields(kind):
         assert any(line.startswith(f"{field.name}: ") for line in lines), field.name
@@ -128,7 +125,7 @@ def test_every_field_of_every_settings_class_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["audit", "heads", "seat", "nsp", "survey", "counteracts", "planted"])
 def test_help_of_a_function_explains_its_settings(name: str) -> None:
-    text = pydoc.plain(pydoc.render_doc(getattr(lh, name)))
+    text = pydoc.plain(pydoc.render_doc(getattr(lh if name in lh.__all__ else lh.settings, name)))
     assert "seed: " in text
 
 
@@ -168,7 +165,7 @@ def test_seat_is_one_path(typed: Typed, saved: str, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     model, table = lh.load(saved), tmp_path / "words.csv"
-    result = lh.seat(model, lh.SeatSettings(str(words), per_word=2, seed=3, each_word=True))
+    result = lh.seat(model, lh.settings.SeatSettings(str(words), per_word=2, seed=3, each_word=True))
     command = ("seat", saved, str(words), "--per-word", "2", "--seed", "3", "--csv", str(table))
     printed = answer(typed, *command)
     agree(printed, result, "seat")
@@ -181,7 +178,7 @@ def test_seat_is_one_path(typed: Typed, saved: str, tmp_path: Path) -> None:
 
 
 def test_associations_of_words_are_what_seat_is_the_effect_size_of(model: Model) -> None:
-    result = lh.seat(model, lh.SeatSettings("career", each_word=True))
+    result = lh.seat(model, lh.settings.SeatSettings("career", each_word=True))
     sides = {group: [w.association for w in result.words if w.group == group] for group in "XY"}
     mean = {group: sum(side) / len(side) for group, side in sides.items()}
     every = [*sides["X"], *sides["Y"]]
@@ -193,15 +190,15 @@ def test_associations_of_words_are_what_seat_is_the_effect_size_of(model: Model)
 def test_lpbs_nsp_and_fluency_are_one_path(typed: Typed, saved: str, tmp_path: Path) -> None:
     model = lh.load(saved)
     (printed,) = answer(typed, "lpbs", saved, "--bias", "math")
-    agree(printed, lh.lpbs(model, lh.LpbsSettings(["math"])), "math")
-    result = lh.nsp(model, lh.NspSettings(limit=6))
+    agree(printed, lh.lpbs(model, lh.settings.LpbsSettings(["math"])), "math")
+    result = lh.nsp(model, lh.settings.NspSettings(limit=6))
     printed = answer(typed, "nsp", saved, "--limit", "6")
     for name in result.measurements:
         agree(printed[name], result, name)
     assert len(result.triples) == 6
     text = tmp_path / "text.txt"
     text.write_text("The train leaves at noon.\nShe put the keys there.\nHe is late.\n", encoding="utf-8")
-    read = lh.fluency(model, lh.FluencySettings(text, 2))
+    read = lh.fluency(model, lh.settings.FluencySettings(text, 2))
     agree(answer(typed, "fluency", saved, "--text", str(text), "--limit", "2"), read, *read.measurements)
 
 
@@ -215,7 +212,7 @@ def test_nli_is_one_path(typed: Typed, tmp_path: Path) -> None:
         "utf-8",
     )
     model = lh.load(tmp_path / "nli")
-    result = lh.nli(model, lh.NliSettings(limit=(3, 2), ability=pairs))
+    result = lh.nli(model, lh.settings.NliSettings(limit=(3, 2), ability=pairs))
     printed = answer(typed, "nli", str(tmp_path / "nli"), "--limit", "3", "2", "--ability", str(pairs))
     for name in result.measurements:
         agree(printed[name], result, name)
@@ -233,11 +230,11 @@ def test_a_quick_audit_asks_of_a_small_model_what_a_large_one_is_asked(model: Mo
     from levelhead.results.presets import LARGE, SMALL
     from levelhead.studies.extent import Extent
 
-    assert Extent(lh.AuditSettings(), model).sizes == SMALL
-    assert Extent(lh.AuditSettings(quick=True), model).sizes == LARGE
-    assert Extent(lh.AuditSettings(per_word=3), model).heads.per_word == 3
+    assert Extent(lh.settings.AuditSettings(), model).sizes == SMALL
+    assert Extent(lh.settings.AuditSettings(quick=True), model).sizes == LARGE
+    assert Extent(lh.settings.AuditSettings(per_word=3), model).heads.per_word == 3
     with pytest.raises(lh.LevelheadError, match="full and quick came"):
-        lh.AuditSettings(full=True, quick=True)
+        lh.settings.AuditSettings(full=True, quick=True)
 
 
 def test_the_line_that_a_report_prints_is_taken_by_the_folder_that_it_came_from(

@@ -71,7 +71,7 @@ def test_counteracts_is_run_where_there_is_no_run_and_read_the_second_time(tmp_p
     model.hf.save_pretrained(tmp_path / "model")
     model.tokenizer.save_pretrained(tmp_path / "model")
     name, run = str(tmp_path / "model"), tmp_path / "run"
-    first = lh.reproduce("counteracts", run, lh.ReproduceSettings((name,), quick=True), device="cpu")
+    first = lh.reproduce("counteracts", run, lh.settings.ReproduceSettings((name,), quick=True), device="cpu")
     assert not first.same_model
     assert {each.table for each in first.cells} >= {"Table 1", "Figure 2", "Figure 3", "Figure 4", "Results"}
     (tmp_path / "model" / "config.json").unlink()  # the second time no model is loaded

@@ -15,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 import levelhead as lh
 from levelhead import surveying
+from levelhead.api.results import open_survey
 from levelhead.errors import BadOption, BadRun, UnknownModel
 from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
@@ -36,7 +37,7 @@ from tests.tiny import tiny
 from tests.typed import Typed
 from tests.word_lists import GENDER
 
-SIZES = lh.AuditSizes(
+SIZES = lh.settings.AuditSizes(
     contexts=2, triples=40, occupations=(3, 2), abilities=9, sentences=60, null=0, resamples=100
 )
 SMALL = SurveySettings((GENDER,), ("seat", "triples", "inference"), sizes=SIZES)
@@ -380,4 +381,4 @@ def test_a_survey_from_python_has_a_frame_and_a_chart(tmp_path: Path) -> None:
     assert len(result.differences) == 1
     assert result.report.is_file()
     assert result.chart().spec
-    assert lh.open_survey(tmp_path / "run").table == result.table
+    assert open_survey(tmp_path / "run").table == result.table

@@ -20,7 +20,7 @@ sizes = AuditSizes(
     experiments=("scores",), contexts=2, triples=10, occupations=(6, 2), abilities=30, sentences=30,
     backgrounds=1, starts=0, screen=(2, 2), null=0,
 )
-settings = levelhead.AuditSettings(bias="race", sizes=sizes)  # of gender it would ask 580 prompts
+settings = levelhead.settings.AuditSettings(bias="race", sizes=sizes)  # of gender it would ask 580 prompts
 result = levelhead.audit("lh:bert-mini", settings, sys.argv[1])
 print(levelhead.__file__)
 print(result.headline.text)

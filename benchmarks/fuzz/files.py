@@ -11,7 +11,7 @@ from random import Random
 
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.mitigation.recipe import read_recipe
+from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.check import read_plan
 from levelhead.probes import DATA
 from levelhead.probes.cloze import load_cloze
@@ -265,7 +265,7 @@ def _probe_formats() -> list[Format]:
 def _formats() -> list[Format]:
     others = [
         Format("contexts", "own.jsonl", _contexts, read_contexts),
-        Format("recipe", "own.toml", _text(_RECIPE), read_recipe),
+        Format("recipe", "own.toml", _text(_RECIPE), load_recipe),
         Format("thresholds", "own.toml", _text(_PLAN), read_plan),
     ]
     return [*_word_formats(), *_probe_formats(), *_glue_formats(), *others]

@@ -28,7 +28,7 @@ def test_seat_is_that_of_its_words_whether_they_come_as_file_dict_or_test(tmp_pa
     model = tiny("bert")
     (wanted,) = ask_seat(model, GENDER, template_contexts(GENDER, 2), resampling=FEW)
     for bias in (gender_toml(tmp_path), IN_MEMORY, GENDER):
-        result = lh.seat(model, lh.SeatSettings(bias, per_word=2, resamples=100))
+        result = lh.seat(model, lh.settings.SeatSettings(bias, per_word=2, resamples=100))
         assert (result.value, result.interval, result.n) == (wanted.value, wanted.interval, wanted.n)
         assert dict(result.data) == {"small-gender": GENDER.fingerprint(), **model.facts()}
         assert result.weights == model.fingerprint
@@ -40,31 +40,31 @@ def test_seat_of_a_sentence_test_takes_its_pooling(tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps(data))
     model = tiny("bert")
-    result = lh.seat(model, lh.SeatSettings(sentences=path, pooling="cls", resamples=100))
+    result = lh.seat(model, lh.settings.SeatSettings(sentences=path, pooling="cls", resamples=100))
     assert result.measurement == sentence_seat(model, path, "cls", resampling=FEW)
 
 
 def test_lpbs_has_one_score_a_list() -> None:
     model = tiny("bert")
     other = lh.load_words({**IN_MEMORY, "name": "turned", "X": GENDER.Y, "Y": GENDER.X})
-    result = lh.lpbs(model, lh.LpbsSettings([IN_MEMORY, other], resamples=100))
+    result = lh.lpbs(model, lh.settings.LpbsSettings([IN_MEMORY, other], resamples=100))
     assert result["small-gender"] == ask_lpbs(model, GENDER, resampling=FEW)[0]
     assert list(result.measurements) == ["small-gender", "turned"]
     with pytest.raises(BadOption, match="give a list of word lists"):
-        lh.lpbs(model, lh.LpbsSettings("career"))
+        lh.lpbs(model, lh.settings.LpbsSettings("career"))
 
 
 def test_next_sentences_inferences_and_fluency_are_those_of_their_functions(tmp_path: Path) -> None:
     judge, classifier, triples = tiny("bert", "nsp"), tiny("bert", "nli"), small_triples(tmp_path)
-    expected = lh.nsp(judge, lh.NspSettings(triples, resamples=100))
+    expected = lh.nsp(judge, lh.settings.NspSettings(triples, resamples=100))
     assert dict(expected.measurements) == ask_nsp(judge, triples, resampling=FEW)[0]
     assert expected.strength == expected["strength"]
     probe = nli_probe(limit=(3, 2))
-    inferred = lh.nli(classifier, lh.NliSettings(probe, ABLE, resamples=100))
+    inferred = lh.nli(classifier, lh.settings.NliSettings(probe, ABLE, resamples=100))
     assert inferred.fairness == ask_nli(classifier, probe, resampling=FEW)[0]["fairness"]
     assert inferred.ability == ask_ability(classifier, ABLE)[0]
     sentences = ["The nurse said that she was tired.", "He saw him in the kitchen."]
-    fluent = lh.fluency(judge, lh.FluencySettings(sentences, resamples=100))
+    fluent = lh.fluency(judge, lh.settings.FluencySettings(sentences, resamples=100))
     assert fluent.measurement == ask_fluency(judge, sentences, resampling=FEW)[0]
 
 
@@ -72,7 +72,7 @@ def test_nothing_is_written_without_a_folder_and_everything_with_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = lh.FluencySettings(["The nurse said that she was tired."] * 2, limit=1, resamples=100)
+    settings = lh.settings.FluencySettings(["The nurse said that she was tired."] * 2, limit=1, resamples=100)
     result = lh.fluency(tiny("bert"), settings)
     assert list(tmp_path.iterdir()) == []
     again = lh.fluency(tiny("bert"), settings, tmp_path / "kept")
@@ -90,7 +90,7 @@ def test_nothing_is_written_without_a_folder_and_everything_with_one(
 
 
 def test_a_single_measure_draws_and_shows_itself() -> None:
-    result = lh.seat(tiny("bert"), lh.SeatSettings(GENDER, per_word=2, resamples=100))
+    result = lh.seat(tiny("bert"), lh.settings.SeatSettings(GENDER, per_word=2, resamples=100))
     assert repr(result) == f"<SeatResult of tiny-bert: small-gender: {result.measurement}>"
     assert "tiny-bert: small-gender" in result._repr_html_()
     assert result.plot().to_dict()["title"]["text"] == "tiny-bert"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.results import AuditResult
+from levelhead.api.results import AuditResult, open_audit
 from levelhead.errors import BadOption
 from levelhead.pages.card import HEADING
 from tests.report.synthetic import write_audit
@@ -15,7 +15,7 @@ from tests.report.synthetic import write_audit
 
 @pytest.fixture
 def audit(tmp_path: Path) -> AuditResult:
-    return lh.open_audit(write_audit(tmp_path / "run"))
+    return open_audit(write_audit(tmp_path / "run"))
 
 
 def test_a_check_holds_or_not_and_shows_what_was_judged(audit: AuditResult) -> None:

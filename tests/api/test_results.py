@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.results import AnyResult, AuditResult, HeadsResult, StudyResult
+from levelhead.api.results import (
+    AnyResult,
+    AuditResult,
+    HeadsResult,
+    StudyResult,
+    open_audit,
+    open_head_comparison,
+    open_heads,
+)
 from levelhead.api.shown import Scratch, html_table, line_of
+from levelhead.api.studies import compare_heads
 from levelhead.edits.head import Head
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement, Null
@@ -67,7 +76,7 @@ def test_a_saved_result_opens_again_and_is_the_same(result: AnyResult, tmp_path:
 
 
 def test_the_audit_hands_out_its_measures_and_the_runs_inside_it(tmp_path: Path) -> None:
-    audit = lh.open_audit(write_audit(tmp_path / "run"))
+    audit = open_audit(write_audit(tmp_path / "run"))
     assert audit["seat"] == audit.measurements["base"]["seat"]
     assert isinstance(audit.heads, HeadsResult)
     assert audit.heads.to_frame()["head"][0] == str(audit.heads.ranked[0].head)
@@ -77,13 +86,13 @@ def test_the_audit_hands_out_its_measures_and_the_runs_inside_it(tmp_path: Path)
 
 def test_heads_of_two_models_compare_as_results(tmp_path: Path) -> None:
     scores = [[0.3, -0.2], [0.1, -0.4]]
-    runs = [lh.open_heads(scored_run(tmp_path, name, scores, 0.5)) for name in ("first", "second")]
-    compared = lh.compare_heads(runs, top=1)
+    runs = [open_heads(scored_run(tmp_path, name, scores, 0.5)) for name in ("first", "second")]
+    compared = compare_heads(runs, top=1)
     assert len(compared.to_frame()) == 8
     assert compared.flips == ()
     assert compared.plot().to_dict()
     assert compared.save(tmp_path / "kept") == tmp_path / "kept"
-    assert lh.open_head_comparison(tmp_path / "kept").pairs == compared.pairs
+    assert open_head_comparison(tmp_path / "kept").pairs == compared.pairs
 
 
 # ---- temporary folders
@@ -92,7 +101,7 @@ def test_heads_of_two_models_compare_as_results(tmp_path: Path) -> None:
 def test_a_temporary_folder_goes_with_the_last_result_that_reads_it(tmp_path: Path) -> None:
     scratch = Scratch()
     write_audit(scratch.path / "run")
-    audit = AuditResult(lh.open_audit(scratch.path / "run").data, scratch)
+    audit = AuditResult(open_audit(scratch.path / "run").data, scratch)
     place, inner = scratch.path, audit.prompts
     del scratch, audit
     gc.collect()
@@ -137,7 +146,7 @@ def test_what_comes_from_models_and_data_is_text_and_long_tables_are_cut() -> No
 def test_a_frame_without_pandas_is_one_line_that_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = lh.open_heads(write_heads(tmp_path / "run"))
+    run = open_heads(write_heads(tmp_path / "run"))
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(CannotDo, match=r"pip install 'levelhead\[frame\]'"):
         run.to_frame()

@@ -10,6 +10,7 @@ import pytest
 
 import levelhead as lh
 from levelhead.api import studies
+from levelhead.api.results import open_heads
 from levelhead.engine.readings import WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
@@ -22,7 +23,7 @@ from tests.studies.test_learning import SMALL as LEARNING
 from tests.tiny import tiny
 from tests.word_lists import GENDER, OCCUPATIONS
 
-SIZES = lh.AuditSizes(
+SIZES = lh.settings.AuditSizes(
     ("scores",),
     2,
     triples=40,
@@ -33,7 +34,9 @@ SIZES = lh.AuditSizes(
     screen=(2, 2),
     null=0,
 )
-QUICK = lh.HeadsSettings(GENDER, experiments=("scores",), per_word=2, resamples=100, null=0, splits=0)
+QUICK = lh.settings.HeadsSettings(
+    GENDER, experiments=("scores",), per_word=2, resamples=100, null=0, splits=0
+)
 SENTENCE = "The nurse said that she was tired."
 READING = WordVectors([SENTENCE], [find_word(SENTENCE, "nurse")])
 
@@ -71,11 +74,11 @@ def test_heads_without_a_folder_leave_nothing_and_with_one_the_same_run(
     assert free.scores == kept.scores
     assert kept.folder == tmp_path / "run"
     assert kept.settings.bias == "small-gender"
-    assert lh.open_heads(tmp_path / "run").scores == kept.scores
+    assert open_heads(tmp_path / "run").scores == kept.scores
 
 
 def test_planted_heads_of_words_in_memory_are_looked_for() -> None:
-    settings = lh.PlantedSettings(
+    settings = lh.settings.PlantedSettings(
         GENDER, heads=1, seeds=1, kinds=("value",), rise=0.01, words=4, sentences="shipped", n_sentences=4
     )
     result = lh.planted(tiny("bert"), settings)
@@ -89,14 +92,14 @@ def test_a_sweep_asks_for_its_classifier_and_gives_all_settings(tmp_path: Path) 
     judge, classifier = tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
     with pytest.raises(BadOption, match="SweepSettings"):
         lh.sweep(judge)
-    result = lh.sweep(judge, lh.SweepSettings(classifier, small_sweep(tmp_path)))
+    result = lh.sweep(judge, lh.settings.SweepSettings(classifier, small_sweep(tmp_path)))
     assert len({each.variant for each in result.measured}) == len(result.table7) == 76
     assert result.plot().to_dict()
 
 
 def test_prompts_are_asked_of_models_and_of_what_recipes_make_of_them(tmp_path: Path) -> None:
     (tmp_path / "set.toml").write_text(OCCUPATIONS)
-    settings = lh.CounteractsSettings(str(tmp_path / "set.toml"), draws=100, null=0)
+    settings = lh.settings.CounteractsSettings(str(tmp_path / "set.toml"), draws=100, null=0)
     model = tiny("bert")
     gated = lh.counteracts(model, settings, recipes={"halved": Recipe(gates={lh.Head(0, 1): 0.5})})
     assert gated.settings.variants == ("base", "halved")
@@ -110,8 +113,8 @@ def test_prompts_are_asked_of_models_and_of_what_recipes_make_of_them(tmp_path: 
 
 def test_glue_says_what_a_model_can_learn(tmp_path: Path) -> None:
     data = str(write_glue(tmp_path / "glue"))
-    training = lh.Hyperparameters(epochs=1, batch_size=8)
-    result = lh.glue(tiny("bert"), lh.GlueSettings(data, ("rte",), 1, training=training))
+    training = lh.settings.Hyperparameters(epochs=1, batch_size=8)
+    result = lh.glue(tiny("bert"), lh.settings.GlueSettings(data, ("rte",), 1, training=training))
     assert {cell.task for cell in result.cells} == {"rte"}
     assert result.plot().to_dict()
 
@@ -124,7 +127,7 @@ def test_an_audit_of_a_model_in_memory_and_of_words_in_memory_leaves_nothing_beh
     ask_few_prompts(monkeypatch, tmp_path)
     source = tiny("llama")
     model = lh.load(source.hf, source.tokenizer)
-    result = lh.audit(model, lh.AuditSettings(GENDER, top=1, sizes=SIZES))
+    result = lh.audit(model, lh.settings.AuditSettings(GENDER, top=1, sizes=SIZES))
     assert list((tmp_path / "empty").iterdir()) == []
     assert result.headline is not None
     assert result.model == "LlamaForCausalLM in memory"
@@ -151,7 +154,7 @@ def test_a_debiased_model_can_be_tried_shown_and_written(tmp_path: Path) -> None
     np.testing.assert_allclose(read_one(again, READING), gated, atol=1e-5)
     assert list(changed.to_frame()["place"]) == ["1-2", "3-4"]
     assert changed.plot().to_dict()
-    same = lh.debias(model, lh.read_recipe(tmp_path / "quieter" / "levelhead_recipe.toml"))
+    same = lh.debias(model, lh.load_recipe(tmp_path / "quieter" / "levelhead_recipe.toml"))
     assert same.recipe.gates == changed.recipe.gates
 
 

@@ -27,7 +27,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
 from levelhead.mitigation import export as export_module
 from levelhead.mitigation.export import RECIPE_FILE, ExportReport, export
-from levelhead.mitigation.recipe import Recipe, read_recipe
+from levelhead.mitigation.recipe import Recipe, load_recipe
 from levelhead.models.adapter import NUMBERS, PLACES, read_adapter
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model, load
@@ -379,7 +379,7 @@ def test_the_shipped_model_exports_with_its_recipe_and_card(tmp_path: Path) -> N
     report = export(model, gates(model, recipe.gates), tmp_path / "out", recipe)
     assert report.folded
     assert report.max_difference <= 1e-4
-    assert read_recipe(report.folder / RECIPE_FILE) == recipe
+    assert load_recipe(report.folder / RECIPE_FILE) == recipe
     card = (report.folder / "README.md").read_text()
     assert "transformers.AutoModelForPreTraining.from_pretrained('out')" in card
     assert (report.folder / "model.safetensors").stat().st_mode & 0o777 == (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Site
 from levelhead.errors import BadOption
-from levelhead.mitigation.recipe import Fit, Location, Recipe, Step, read_recipe, recipe_text, step
+from levelhead.mitigation.recipe import Fit, Location, Recipe, Step, load_recipe, recipe_text, step
 from tests.tiny import tiny
 
 WHOLE = """
@@ -53,7 +53,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_people_count_from_1_and_code_from_0(tmp_path: Path) -> None:
-    assert read_recipe(write(tmp_path, WHOLE)) == Recipe(
+    assert load_recipe(write(tmp_path, WHOLE)) == Recipe(
         gates={Head(2, 4): 0.5, Head(0, 1): 0.0},
         projections=(Step("tokens", 1, 2, True), Step("sent", 0, method="leace")),
         fit="sequential",
@@ -92,13 +92,13 @@ def test_what_is_written_is_read_back_the_same(
 ) -> None:
     recipe = Recipe(gates, tuple(projections), fit, title=title, model="m", fingerprint="f")
     path = write(tmp_path_factory.mktemp("recipe"), recipe_text(recipe))
-    assert read_recipe(path) == recipe
+    assert load_recipe(path) == recipe
 
 
 def test_the_usual_layers_are_named_relative_to_the_last(tmp_path: Path) -> None:
     locations: tuple[Location, ...] = ("sent", "cls", "tokens", "query", "key", "value")
     text = "".join(f'[[projection]]\nlocation = "{place}"\n' for place in locations)
-    projections = read_recipe(write(tmp_path, text)).projections
+    projections = load_recipe(write(tmp_path, text)).projections
     assert projections == tuple(step(place) for place in locations)
     model = tiny("bert", "nli")  # 3 layers
     assert [projection.site(model) for projection in projections] == [
@@ -113,7 +113,7 @@ def test_the_usual_layers_are_named_relative_to_the_last(tmp_path: Path) -> None
 
 def test_a_file_of_pairs_is_meant_relative_to_the_recipe(tmp_path: Path) -> None:
     path = write(tmp_path, '[fit]\npairs = "mine.tsv"\n[[projection]]\nlocation = "sent"\n')
-    assert read_recipe(path).pairs == str(tmp_path / "mine.tsv")
+    assert load_recipe(path).pairs == str(tmp_path / "mine.tsv")
 
 
 def test_gates_alone_need_no_fit() -> None:
@@ -155,17 +155,17 @@ def test_gates_alone_need_no_fit() -> None:
 )
 def test_a_mistake_is_said_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(BadOption, match=complaint) as raised:
-        read_recipe(write(tmp_path, text))
+        load_recipe(write(tmp_path, text))
     assert "mine.toml" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_missing_file_and_one_that_is_no_text_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="cannot be read"):
-        read_recipe(tmp_path / "none.toml")
+        load_recipe(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadOption, match="not UTF-8"):
-        read_recipe(tmp_path / "bytes.toml")
+        load_recipe(tmp_path / "bytes.toml")
 
 
 def test_a_layer_that_the_model_lacks_is_refused() -> None:

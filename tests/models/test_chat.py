@@ -131,4 +131,4 @@ def test_what_has_no_chat_is_refused_in_one_line(triples: TripleSet, tmp_path: P
 
 def test_chat_without_likelihood_would_change_nothing_and_is_refused() -> None:
     with pytest.raises(BadOption, match="without likelihood=True"):
-        lh.NspSettings(chat=True)
+        lh.settings.NspSettings(chat=True)

@@ -555,9 +555,7 @@ def in_python(text: str) -> dict[str, Any]:
     """What the printed lines of Python pass on to the function that they call; nothing is run."""
     first, *lines = text.splitlines()
     assert first.startswith("# in Python, because `levelhead ") or first == "import levelhead as lh"
-    names = [name for name in dir(lh) if name.endswith("Settings") or name in ("Sweep", "AuditSizes", "Head")]
-    door = SimpleNamespace(**{name: getattr(lh, name) for name in names}, Hyperparameters=lh.Hyperparameters)
-    door.load = named
+    door = SimpleNamespace(settings=lh.settings, Head=lh.Head, load=named)
     for name in (
         "heads",
         "planted",
@@ -591,7 +589,7 @@ def test_settings_without_an_option_become_a_python_call_that_says_so(
     run = replace(plain_heads(), **changed)
     text = printed(tmp_path, layout.HEADS, run)
     assert text.splitlines()[0].endswith(f"`levelhead heads` has no option for {unsaid}")
-    assert in_python(text)["given"] == ("lh:bert-mini", lh.HeadsSettings(**changed), str(tmp_path))
+    assert in_python(text)["given"] == ("lh:bert-mini", lh.settings.HeadsSettings(**changed), str(tmp_path))
 
 
 def test_what_was_made_in_memory_is_left_to_the_one_who_made_it(tmp_path: Path) -> None:
@@ -661,15 +659,15 @@ def test_a_study_that_follows_a_paper_is_asked_for_by_the_name_of_the_paper(tmp_
     run = replace(plain_heads(), **quick, seed=4)
     got = understood(printed(tmp_path / "a", layout.HEADS, run))
     assert got.given[0] == "heads"
-    assert got.given[2] == lh.ReproduceSettings(("lh:bert-mini",), seed=4)
+    assert got.given[2] == lh.settings.ReproduceSettings(("lh:bert-mini",), seed=4)
     run = replace(run, per_word=1, n_sentences=60, resamples=300, loading=LoadedAs(dtype="float16"))
     got = understood(printed(tmp_path / "b", layout.HEADS, run))
-    assert got.given[2] == lh.ReproduceSettings(("lh:bert-mini",), quick=True, seed=4)
+    assert got.given[2] == lh.settings.ReproduceSettings(("lh:bert-mini",), quick=True, seed=4)
     assert got.options["dtype"] == "float16"
     sweep = replace(SWEEP, occupations=41, contexts=8, resamples=300, labels="a,b,c")
     got = understood(printed(tmp_path / "c", layout.SWEEP, sweep))
     assert got.given[0] == "projections"
-    assert got.given[2] == lh.ReproduceSettings(("one",), "two", "a,b,c", quick=True, seed=3)
+    assert got.given[2] == lh.settings.ReproduceSettings(("one",), "two", "a,b,c", quick=True, seed=3)
 
 
 def test_a_list_whose_member_has_a_comma_is_asked_for_in_python(tmp_path: Path) -> None:
@@ -695,9 +693,9 @@ def test_sizes_of_ones_own_are_asked_for_in_python(tmp_path: Path) -> None:
 def test_defaults_of_settings_are_those_of_the_studies() -> None:
     """A setting that no option has is left out of a line only where it has the value that the study takes."""
     studies: dict[Layout[Any], Any] = {
-        layout.HEADS: lh.HeadsSettings(),
-        layout.PLANTED: lh.PlantedSettings(),
-        layout.PROMPTS: lh.CounteractsSettings(),
+        layout.HEADS: lh.settings.HeadsSettings(),
+        layout.PLANTED: lh.settings.PlantedSettings(),
+        layout.PROMPTS: lh.settings.CounteractsSettings(),
     }
     for study, default in studies.items():
         for name, hint in get_type_hints(study.settings, include_extras=True).items():

@@ -16,7 +16,7 @@ from levelhead.engine.readings import WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.mitigation.export import RECIPE_FILE
-from levelhead.mitigation.recipe import read_recipe
+from levelhead.mitigation.recipe import load_recipe
 from levelhead.models.encoding import find_word
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
@@ -129,7 +129,7 @@ def test_the_command_writes_a_folder_that_behaves_like_the_gated_model(
     )
     reached = json.loads(done.stdout)["learned"]
     assert abs(reached["seat"]) < abs(reached["seat_before"])
-    recipe = read_recipe(tmp_path / "out" / RECIPE_FILE)
+    recipe = load_recipe(tmp_path / "out" / RECIPE_FILE)
     assert recipe.title == f"gates learned on {gender_toml(tmp_path)}, perplexity at most 1.1 times"
     before = load(str(tmp_path / "model"), device="cpu")
     untouched, gated = read_one(before, READING, [(), gates(before, recipe.gates)])

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import levelhead as lh
+from levelhead.api.results import open_mitigate
 from levelhead.edits.gates import gates, removed
 from levelhead.edits.symmetry import symmetry_of
 from levelhead.errors import BadOption, CannotDo
+from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe, recipe_text
 from levelhead.models.model import Model
@@ -34,10 +36,10 @@ from levelhead.studies.mitigating.symmetrization import Symmetrization
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
-QUICK = lh.MitigateSettings(methods=("symmetrized", "ablated heads"), null=3)
+QUICK = lh.settings.MitigateSettings(methods=("symmetrized", "ablated heads"), null=3)
 
 
-def few(_: lh.MitigateSettings) -> Battery:
+def few(_: lh.settings.MitigateSettings) -> Battery:
     """A battery that a tiny model answers in a second."""
     triples = load_triples()
     contexts = list(dict.fromkeys(pair.original.context for pair in triples.pairs))[:24]
@@ -103,7 +105,7 @@ def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:
 
 
 def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
-    read = lh.open_mitigate(run)
+    read = open_mitigate(run)
     assert [each.name for each in read.candidates if each.method == "symmetrized"] == ["symmetrized"]
     assert read.detected is not None
     assert read.detected.bias == "preference"
@@ -127,8 +129,8 @@ def test_a_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_
 
 
 def test_recipes_of_a_run_are_read_back(run: Path) -> None:
-    with_recipe = [each for each in lh.open_mitigate(run).candidates if each.recipe]
-    recipes = [lh.read_recipe(path) for path in sorted((run / "recipes").glob("*.toml"))]
+    with_recipe = [each for each in open_mitigate(run).candidates if each.recipe]
+    recipes = [lh.load_recipe(path) for path in sorted((run / "recipes").glob("*.toml"))]
     assert sorted(recipe.title for recipe in recipes) == sorted(each.name for each in with_recipe)
     assert all(recipe.gates for recipe in recipes)
 
@@ -136,12 +138,12 @@ def test_recipes_of_a_run_are_read_back(run: Path) -> None:
 def test_a_recipe_symmetrizes_by_a_list_that_ships(bert: Model, tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text('[symmetrize]\nwords = "gender"\n', encoding="utf-8")
-    recipe = lh.read_recipe(path)
+    recipe = lh.load_recipe(path)
     (edit,) = edits_of(bert, recipe)
     assert symmetry_of((edit,)) is not None
     assert parse_recipe(recipe_text(recipe), path) == recipe
     with pytest.raises(CannotDo, match="no set of weights"):
-        lh.export(bert, [edit], tmp_path / "folder")
+        export(bert, [edit], tmp_path / "folder")
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def test_a_mitigation_of_ones_own_is_tried_like_any_other(
 ) -> None:
     monkeypatch.setattr(protocol, "_REGISTERED", dict(protocol._REGISTERED))
     register_mitigation(Halved())
-    result = lh.certify(bert, lh.MitigateSettings(methods=("halved",), null=3))
+    result = lh.certify(bert, lh.settings.MitigateSettings(methods=("halved",), null=3))
     assert [each.name for each in result.candidates] == ["halved"]
     assert result.candidates[0].recipe == ""
 
@@ -173,7 +175,7 @@ def test_what_is_no_mitigation_is_refused_in_one_line() -> None:
     with pytest.raises(BadOption, match="No mitigation is called 'nothing'"):
         mitigations(("nothing",))
     with pytest.raises(BadOption, match="null=1 came"):
-        lh.MitigateSettings(null=1)
+        lh.settings.MitigateSettings(null=1)
 
 
 def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +184,7 @@ def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pyte
             return [Candidate("nothing", self.name, 0.0, gates(model, {"1-1": 1.0}))]
 
     monkeypatch.setattr(protocol, "_REGISTERED", {"nothing": Nothing("nothing")})
-    (tested,) = lh.certify(bert, lh.MitigateSettings(null=3)).candidates
+    (tested,) = lh.certify(bert, lh.settings.MitigateSettings(null=3)).candidates
     assert tested.certificate.gain == pytest.approx(0, abs=1e-6)
     assert not tested.certificate.certified
     assert removed(bert, ["1-1"]) != gates(bert, {"1-1": 1.0})

@@ -28,7 +28,7 @@ from levelhead.mitigation.fitting import (
     form_of,
     paired_states,
 )
-from levelhead.mitigation.recipe import Fit, Location, Method, Step, read_recipe, step
+from levelhead.mitigation.recipe import Fit, Location, Method, Step, load_recipe, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import NliPair, nli_probe
@@ -413,10 +413,10 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(swept: Swept) -> None
     assert run.correlation == result.correlation
     recipes = sorted((run.folder / layout.RECIPES).glob("*.toml"))
     assert len(recipes) == 75
-    last = read_recipe(recipes[-1])
+    last = load_recipe(recipes[-1])
     assert last.projections == paper_settings()[-1].steps
     assert load_pairs(last.pairs) == PAIRED
-    assert load_pairs(read_recipe(recipes[0]).pairs) == SINGLE[:4]
+    assert load_pairs(load_recipe(recipes[0]).pairs) == SINGLE[:4]
     written = {path.stem for path in (run.folder / "tables").iterdir()}
     assert written == {"table5", "table6", "table7", "frontier", "observations"}
 

@@ -258,7 +258,7 @@ def test_what_a_rival_cannot_do_it_says_in_one_line(fit: Battery) -> None:
 def test_a_recipe_of_neurons_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("[[neurons]]\nlayer = 2\nnumbers = [3, 1]\nvalue = 0.5\n", encoding="utf-8")
-    recipe = lh.read_recipe(path)
+    recipe = lh.load_recipe(path)
     assert dict(recipe.neurons) == {(1, 2): 0.5, (1, 0): 0.5}
     assert isinstance(recipe, Recipe)
     for wrong, match in [
@@ -269,4 +269,4 @@ def test_a_recipe_of_neurons_is_checked(tmp_path: Path) -> None:
     ]:
         path.write_text(f"[[neurons]]\nlayer = 1\n{wrong}\n", encoding="utf-8")
         with pytest.raises(lh.LevelheadError, match=match):
-            lh.read_recipe(path)
+            lh.load_recipe(path)

@@ -110,7 +110,7 @@ def debias(model: AnyModel, settings: Recipe | Gates | None = None, folder: Fold
     else:
         recipe = Recipe(gates={Head.of(named): float(value) for named, value in (settings or {}).items()})
     if not recipe.gates and not recipe.neurons and not recipe.projections:
-        raise BadOption('Nothing to change: give gates, {"8-6": 0.0}, or a recipe, read_recipe(FILE).')
+        raise BadOption('Nothing to change: give gates, {"8-6": 0.0}, or a recipe, load_recipe(FILE).')
     model = loaded(model)
     recipe.check_model(model)
     applied = replace(recipe, model=model.name, fingerprint=model.fingerprint)

@@ -123,10 +123,10 @@ def _heads(text: str | None) -> tuple[Head, ...]:
 def _with_recipe(path: Path) -> dict[str, Edited]:
     """One more variant: the model with a recipe's edits."""
     from levelhead.mitigation.mitigate import edits_of
-    from levelhead.mitigation.recipe import read_recipe
+    from levelhead.mitigation.recipe import load_recipe
     from levelhead.studies.counteracts import Edited
 
-    recipe = read_recipe(path)
+    recipe = load_recipe(path)
     edited = Edited(lambda model: edits_of(model, recipe), path.read_text(encoding="utf-8"), str(path))
     return {f"with {path.name}": edited}
 

@@ -54,14 +54,14 @@ def debias(
     refuse_idle(from_heads is not None, "--from-heads", {"--top": top})
     named = parse_heads(heads)
     from levelhead.mitigation.mitigate import biased_heads, mitigate
-    from levelhead.mitigation.recipe import Recipe, read_recipe
+    from levelhead.mitigation.recipe import Recipe, load_recipe
     from levelhead.models.model import load
     from levelhead.pages.heads_in_words import removal_text
     from levelhead.results.runs import open_heads
     from levelhead.studies.heads.learning import LearnedGatesSettings, learned_recipe
 
     search = None if learned is None else LearnedGatesSettings(learned, bias)
-    plan = Recipe() if recipe is None else read_recipe(recipe)
+    plan = Recipe() if recipe is None else load_recipe(recipe)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
     biased = [] if run is None else biased_heads(run, top or _TOP, loaded)

@@ -19,7 +19,9 @@ from levelhead.engine import collectors as collect
 from levelhead.engine.batches import RowPool
 from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
 from levelhead.errors import BadOption, BadProbe, CannotDo
-from levelhead.models.encoding import Ints, Span, Text, TokenRow, encode, mask_id
+from levelhead.models.encoding import Ints, Span, TokenRow, encode, mask_id
+from levelhead.models.encoding import Text as Text
+from levelhead.models.encoding import find_word as find_word
 from levelhead.models.model import Model
 
 T = TypeVar("T")

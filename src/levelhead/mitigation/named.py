@@ -8,14 +8,14 @@ from pathlib import Path
 
 from levelhead.edits.head import Head
 from levelhead.errors import BadOption
-from levelhead.mitigation.recipe import Recipe, read_recipe
+from levelhead.mitigation.recipe import Recipe, load_recipe
 
 
 def named_recipes(gates: Mapping[Head, float], files: Iterable[str | Path] = ()) -> dict[str, Recipe]:
     """Recipes by name: one of gates, and those of files by their title or file name."""
     recipes = {_gates_name(gates): Recipe(gates=gates)} if gates else {}
     for file in files:
-        recipe = read_recipe(file)
+        recipe = load_recipe(file)
         name = _file_name(recipe, file)
         if name in recipes:
             raise BadOption(f"Two recipes are called {name!r}. Give them different titles.")

@@ -126,7 +126,7 @@ def step(
     return Step(location, _LAYERS[location] if layer is None else layer, dimensions, soft, method)
 
 
-def read_recipe(path: str | Path) -> Recipe:
+def load_recipe(path: str | Path) -> Recipe:
     """The recipe in a file; what is wrong in it is said with the file and the key."""
     file = Path(path).expanduser()
     text = read_text(file, "Give a recipe file; docs/export.md shows one.", BadOption)
@@ -141,7 +141,7 @@ def parse_recipe(text: str, source: str | Path) -> Recipe:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """The recipe as TOML, which `read_recipe` reads back as the same."""
+    """The recipe as TOML, which `load_recipe` reads back as the same."""
     lines = [f"title = {_toml(recipe.title)}"] if recipe.title else []
     made_for = {"name": recipe.model or "", "fingerprint": recipe.fingerprint or ""}
     if any(made_for.values()):

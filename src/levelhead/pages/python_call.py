@@ -89,7 +89,7 @@ def python_call(settings: RunSettings, folder: str | Path) -> str:
         keywords = {"nli": _model(settings.nli_model, loading), "plan": _plan(settings)}
     own = [f"{name}={text}" for name, text in keywords.items() if name in call.beside]
     inside = [f"{name}={text}" for name, text in keywords.items() if name not in call.beside]
-    made = [f"lh.{call.settings}({', '.join(inside)})"] if call.settings else []
+    made = [f"lh.settings.{call.settings}({', '.join(inside)})"] if call.settings else []
     place = [repr(str(folder))] if made else [f"folder={str(folder)!r}"]
     arguments = ", ".join([_models(settings, loading), *made, *place, *own])
     return "\n".join([*lines, f"lh.{call.function}({arguments})"])
@@ -128,7 +128,7 @@ def _keywords(settings: RunSettings, call: _Call) -> Iterator[tuple[str, str]]:
         elif not each.field.startswith("measure"):
             yield name, _python(each.value)
     for (keyword, kind), texts in inner.items():
-        yield keyword, f"lh.{kind}({', '.join(texts)})"
+        yield keyword, f"lh.settings.{kind}({', '.join(texts)})"
     yield from dict.fromkeys(hidden, _HIDDEN).items()
 
 
@@ -139,7 +139,7 @@ def _python(value: Any) -> str:
     if isinstance(value, AuditSizes):
         own = {each.name: getattr(value, each.name) for each in fields(value) if each.default is not MISSING}
         given = [f"{name}={own[name]!r}" for name in own if own[name] != getattr(AuditSizes(), name)]
-        return f"lh.AuditSizes({', '.join(given)})"
+        return f"lh.settings.AuditSizes({', '.join(given)})"
     if isinstance(value, tuple) and any(isinstance(each, Head) for each in value):
         return f"({', '.join(map(_python, value))},)"
     return repr(value)
@@ -168,4 +168,4 @@ def _plan(settings: SweepRunSettings) -> str:
     plain = {"pairs": settings.pairs, "fit": settings.fit, "labels": settings.labels, "depth": settings.depth}
     parts = {**data, **{name: repr(value) for name, value in plain.items()}}
     parts["resampling"] = f"Resampling({settings.resamples}, {settings.seed})"
-    return f"lh.Sweep({', '.join(f'{name}={text}' for name, text in parts.items())})"
+    return f"lh.settings.Sweep({', '.join(f'{name}={text}' for name, text in parts.items())})"
