@@ -29,12 +29,14 @@ _PUBLIC = {
     "gates": "edits.gates",
     "removed": "edits.gates",
     "HeadGates": "edits.gates",
+    "neuron_gates": "edits.neurons",
     "Projection": "edits.projection",
     "Text": "models.encoding",
     "find_word": "models.encoding",
     "read": "engine.run",
     "read_one": "engine.run",
     "gate_gradients": "engine.gradients",
+    "neuron_gradients": "engine.gradients",
     "Pooled": "engine.readings",
     "WordVectors": "engine.readings",
     "StaticVectors": "engine.readings",
@@ -149,11 +151,13 @@ if TYPE_CHECKING:
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
+    from levelhead.edits.neurons import neuron_gates as neuron_gates
     from levelhead.edits.head import Head as Head
     from levelhead.edits.projection import Projection as Projection
     from levelhead.edits.sites import Site as Site
     from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
     from levelhead.engine.gradients import gate_gradients as gate_gradients
+    from levelhead.engine.gradients import neuron_gradients as neuron_gradients
     from levelhead.engine.readings import Attention as Attention
     from levelhead.engine.readings import Pooled as Pooled
     from levelhead.engine.readings import Predictions as Predictions
