@@ -151,8 +151,8 @@ if TYPE_CHECKING:
     from levelhead.edits.gates import HeadGates as HeadGates
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
-    from levelhead.edits.neurons import neuron_gates as neuron_gates
     from levelhead.edits.head import Head as Head
+    from levelhead.edits.neurons import neuron_gates as neuron_gates
     from levelhead.edits.projection import Projection as Projection
     from levelhead.edits.sites import Site as Site
     from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
