@@ -28,6 +28,7 @@ _WORDS = {  # how kinds are called where their name alone does not help
     "Mapping": "a dict",
     "Model": _MODEL,
     "HasHeads": _MODEL,
+    "HasNeurons": _MODEL,
     "StudyRun": "a run",
 }
 _MOST = 60  # characters of a value that is shown

@@ -114,7 +114,7 @@ def test_all_rivals_are_registered_and_the_quick_ones_run_by_default() -> None:
     assert {rival.name for rival in RIVALS} <= every
     quick = {each.name for each in mitigations()}
     assert {"symmetrized", "ablated heads", "ablated neurons", "DAMA"} <= quick < every
-    assert not quick & {"FASP", "steering", "gated steering", "Self-Debias", "INLP", "LEACE"}
+    assert not quick & {"FASP", "steering", "gated steering", "Self-Debias", "INLP", "SentenceDebias"}
 
 
 def test_heads_by_log_odds_are_those_with_the_highest_gradient_of_it(bert: Model, fit: Battery) -> None:
@@ -191,7 +191,7 @@ def test_a_steering_vector_leads_from_stereotyped_to_other_sentences(bert: Model
     stereotyped, other = sentence_states(bert, fit.triples, site)
     (edit,) = SteeringAway(gated=False).candidates(bert, fit)[1].edits
     assert isinstance(edit, Steering)
-    assert (edit.site, edit.strength, edit.probe) == (site, 2.0, None)
+    assert (edit.site, edit.strength, edit.probe) == (site, 20.0, None)
     torch.testing.assert_close(edit.vector, torch.from_numpy(other.mean(0) - stereotyped.mean(0)).float())
     (gated,) = SteeringAway(gated=True).candidates(bert, fit)[0].edits
     assert isinstance(gated, Steering)

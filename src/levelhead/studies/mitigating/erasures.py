@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import ClassVar
 
 from levelhead.edits.sites import Site
 from levelhead.errors import CannotDo
@@ -24,7 +23,7 @@ class Erasure:
     name: str
     method: Method
     strengths: tuple[int, ...]
-    quick: ClassVar[bool] = False
+    quick: bool = False
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if self.method == "leace" and find_spec("concept_erasure") is None:
@@ -74,4 +73,4 @@ def _pools(model: Model) -> bool:
 
 register_mitigation(Erasure("SentenceDebias", "pca", (1, 2, 4)))
 register_mitigation(Erasure("INLP", "inlp", (1, 4, 16)))
-register_mitigation(Erasure("LEACE", "leace", (1, 2, 4)))  # it has no strength of its own: how many layers
+register_mitigation(Erasure("LEACE", "leace", (1, 2, 4), quick=True))  # it has no strength but its layers
