@@ -78,8 +78,8 @@ class TrainingPlan:
         if self.learning_rate is not None:
             return self.learning_rate
         if self.lora:
-            return 1e-3
-        return 2e-5 if is_large(model) else 3e-4
+            return 5e-4
+        return 1e-5 if is_large(model) else 5e-5
 
     @property
     def kept(self) -> tuple[int, ...]:
