@@ -20,6 +20,7 @@ from levelhead.errors import BadOption
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.training_text import training_sentences
 from levelhead.probes.words import load_words
 from levelhead.results import layout
 from levelhead.scoring.battery import Battery
@@ -27,7 +28,7 @@ from levelhead.studies.mitigating import study
 from levelhead.studies.mitigating.distillation import Distillation
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.study import run_mitigations
-from levelhead.studies.mitigating.training import Means, Trains
+from levelhead.studies.mitigating.training import Means, Trains, pairs
 from levelhead.studies.mitigating.writing import write_chosen
 from tests.studies.test_mitigating import few
 from tests.tiny import tiny
@@ -76,6 +77,14 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
 
 def _kl(goal: Any, given: Any) -> float:
     return float((np.exp(goal) * (goal - given)).sum(-1).mean())
+
+
+def test_pairs_for_a_judge_are_about_groups_or_not_on_both_sides() -> None:
+    sentences = training_sentences(560)
+    for pair, sentence in zip(pairs(sentences), sentences, strict=True):
+        assert pair.second
+        assert pair.first in sentence.text
+        assert bool(GenderSwap()(f"{pair.first} {pair.second}").changes) == sentence.grouped
 
 
 def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:

@@ -140,8 +140,8 @@ class TokenMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Distilling:
-    """The lesson: a student that answers at every turn as the symmetrized model does."""
+class TurnedTexts:
+    """Texts at every turn as batches: what lessons about them have in common."""
 
     model: Model
     swap: GroupSwap
@@ -152,14 +152,6 @@ class Distilling:
         """Tokens of each text."""
         return [text.length for text in self.texts]
 
-    @cached_property
-    def _mixture(self) -> TokenMixture:
-        return TokenMixture.of(token_classes(self.model, self.swap), self.swap.groups, self.model.device)
-
-    @property
-    def _speaks(self) -> bool:
-        return bool(self.model.abilities & {"mlm", "causal"})
-
     def batch(self, numbers: Sequence[int], seed: Sequence[int]) -> Batch:
         """Every turn of these texts as a row; `partners` says which answers are mixed into each answer."""
         rng, groups = np.random.default_rng(seed), self.swap.groups
@@ -167,6 +159,7 @@ class Distilling:
         asked: list[tuple[int, int]] = []  # row, position
         partners: list[list[int]] = []
         judges: list[list[int]] = []
+        labels: list[int] = []
         for number in numbers:
             text = self.texts[number]
             picks = self._picks(text, rng)
@@ -178,17 +171,24 @@ class Distilling:
                     for i in range(len(picks))
                 ]
                 asked += [(len(rows) + turn, int(position)) for position in picks]
+                labels += [int(token) for token in text.turns[turn].ids[picks + self._ahead]]
             judges += [[len(rows) + (turn + s) % turns for s in range(groups)] for turn in range(turns)]
             rows += [self._masked(row, picks) for row in text.turns]
         batch = inputs(self.model, rows)
         width = batch["input_ids"].shape[1]
         flat = torch.tensor([row * width + position for row, position in asked], dtype=torch.long)
-        return {
-            **batch,
+        more = {
             "asked": flat,
             "partners": torch.tensor(partners, dtype=torch.long).reshape(-1, groups),
+            "labels": torch.tensor(labels, dtype=torch.long),
             "judges": torch.tensor(judges, dtype=torch.long),
         }
+        return {**batch, **{name: value.to(self.model.device) for name, value in more.items()}}
+
+    @property
+    def _ahead(self) -> int:
+        """How far behind the place of an answer the token stands that it is about."""
+        return int("causal" in self.model.abilities)
 
     def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
         """The positions that are taught: before every token, or of some tokens, which are masked."""
@@ -207,17 +207,24 @@ class Distilling:
         ids[picks] = self.model.tokenizer.mask_token_id
         return Tokens(ids, row.types)
 
+
+@dataclass(frozen=True, eq=False)
+class Distilling(TurnedTexts):
+    """The lesson: a student that answers at every turn as the symmetrized model does."""
+
+    @cached_property
+    def _mixture(self) -> TokenMixture:
+        return TokenMixture.of(token_classes(self.model, self.swap), self.swap.groups, self.model.device)
+
+    @property
+    def _speaks(self) -> bool:
+        return bool(self.model.abilities & {"mlm", "causal"})
+
     def loss(self, student: Model, batch: Batch) -> Tensor:
         """KL of the student's answers from those of the symmetrized model, in nats per answer."""
-        batch = {name: value.to(self.model.device) for name, value in batch.items()}
         with torch.no_grad(), at_rest(self.model.hf):
             targets = self.targets(batch)
-        answers = answered(student, batch)
-        losses = [
-            functional.kl_div(answer.log_softmax(-1), target, reduction="sum") / max(1, len(answer))
-            for answer, target in zip(answers, targets, strict=True)
-        ]
-        return torch.stack(losses).sum()
+        return divergence(answered(student, batch), targets)
 
     def targets(self, batch: Batch) -> list[Tensor]:
         """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a judge."""
@@ -230,6 +237,15 @@ class Distilling:
         return mixed
 
 
+def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+    """KL( target ‖ answer ) of each kind of answer, in nats per answer, added up."""
+    losses = [
+        functional.kl_div(answer.log_softmax(-1), target, reduction="sum") / max(1, len(answer))
+        for answer, target in zip(answers, targets, strict=True)
+    ]
+    return torch.stack(losses).sum()
+
+
 def answered(model: Model, batch: Batch) -> list[Tensor]:
     """Logits of a batch's answers: of the vocabulary at the tokens asked, and of a judge for every row."""
     given = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch}
@@ -239,16 +255,13 @@ def answered(model: Model, batch: Batch) -> list[Tensor]:
     for layer in range(model.layers):
         hidden = trunk.block(plan, layer, hidden)
     answers = []
-    if model.abilities & {"mlm", "causal"}:
+    if model.abilities & {"mlm", "causal"} and len(batch["asked"]):
         answers.append(trunk.logits(hidden.flatten(0, 1)[batch["asked"]]))
     if model.judge is not None:
-        last = (
-            given["attention_mask"].sum(1) - 1
-            if model.family.causal
-            else torch.zeros_like(batch["judges"][:, 0])
-        )
+        last = given["attention_mask"].sum(1) - 1
+        place = last if model.family.causal else torch.zeros_like(last)
         rows = torch.arange(len(hidden), device=hidden.device)
-        answers.append(trunk.judged(trunk.pooled(hidden[rows, last])))
+        answers.append(trunk.judged(trunk.pooled(hidden[rows, place])))
     if not answers:
         raise CannotDo(f"{model.name} has no head that answers, so there is nothing to distill.")
     return answers

@@ -21,7 +21,7 @@ LARGE = 50_000_000  # parameters; smaller models need a higher learning rate (Tu
 
 def is_large(model: Model) -> bool:
     """Whether a model is trained at the learning rate of large ones."""
-    return sum(weight.numel() for weight in model.hf.parameters()) >= LARGE
+    return bool(sum(weight.numel() for weight in model.hf.parameters()) >= LARGE)
 
 
 def check_trainable(model: Model) -> None:

@@ -51,7 +51,16 @@ from levelhead.scoring.natural import (
     natural_costs,
 )
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
-from levelhead.studies.mitigating import distillation, head_ablation, symmetrization, token_projection
+from levelhead.studies.mitigating import (
+    counterfactual_text,
+    distillation,
+    gradient_edit,
+    head_ablation,
+    preference_tuning,
+    symmetrization,
+    token_projection,
+    unlearning,
+)
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Candidate, Mitigation, mitigations
 from levelhead.studies.mitigating.settings import MitigateSettings
@@ -59,7 +68,16 @@ from levelhead.studies.mitigating.training import Means, Trains
 from levelhead.studies.mitigating.writing import write_chosen
 
 # importing them registers their mitigations
-BUILT_IN = (symmetrization, head_ablation, token_projection, distillation)
+BUILT_IN = (
+    symmetrization,
+    head_ablation,
+    token_projection,
+    gradient_edit,
+    distillation,
+    counterfactual_text,
+    unlearning,
+    preference_tuning,
+)
 Open = Run[MitigateRunSettings]
 _FEWEST = 3  # null models that a spread is estimated from
 

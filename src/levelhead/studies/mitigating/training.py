@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
+from levelhead.engine.distilling import AlignedText, aligned
 from levelhead.engine.reweighing import Lesson, TrainingPlan, train_weights
+from levelhead.errors import CannotDo
 from levelhead.models.copied import why_no_copy
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -40,10 +43,6 @@ class Means:
     seed: int = 0
     folder: Path | None = None
 
-    def plan(self, plan: TrainingPlan) -> TrainingPlan:
-        """A method's own plan with what was asked for."""
-        return replace(plan, steps=self.steps or plan.steps, lora=self.lora or plan.lora)
-
 
 NO_MEANS = Means()
 
@@ -66,31 +65,71 @@ def why_no_training(model: Model, fit: Battery, means: Means) -> str:
     return why_no_copy(model) and f"{model.name} cannot be trained: {why_no_copy(model)}"
 
 
-def texts(fit: Battery, means: Means, plan: TrainingPlan) -> tuple[TrainingSentence, ...]:
-    """As many sentences as a training meets, and those apart."""
+def turned_texts(
+    model: Model, fit: Battery, means: Means, plan: TrainingPlan
+) -> tuple[Sequence[AlignedText], Sequence[AlignedText]]:
+    """As many texts as a training meets, at every turn of the groups, and texts apart; pairs for a judge."""
+    swap = swap_for(fit.test)
     most = min(_MOST, plan.steps * plan.batch_size) + APART
-    return training_text(means.text or None, swap_for(fit.test), most, means.seed)
+    sentences = training_text(means.text or None, swap, most, means.seed)
+    given = [Text(each.text) for each in sentences] if model.judge is None else pairs(sentences)
+    found = aligned(model, swap, given, LENGTH).texts
+    if not any(len(text.turns) > 1 for text in found):
+        raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
+    split = apart(len(found))
+    return found[split:], found[:split]
 
 
 def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
-    """Sentences as pairs, for models that judge: two that follow each other, or neighbors of one topic."""
+    """Sentences as pairs, for models that judge: two that follow each other, or two of one topic, both with
+    words for a group or both without."""
+    alike: dict[tuple[str, bool], list[str]] = {}
+    for each in sentences:
+        alike.setdefault((each.topic, each.grouped), []).append(each.text)
+    after = {kind: iter([*texts[1:], texts[0]]) for kind, texts in alike.items()}
     found = []
-    for number, sentence in enumerate(sentences):
-        parts = list(split_sentences([sentence.text]))
-        after = sentences[(number + 1) % len(sentences)].text
-        found.append(Text(parts[0], " ".join(parts[1:]) or after))
+    for each in sentences:
+        parts, other = list(split_sentences([each.text])), next(after[each.topic, each.grouped])
+        found.append(Text(parts[0], " ".join(parts[1:]) or other))
     return found
 
 
-def trained_candidates(
-    method: Mitigation, model: Model, lessons: tuple[Lesson, Lesson], plan: TrainingPlan, means: Means
-) -> list[Candidate]:
-    """One candidate for each number of steps after which the weights were kept."""
-    folder = None if means.folder is None else means.folder / file_label(method.name)
-    trained = train_weights(model, method.name, lessons, plan, means.seed, folder)
-    return [
-        Candidate(kept.weights.name, method.name, float(kept.step), (kept.weights,)) for kept in trained.kept
-    ]
+@dataclass(frozen=True)
+class TrainedMitigation(ABC):
+    """A mitigation that is a lesson and a plan; one candidate for each number of steps that is kept."""
+
+    means: Means = NO_MEANS
+    name: ClassVar[str]
+    own_plan: ClassVar[TrainingPlan]
+
+    def with_means(self, means: Means) -> Self:
+        """The same with these means."""
+        return replace(self, means=means)
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """Its own plan with what was asked for."""
+        steps, lora = self.means.steps or self.own_plan.steps, self.means.lora or self.own_plan.lora
+        return replace(self.own_plan, steps=steps, lora=lora)
+
+    @abstractmethod
+    def why_not(self, model: Model, fit: Battery) -> str:
+        """Why it cannot run on this model and bias; empty where it can."""
+
+    @abstractmethod
+    def lessons(self, model: Model, fit: Battery) -> tuple[Lesson, Lesson]:
+        """What is trained, and the same on texts apart."""
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        """Train, and take the weights that were kept."""
+        folder = None if self.means.folder is None else self.means.folder / file_label(self.name)
+        trained = train_weights(
+            model, self.name, self.lessons(model, fit), self.plan, self.means.seed, folder
+        )
+        return [
+            Candidate(kept.weights.name, self.name, float(kept.step), (kept.weights,))
+            for kept in trained.kept
+        ]
 
 
 def apart(number: int) -> int:
