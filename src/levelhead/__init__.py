@@ -44,6 +44,7 @@ _PUBLIC = {
     "States": "engine.readings",
     "Attention": "engine.readings",
     "Hyperparameters": "engine.finetuning",
+    "coin": "probes.coin",
     "load_words": "probes.words",
     "WordTest": "probes.words",
     "Measurement": "measures.measurement",
@@ -175,6 +176,7 @@ if TYPE_CHECKING:
     from levelhead.models.encoding import find_word as find_word
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
+    from levelhead.probes.coin import coin as coin
     from levelhead.probes.words import WordTest as WordTest
     from levelhead.probes.words import load_words as load_words
     from levelhead.reproducing import ReproduceSettings as ReproduceSettings
