@@ -18,7 +18,7 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
-from levelhead.engine import callbacks, finetuning
+from levelhead.engine import callbacks, finetuning, trainer_arguments
 from levelhead.engine.batches import SimilarLengths
 from levelhead.engine.closed_heads import head_slices
 from levelhead.engine.finetuning import (
@@ -324,7 +324,7 @@ def test_the_learning_rate_goes_by_the_models_size(monkeypatch: pytest.MonkeyPat
     assert Hyperparameters().rate(model) == 3e-4
     assert Hyperparameters(lora=True).rate(model) == 5e-4
     assert Hyperparameters(learning_rate=1e-3, lora=True).rate(model) == 1e-3
-    monkeypatch.setattr(finetuning, "LARGE", 10)
+    monkeypatch.setattr(trainer_arguments, "LARGE", 10)
     assert Hyperparameters().rate(model) == 2e-5
 
 

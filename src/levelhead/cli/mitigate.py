@@ -32,6 +32,9 @@ def mitigate(
     null: Annotated[
         int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
     ] = 19,
+    text: Annotated[str, typer.Option(help="Text to train on, a file or folder; default: ours.")] = "",
+    steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0,
+    lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -45,7 +48,8 @@ def mitigate(
     from levelhead.studies.mitigating.study import run_mitigations
 
     margins = gain, max_perplexity, max_loss
-    settings = MitigateSettings(bias, tuple(listed(methods)), objective, *margins, null, seed)
+    training = text, steps, lora
+    settings = MitigateSettings(bias, tuple(listed(methods)), objective, *margins, null, seed, *training)
     run = run_mitigations(load(name, **loading), settings, out)
     page = write_report(out)
     if json:
@@ -58,11 +62,14 @@ def mitigate(
                 "candidates": run.candidates,
                 "biases": run.moved,
                 "left_out": run.left_out,
+                "model": None if run.written_model is None else str(run.written_model),
             }
         )
         return
     _print(run)
     print(f"{sentence(run)}\nReport: {page}")
+    if run.written_model is not None:
+        print(f"Model: {run.written_model}")
 
 
 def _print(run: MitigateRun) -> None:

@@ -39,6 +39,30 @@ class Symmetrized:
         )
 
 
+@dataclass(frozen=True)
+class Coined:
+    """Answers at one turn of a group swap, which a coin decides for each text: one pass, and in expectation
+    the answers of the symmetrized model.
+
+    coin: a Coin of probes/coin.py, which this room does not know.
+    """
+
+    coin: Any
+
+    @property
+    def site(self) -> Site:
+        """Where the model answers."""
+        return OUTPUT
+
+    def __call__(self, h: Tensor) -> Tensor:
+        raise CannotDo("A coin decides what a model is asked, and changes no tensor: give it as a variant.")
+
+
+def coin_of(variant: Variant) -> Coined | None:
+    """The coin in a variant, if there is one."""
+    return next((edit for edit in variant if isinstance(edit, Coined)), None)
+
+
 def symmetry_of(variant: Variant) -> Symmetrized | None:
     """The symmetrization in a variant, if there is one."""
     return next((edit for edit in variant if isinstance(edit, Symmetrized)), None)

@@ -6,11 +6,8 @@ process was killed and the training goes on from its last checkpoint (docs/metho
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
 from levelhead.engine.callbacks import Checkpoints, ClosedHeads, Progress, checkpoint_folder, last_checkpoint
 from levelhead.engine.lora import add_lora, merge_lora
+from levelhead.engine.trainer_arguments import arguments, check_trainable, is_large, own_randomness
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
 from levelhead.models.classifier import new_classifier, new_weights
@@ -38,7 +36,6 @@ from levelhead.probes.glue import GlueItem
 from levelhead.progress import steps
 
 POINTS = 24  # of a learning curve
-LARGE = 50_000_000  # parameters; smaller models need a higher learning rate (Turc et al. 2019)
 _EVALUATED_AT_ONCE = 64  # texts; more of them would pad more
 
 Doubles = NDArray[np.float64]
@@ -87,7 +84,7 @@ class Hyperparameters:
             return self.learning_rate
         if self.lora:
             return 5e-4
-        return 2e-5 if sum(weight.numel() for weight in model.hf.parameters()) >= LARGE else 3e-4
+        return 2e-5 if is_large(model) else 3e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +162,11 @@ def finetune(
     checkpoints: a folder of this training alone; what a killed training left there is gone on with. The model
     itself stays as it is.
     """
-    _check(model)
+    check_trainable(model)
     with model.edited(*weights_of(tuple(edits))):  # the classifier begins with them
         classifier = new_classifier(model, data.labels, seed)
     edits = besides_weights(tuple(edits))
-    with MAKING.asking(), _own_randomness(seed), quiet():
+    with MAKING.asking(), own_randomness(seed), quiet():
         if plan.lora:
             add_lora(classifier, new_weights(classifier, model))
         else:
@@ -217,13 +214,6 @@ def _trained(
     return FineTuned(classifier, evaluations.last, curve)
 
 
-def _check(model: Model) -> None:
-    if find_spec("accelerate") is None:
-        raise CannotDo("Fine-tuning needs the package accelerate: pip install 'levelhead[glue]'.")
-    if model.hf.dtype == torch.float16:
-        raise CannotDo(f"{model.name} is float16, in which training overflows. Load it as float32.")
-
-
 # ---- the trainer
 
 
@@ -251,29 +241,20 @@ def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int
     cuda = classifier.device.type == "cuda"
     gpus = torch.cuda.device_count() if cuda else 1  # a batch is shared among all of them
     total, an_epoch = _total(data, plan), ceil(len(data.train) / plan.batch_size)
-    args = TrainingArguments(
-        output_dir=str(folder),
+    args = arguments(
+        classifier,
+        folder,
+        seed,
         per_device_train_batch_size=ceil(plan.batch_size / gpus),
         per_device_eval_batch_size=_EVALUATED_AT_ONCE,
         num_train_epochs=plan.epochs,
         learning_rate=plan.rate(classifier),
         warmup_steps=int(plan.warmup * total),
         weight_decay=plan.weight_decay,
-        optim="adamw_torch_fused",  # a tenth faster on a CPU
         bf16=plan.bf16,
-        seed=seed,
-        data_seed=seed,
         logging_steps=max(1, total // POINTS),
         eval_strategy="steps",
         eval_steps=an_epoch,  # at the last step of an epoch, so that a checkpoint there knows the score
-        save_strategy="no",
-        save_total_limit=2,
-        report_to="none",
-        disable_tqdm=True,
-        logging_nan_inf_filter=False,  # it would hide that a training diverges
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
-        use_cpu=classifier.device.type == "cpu",
     )
     trainer = _Trainer(
         classifier.hf,
@@ -332,19 +313,3 @@ def _curve(history: Sequence[dict[str, Any]]) -> tuple[CurvePoint, ...]:
         for loss, score, entry in points
         if loss is not None or score is not None
     )
-
-
-# ---- while it runs
-
-
-@contextmanager
-def _own_randomness(seed: int) -> Iterator[None]:
-    """Trainer seeds Python's, numpy's and torch's random numbers; afterwards they are as they were."""
-    python, numbers = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numbers)

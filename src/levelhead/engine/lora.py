@@ -11,7 +11,8 @@ from collections.abc import Collection
 from importlib.util import find_spec
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
@@ -41,11 +42,21 @@ def add_lora(classifier: Model, trained: Collection[str]) -> None:
 
 def merge_lora(hf: nn.Module) -> None:
     """Add the adapters to the weights that they stand beside, and take them off."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    adapted: list[tuple[str, Any]] = [
-        (name, module) for name, module in hf.named_modules() if isinstance(module, BaseTunerLayer)
-    ]
-    for name, layer in adapted:
+    for name, layer in _adapted(hf):
         layer.merge()
         hf.set_submodule(name, layer.get_base_layer())
+
+
+@torch.no_grad()
+def lora_weights(hf: nn.Module) -> dict[str, Tensor]:
+    """The weights with the adapters added, by the names that they have without adapters."""
+    return {
+        f"{name}.weight": layer.get_base_layer().weight + layer.get_delta_weight(layer.active_adapters[0])
+        for name, layer in _adapted(hf)
+    }
+
+
+def _adapted(hf: nn.Module) -> list[tuple[str, Any]]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [(name, module) for name, module in hf.named_modules() if isinstance(module, BaseTunerLayer)]

@@ -12,18 +12,20 @@ import torch
 
 from levelhead.edits.self_debias import self_debias_of
 from levelhead.edits.sites import Variant, around, inside
-from levelhead.edits.symmetry import symmetry_of
+from levelhead.edits.symmetry import coin_of, symmetry_of
 from levelhead.edits.weights import weights_of
 from levelhead.engine.asks import asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens
 from levelhead.engine.budget import Work
+from levelhead.engine.coining import coined
 from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.self_debias import self_debiased
-from levelhead.engine.symmetry import joined_variants, symmetrized
+from levelhead.engine.symmetry import Ask, joined_variants, symmetrized
 from levelhead.engine.walk import Batch
+from levelhead.errors import BadOption
 from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest, attention_by
 from levelhead.models.model import Model
@@ -68,18 +70,25 @@ def read(
             once = partial(
                 ask, [inside(v) for v, each in zip(variants, whole, strict=True) if each == shared]
             )
-            symmetry, debias = symmetry_of(shared), self_debias_of(shared)
-            if debias is not None:
+            if (debias := self_debias_of(shared)) is not None:
                 once = partial(self_debiased, model, debias, once)
             with model.edited(*weights_of(shared)):
-                given = (
-                    once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
-                )
+                given = _asked_as(model, shared, readings, once)
             for answers, answer in zip(collected, given, strict=True):
                 answers.append(answer)
     order = [i for shared in dict.fromkeys(whole) for i, each in enumerate(whole) if each == shared]
     joined = [joined_variants(answers, order) for answers in collected]
     return Answers({id(r): answer for r, answer in zip(readings, joined, strict=True)})
+
+
+def _asked_as(model: Model, shared: Variant, readings: Sequence[Reading[Any]], once: Ask) -> list[Any]:
+    """The answers under what concerns the whole network; `once` asks the network itself."""
+    symmetry, coin = symmetry_of(shared), coin_of(shared)
+    if symmetry is not None and coin is not None:
+        raise BadOption("A symmetrized model is asked at every turn; a coin beside it would decide nothing.")
+    if coin is not None:
+        return coined(model, coin.coin, readings, once)
+    return once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
 
 
 def _read(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.sites import Edit
-from levelhead.edits.symmetry import symmetry_of
+from levelhead.edits.symmetry import coin_of, symmetry_of
 from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.outputs import OwnForward
 from levelhead.errors import BadOption, CannotDo, NoEffect
@@ -64,7 +64,7 @@ def export(
     """
     if not edits:
         raise BadOption("No edits to export: give gates or projections.")
-    if symmetry_of(tuple(edits)) is not None:
+    if symmetry_of(tuple(edits)) is not None or coin_of(tuple(edits)) is not None:
         raise CannotDo(
             "A symmetrized model is the model asked twice: it is no set of weights, so there is no folder to "
             "write. Ask it where you use it, with `with model.symmetrized(...)` or the recipe as a variant."

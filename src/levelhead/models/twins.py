@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +28,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.concurrency import asking, holding
+from levelhead.models.concurrency import holding
 from levelhead.models.condition import Standing
+from levelhead.models.copied import copied
 from levelhead.models.model import Model
-from levelhead.models.sources import Source
 from levelhead.models.vocabulary import token_kinds
 
 Numbers = NDArray[np.int64]
@@ -120,11 +119,8 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     Its weights stand beside the first model's in memory; `twinned` needs none.
     """
     _check_rows(model, twin)
-    obstacle = "it comes with an adapter" if model.adapter else model.fixed_weights
-    if obstacle:
-        raise CannotDo(f"{model.name}: {obstacle}; ask its twins inside `with twinned(...)`.")
-    with asking(model.hf):
-        hf = deepcopy(model.hf)
+    copy = copied(model, f"{model.name} twin {twin.seed}", "ask its twins inside `with twinned(...)`")
+    hf = copy.hf
     order = torch.from_numpy(twin.order).to(model.device)
     head = hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
     rows = [hf.get_input_embeddings().weight]
@@ -134,10 +130,7 @@ def twin_copy(model: Model, twin: Twin) -> Model:
         tensor.data = tensor.data[order]
     if head is not None and hf.get_input_embeddings().weight is not head.weight and _tied(model):
         hf.tie_weights()
-    name = f"{model.name} twin {twin.seed}"
-    about = model.origin, model._missing
-    alone, opening = model.placement.alone(), model.opening
-    return Model(Source(name, hf, model.tokenizer, *about, placement=alone, opening=opening))
+    return copy
 
 
 def _tied(model: Model) -> bool:

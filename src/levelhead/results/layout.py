@@ -90,6 +90,7 @@ DETECTED = Key("mitigate/detected", BiasDetected)
 LEFT_OUT = Key("mitigate/left out", MethodLeftOut)
 CANDIDATES_TESTED = Key("mitigate/candidates", CandidateTested)  # in the order of the tests
 BIASES_MOVED = Key("mitigate/biases", BiasMoved)
+CHOSEN_MODEL = "model"  # a folder: the certified model, as transformers loads it
 MITIGATE = Layout(
     "mitigate",
     "levelhead mitigate",

@@ -304,5 +304,8 @@ class MitigateRunSettings(RunSettings):
     max_perplexity: Annotated[float, Option("--max-perplexity", 2.0)]
     max_loss: Annotated[float, Option("--max-loss", 2.0)]
     null: Annotated[int, Option("--null", 19)]
+    text: Annotated[str, Option("--text", "")] = ""
+    steps: Annotated[int, Option("--steps", 0)] = 0
+    lora: Annotated[bool, Option("--lora", False, "switch")] = False
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()

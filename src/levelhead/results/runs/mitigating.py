@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from levelhead.results import layout
 from levelhead.results.records.mitigating import BiasDetected, BiasMoved, CandidateTested, MethodLeftOut
 from levelhead.results.runs.study import StudyRun
@@ -32,6 +34,12 @@ class MitigateRun(StudyRun[MitigateRunSettings]):
     def certified(self) -> tuple[CandidateTested, ...]:
         """Those that are certified, the best first."""
         return tuple(each for each in self.candidates if each.certificate.certified)
+
+    @property
+    def written_model(self) -> Path | None:
+        """The folder of the certified model; None where none was written."""
+        folder = self.folder / layout.CHOSEN_MODEL
+        return folder if folder.is_dir() else None
 
     @property
     def moved(self) -> tuple[BiasMoved, ...]:

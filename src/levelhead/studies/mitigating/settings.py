@@ -23,6 +23,9 @@ class MitigateSettings:
     max_loss: points that any other ability may fall by
     null: null models that the bias must stand out from
     seed: of every draw
+    text: what mitigations that train are trained on: a file or folder; "": sentences that ship
+    steps: of a training; 0: as many as each method takes by itself
+    lora: train low-rank adapters instead of all weights
     """
 
     bias: Words = "gender"
@@ -33,12 +36,17 @@ class MitigateSettings:
     max_loss: float = 2.0
     null: int = 19
     seed: int = 0
+    text: str = ""
+    steps: int = 0
+    lora: bool = False
 
     def __post_init__(self) -> None:
         if self.null < 2:
             raise BadOption(
                 f"null={self.null} came; without null models nothing can be certified: give 5 or more."
             )
+        if self.steps < 0:
+            raise BadOption(f"steps={self.steps} came; allowed is 0 or more.")
         if min(self.gain, self.max_perplexity, self.max_loss) < 0:
             raise BadOption("A margin below 0 came; margins are 0 or more.")
 

@@ -10,6 +10,7 @@ A bias that is not detected is not certified away: there is nothing to gain.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,11 +31,13 @@ from levelhead.measures.null import NullDistribution
 from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.ordinary import check_tree
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.corpus import corpus_sentences
 from levelhead.probes.words import in_memory, load_words, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
-from levelhead.results.folder import Run
+from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import TextFile
 from levelhead.results.records.mitigating import BiasDetected, BiasMoved, CandidateTested, MethodLeftOut
 from levelhead.results.runs import MitigateRun
@@ -49,19 +52,26 @@ from levelhead.scoring.natural import (
 )
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.mitigating import (
+    counterfactual_text,
     dama,
+    distillation,
     erasures,
     fasp,
+    gradient_edit,
     head_ablation,
     neuron_ablation,
+    preference_tuning,
     self_debiasing,
     steering,
     symmetrization,
     token_projection,
+    unlearning,
 )
 from levelhead.studies.mitigating.parts import Parts, parts
-from levelhead.studies.mitigating.protocol import Candidate, mitigations
+from levelhead.studies.mitigating.protocol import Candidate, Mitigation, mitigations
 from levelhead.studies.mitigating.settings import MitigateSettings
+from levelhead.studies.mitigating.training import Means, Trains
+from levelhead.studies.mitigating.writing import write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
@@ -73,6 +83,11 @@ BUILT_IN = (  # importing them registers their mitigations
     steering,
     erasures,
     self_debiasing,
+    gradient_edit,
+    distillation,
+    counterfactual_text,
+    unlearning,
+    preference_tuning,
 )
 Open = Run[MitigateRunSettings]
 _FEWEST = 3  # null models that a spread is estimated from
@@ -140,10 +155,15 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
         max_perplexity=settings.max_perplexity,
         max_loss=settings.max_loss,
         null=settings.null,
+        text=settings.text,
+        steps=settings.steps,
+        lora=settings.lora,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes()}
+    if settings.text:
+        hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
         detected = run.result(layout.DETECTED, lambda: _detected(model, split.whole, settings))
         tested = run.results(
@@ -152,6 +172,7 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
         for number, each in enumerate(tested, start=1):
             if each.recipe:
                 run.file(TextFile(f"{layout.RECIPES}/{recipe_file(number, each.name)}"), each.recipe)
+        shutil.rmtree(run.folder / layout.CHECKPOINTS, ignore_errors=True)
         note_places(run, [model])
     return MitigateRun.open(folder)
 
@@ -197,7 +218,7 @@ def _tested(
 ) -> list[CandidateTested]:
     candidates: list[Candidate] = []
     left_out: list[MethodLeftOut] = []
-    for method in mitigations(settings.methods):
+    for method in _methods(settings, run):
         if reason := method.why_not(model, split.fit):
             left_out.append(MethodLeftOut(method.name, reason))
         else:
@@ -212,6 +233,8 @@ def _tested(
     tested_on_c = asked.tested(candidates, aim)
     on_c = [tested_on_c[i] for i in order]
     judged = in_sequence(on_c) if detected.detected else on_c
+    passed = [candidates[i] for i, tested in zip(order, judged, strict=True) if tested.certified]
+    write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL)
     return [
         CandidateTested(
             each.name,
@@ -223,6 +246,17 @@ def _tested(
         )
         for i, each, tested in zip(order, (candidates[i] for i in order), judged, strict=True)
     ]
+
+
+def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
+    """The mitigations that are tried; those that train keep what they have done in the run folder."""
+    folder = run.folder.absolute() / layout.CHECKPOINTS
+    check_tree(folder)  # another library opens what is in it
+    means = Means(settings.text, settings.steps, settings.lora, settings.seed, folder)
+    every = mitigations(settings.methods)
+    if not settings.methods:
+        return [method for method in every if not isinstance(method, Trains)]
+    return [method.with_means(means) if isinstance(method, Trains) else method for method in every]
 
 
 def _place(seen: Certificate, settings: MitigateSettings) -> tuple[bool, float]:

@@ -1,0 +1,267 @@
+"""Distillation of the symmetrized model into weights (SPEC G3, docs/method.md, Distillation).
+
+    θ minimizes the mean over texts x of KL( f_s(· | x) ‖ f_θ(· | x) ) + the same at every turn of x
+
+f_s is the model itself, frozen, asked at every turn of the groups and mixed (edits/symmetry.py). Causal
+models are taught at every token, masked ones at masked tokens, words of a group more often; next-sentence
+heads and classifiers by their answer to pairs of sentences. A text without a word for a group is its own
+turn: there the student is held where the model was, but for the words of groups themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from levelhead.engine.batches import Tokens, inputs
+from levelhead.engine.reweighing import Batch
+from levelhead.engine.token_classes import TokenClasses, token_classes
+from levelhead.engine.trunk import Trunk
+from levelhead.errors import CannotDo
+from levelhead.models.encoding import Text, TokenRow, encode
+from levelhead.models.hooks import at_rest
+from levelhead.models.model import Model
+from levelhead.probes.group_swap import GroupSwap
+
+_MASKED = 0.15  # of the other tokens
+_MASKED_GROUP = 0.5  # of words for a group
+_TINY = 1e-30
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedText:
+    """A text at every turn of the groups, token by token; one row if no token changes."""
+
+    turns: tuple[Tokens, ...]
+    words: Places  # positions of the text's own tokens
+    group: Places  # those of them that change
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row."""
+        return len(self.turns[0].ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Texts that can be distilled, and how many could not be aligned."""
+
+    texts: tuple[AlignedText, ...]
+    left_out: int
+
+
+def aligned(model: Model, swap: GroupSwap, texts: Sequence[Text], cut: int) -> Aligned:
+    """Texts whose turns differ in words of one token each, token by token; the others are counted."""
+    limit = min(cut, model.max_tokens or cut)
+    turned = [[_turned(swap, text, turn) for text in texts] for turn in range(swap.groups)]
+    rows = zip(*(encode(model, some, limit) for some in turned), strict=True)
+    place = _places(token_classes(model, swap))
+    found = [_aligned(row, place, swap.groups) for row in rows]
+    kept = tuple(each for each in found if each is not None)
+    return Aligned(kept, len(found) - len(kept))
+
+
+def _turned(swap: GroupSwap, text: Text, turn: int) -> Text:
+    second = None if text.second is None else swap(text.second, turn).text
+    return replace(text, first=swap(text.first, turn).text, second=second)
+
+
+def _places(classes: TokenClasses) -> dict[int, tuple[int, int]]:
+    """The class and group of each token that has one."""
+    return {
+        token: (number, group)
+        for number, groups in enumerate(classes.classes)
+        for group, tokens in enumerate(groups)
+        for token in tokens
+    }
+
+
+def _aligned(rows: Sequence[TokenRow], place: dict[int, tuple[int, int]], groups: int) -> AlignedText | None:
+    own = rows[0]
+    if len({len(row.ids) for row in rows}) > 1:
+        return None
+    changed = np.flatnonzero(np.any([row.ids != own.ids for row in rows], axis=0))
+    for position in changed:
+        places = [place.get(int(row.ids[position])) for row in rows]
+        first = places[0]
+        if first is None or places != [(first[0], (first[1] + turn) % groups) for turn in range(groups)]:
+            return None
+    turns = tuple(Tokens(row.ids, row.types) for row in (rows if len(changed) else rows[:1]))
+    return AlignedText(turns, np.flatnonzero(own.part >= 0), changed)
+
+
+# ---- the mixture
+
+
+@dataclass(frozen=True, eq=False)
+class TokenMixture:
+    """TokenClasses.mixed on tensors of probabilities, for all tokens of a vocabulary at once."""
+
+    columns: Tensor  # tokens that have a class
+    cell: Tensor  # of each of them: class x groups + group
+    shift: Tensor  # [turn, cell]: the cell that stands for a cell after a turn
+
+    @classmethod
+    def of(cls, classes: TokenClasses, groups: int, device: torch.device) -> TokenMixture:
+        """The mixture of a model's classes."""
+        place = _places(classes)
+        cell = [number * groups + group for number, group in place.values()]
+        cells = torch.arange(len(classes.classes) * groups)
+        base, group = cells // groups * groups, cells % groups
+        shift = torch.stack([base + (group + turn) % groups for turn in range(groups)])
+        columns = torch.tensor(list(place), dtype=torch.long)
+        return cls(columns.to(device), torch.tensor(cell, dtype=torch.long).to(device), shift.to(device))
+
+    def __call__(self, answers: Tensor, partners: Tensor) -> Tensor:
+        """p_s(y | x) of the probabilities [answer, token]; partners [answer, turn]: the same after a turn."""
+        mixed = answers.index_select(0, partners[:, 0])
+        own = mixed[:, self.columns]
+        seen = [own] + [answers[turn][:, self.columns] for turn in partners.T[1:]]
+        for turn in partners.T[1:]:
+            mixed += answers.index_select(0, turn)
+        mixed /= partners.shape[1]
+        if len(self.columns):
+            masses = [p.new_zeros(len(p), self.shift.shape[1]).index_add_(1, self.cell, p) for p in seen]
+            mass = torch.stack([m[:, s] for m, s in zip(masses, self.shift, strict=True)]).mean(0)
+            share = own / masses[0].clamp(min=_TINY)[:, self.cell]
+            mixed[:, self.columns] = mass[:, self.cell] * share
+        return mixed
+
+
+# ---- the lesson
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedTexts:
+    """Texts at every turn as batches: what lessons about them have in common."""
+
+    model: Model
+    swap: GroupSwap
+    texts: Sequence[AlignedText]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text."""
+        return [text.length for text in self.texts]
+
+    def batch(self, numbers: Sequence[int], seed: Sequence[int]) -> Batch:
+        """Every turn of these texts as a row; `partners` says which answers are mixed into each answer."""
+        rng, groups = np.random.default_rng(seed), self.swap.groups
+        rows: list[Tokens] = []
+        asked: list[tuple[int, int]] = []  # row, position
+        partners: list[list[int]] = []
+        judges: list[list[int]] = []
+        labels: list[int] = []
+        for number in numbers:
+            text = self.texts[number]
+            picks = self._picks(text, rng)
+            turns = len(text.turns)
+            for turn in range(turns):
+                first = len(asked) - turn * len(picks)  # of this text's answers
+                partners += [
+                    [first + (turn + s) % turns * len(picks) + i for s in range(groups)]
+                    for i in range(len(picks))
+                ]
+                asked += [(len(rows) + turn, int(position)) for position in picks]
+                labels += [int(token) for token in text.turns[turn].ids[picks + self._ahead]]
+            judges += [[len(rows) + (turn + s) % turns for s in range(groups)] for turn in range(turns)]
+            rows += [self._masked(row, picks) for row in text.turns]
+        batch = inputs(self.model, rows)
+        width = batch["input_ids"].shape[1]
+        flat = torch.tensor([row * width + position for row, position in asked], dtype=torch.long)
+        more = {
+            "asked": flat,
+            "partners": torch.tensor(partners, dtype=torch.long).reshape(-1, groups),
+            "labels": torch.tensor(labels, dtype=torch.long),
+            "judges": torch.tensor(judges, dtype=torch.long),
+        }
+        return {**batch, **{name: value.to(self.model.device) for name, value in more.items()}}
+
+    @property
+    def _ahead(self) -> int:
+        """How far behind the place of an answer the token stands that it is about."""
+        return int("causal" in self.model.abilities)
+
+    def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
+        """The positions that are taught: before every token, or of some tokens, which are masked."""
+        if "causal" in self.model.abilities:
+            return np.asarray([place - 1 for place in text.words if place > 0], np.int64)
+        if "mlm" not in self.model.abilities:
+            return np.empty(0, np.int64)
+        share = np.where(np.isin(text.words, text.group), _MASKED_GROUP, _MASKED)
+        drawn = text.words[rng.random(len(text.words)) < share]
+        return drawn if len(drawn) else rng.choice(text.words, 1)
+
+    def _masked(self, row: Tokens, picks: Places) -> Tokens:
+        if "causal" in self.model.abilities or not len(picks):
+            return row
+        ids = row.ids.copy()
+        ids[picks] = self.model.tokenizer.mask_token_id
+        return Tokens(ids, row.types)
+
+
+@dataclass(frozen=True, eq=False)
+class Distilling(TurnedTexts):
+    """The lesson: a student that answers at every turn as the symmetrized model does."""
+
+    @cached_property
+    def _mixture(self) -> TokenMixture:
+        return TokenMixture.of(token_classes(self.model, self.swap), self.swap.groups, self.model.device)
+
+    @property
+    def _speaks(self) -> bool:
+        return bool(self.model.abilities & {"mlm", "causal"})
+
+    def loss(self, student: Model, batch: Batch) -> Tensor:
+        """KL of the student's answers from those of the symmetrized model, in nats per answer."""
+        with torch.no_grad(), at_rest(self.model.hf):
+            targets = self.targets(batch)
+        return divergence(answered(student, batch), targets)
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a judge."""
+        own = [answer.softmax(-1) for answer in answered(self.model, batch)]
+        mixed = []
+        if self._speaks:
+            mixed.append(self._mixture(own[0], batch["partners"]))
+        if self.model.judge is not None:
+            mixed.append(own[-1][batch["judges"]].mean(1))
+        return mixed
+
+
+def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+    """KL( target ‖ answer ) of each kind of answer, in nats per answer, added up."""
+    losses = [
+        functional.kl_div(answer.log_softmax(-1), target, reduction="sum") / max(1, len(answer))
+        for answer, target in zip(answers, targets, strict=True)
+    ]
+    return torch.stack(losses).sum()
+
+
+def answered(model: Model, batch: Batch) -> list[Tensor]:
+    """Logits of a batch's answers: of the vocabulary at the tokens asked, and of a judge for every row."""
+    given = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch}
+    trunk = Trunk(model)
+    plan = trunk.plan(given)
+    hidden = plan.hidden
+    for layer in range(model.layers):
+        hidden = trunk.block(plan, layer, hidden)
+    answers = []
+    if model.abilities & {"mlm", "causal"} and len(batch["asked"]):
+        answers.append(trunk.logits(hidden.flatten(0, 1)[batch["asked"]]))
+    if model.judge is not None:
+        last = given["attention_mask"].sum(1) - 1
+        place = last if model.family.causal else torch.zeros_like(last)
+        rows = torch.arange(len(hidden), device=hidden.device)
+        answers.append(trunk.judged(trunk.pooled(hidden[rows, place])))
+    if not answers:
+        raise CannotDo(f"{model.name} has no head that answers, so there is nothing to distill.")
+    return answers

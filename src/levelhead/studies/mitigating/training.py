@@ -1,0 +1,137 @@
+"""What mitigations that train have in common: their means, their text, and candidates from kept weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import ClassVar, Protocol, Self, runtime_checkable
+
+from levelhead.engine.distilling import AlignedText, aligned
+from levelhead.engine.reweighing import Lesson, TrainingPlan, train_weights
+from levelhead.errors import CannotDo
+from levelhead.models.copied import why_no_copy
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender, swap_for
+from levelhead.probes.corpus import split_sentences
+from levelhead.probes.training_text import TrainingSentence, training_text
+from levelhead.results.keys import file_label
+from levelhead.scoring.battery import Battery
+from levelhead.studies.mitigating.protocol import Candidate, Mitigation
+
+APART = 192  # texts that decide when to stop, and are not trained on
+LENGTH = 48  # tokens of a text; longer ones are cut
+_MOST = 24_000  # texts
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a mitigation may train with.
+
+    text: a file or folder of the user's; "": what ships
+    steps: of the optimizer; 0: each method's own number
+    lora: low-rank adapters instead of all weights
+    folder: of checkpoints, one folder per method inside; None: a killed training begins anew
+    """
+
+    text: str = ""
+    steps: int = 0
+    lora: bool = False
+    seed: int = 0
+    folder: Path | None = None
+
+
+NO_MEANS = Means()
+
+
+@runtime_checkable
+class Trains(Mitigation, Protocol):
+    """A mitigation that trains: it takes minutes, so it runs where it is asked for by its name."""
+
+    def with_means(self, means: Means) -> Self:
+        """The same with these means."""
+        ...
+
+
+def why_no_training(model: Model, fit: Battery, means: Means) -> str:
+    """Why a model cannot be trained about this bias; empty where it can."""
+    if not fit.test.pairs:
+        return f"{fit.test.name} states no counterparts to exchange"
+    if not about_gender(fit.test) and not means.text:
+        return f"no text ships for {fit.test.name}; give one that has its words, with --text"
+    return why_no_copy(model) and f"{model.name} cannot be trained: {why_no_copy(model)}"
+
+
+def turned_texts(
+    model: Model, fit: Battery, means: Means, plan: TrainingPlan
+) -> tuple[Sequence[AlignedText], Sequence[AlignedText]]:
+    """As many texts as a training meets, at every turn of the groups, and texts apart; pairs for a judge."""
+    swap = swap_for(fit.test)
+    most = min(_MOST, plan.steps * plan.batch_size) + APART
+    sentences = training_text(means.text or None, swap, most, means.seed)
+    given = [Text(each.text) for each in sentences] if model.judge is None else pairs(sentences)
+    found = aligned(model, swap, given, LENGTH).texts
+    if not any(len(text.turns) > 1 for text in found):
+        raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
+    split = apart(len(found))
+    return found[split:], found[:split]
+
+
+def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
+    """Sentences as pairs, for models that judge: two that follow each other, or two of one topic, both with
+    words for a group or both without."""
+    alike: dict[tuple[str, bool], list[str]] = {}
+    for each in sentences:
+        alike.setdefault((each.topic, each.grouped), []).append(each.text)
+    after = {kind: iter([*texts[1:], texts[0]]) for kind, texts in alike.items()}
+    found = []
+    for each in sentences:
+        parts, other = list(split_sentences([each.text])), next(after[each.topic, each.grouped])
+        found.append(Text(parts[0], " ".join(parts[1:]) or other))
+    return found
+
+
+@dataclass(frozen=True)
+class TrainedMitigation(ABC):
+    """A mitigation that is a lesson and a plan; one candidate for each number of steps that is kept."""
+
+    means: Means = NO_MEANS
+    name: ClassVar[str]
+    own_plan: ClassVar[TrainingPlan]
+
+    def with_means(self, means: Means) -> Self:
+        """The same with these means."""
+        return replace(self, means=means)
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """Its own plan with what was asked for."""
+        steps, lora = self.means.steps or self.own_plan.steps, self.means.lora or self.own_plan.lora
+        return replace(self.own_plan, steps=steps, lora=lora)
+
+    @abstractmethod
+    def why_not(self, model: Model, fit: Battery) -> str:
+        """Why it cannot run on this model and bias; empty where it can."""
+
+    @abstractmethod
+    def lessons(self, model: Model, fit: Battery) -> tuple[Lesson, Lesson]:
+        """What is trained, and the same on texts apart."""
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        """Train, and take the weights that were kept."""
+        folder = None if self.means.folder is None else self.means.folder / file_label(self.name)
+        trained = train_weights(
+            model, self.name, self.lessons(model, fit), self.plan, self.means.seed, folder
+        )
+        return [
+            Candidate(kept.weights.name, self.name, float(kept.step), (kept.weights,))
+            for kept in trained.kept
+        ]
+
+
+def apart(number: int) -> int:
+    """How many of so many texts are not trained on."""
+    return min(APART, ceil(number / 5))

@@ -1,0 +1,215 @@
+"""Distillation: the targets are those of the symmetrized model, and training brings the student there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.symmetry import Symmetrized
+from levelhead.engine import callbacks
+from levelhead.engine.distilling import Aligned, Distilling, TokenMixture, aligned
+from levelhead.engine.readings import Pooled, TokenLogProbs
+from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
+from levelhead.engine.run import read_one
+from levelhead.engine.token_classes import TokenClasses, token_classes
+from levelhead.errors import BadOption, CannotDo
+from levelhead.models.copied import copied
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.models.weights import fingerprint
+from levelhead.probes.group_swap import GenderSwap
+from tests.tiny import tiny
+
+SWAP = GenderSwap()
+SYMMETRIZED = (Symmetrized(SWAP),)
+TEXTS = [
+    "She saw him in the kitchen.",
+    "The nurse said that she was tired.",
+    "He gave her a book.",
+    "The engineer was tired.",
+    "Engineers and nurses work.",
+    "The engineer said that he saw her yesterday.",
+]
+SPOKEN = [*TEXTS[1::2][:2], TEXTS[4], "The engineer said that he was not tired."]  # she and he are one token
+PLAN = TrainingPlan(steps=16, batch_size=4, learning_rate=1e-3, keep=(0.5, 1.0))
+
+
+def lesson(model: Model, texts: Sequence[Text | str] = ()) -> Distilling:
+    texts = texts or (SPOKEN if model.family.causal else TEXTS)
+    found = aligned(model, SWAP, [Text.of(text) for text in texts], 40)
+    assert not found.left_out
+    return Distilling(model, SWAP, found.texts)
+
+
+def distilled(model: Model, plan: TrainingPlan = PLAN, folder: Path | None = None, seed: int = 0) -> Trained:
+    return train_weights(model, "distilled", (lesson(model), lesson(model)), plan, seed, folder)
+
+
+# ---- the targets
+
+
+def test_a_causal_target_is_what_the_symmetrized_model_answers_after_every_prefix() -> None:
+    model = tiny("gpt2")
+    own = lesson(model)
+    (target,) = own.targets(own.batch(range(4), (0, 0)))
+    first = 0  # answer of a text's first row
+    for number, text in enumerate(SPOKEN):
+        answers = len(own.texts[number].words) - 1
+        for words in range(2, len(text.split())):
+            prefix = " ".join(text.split()[:words])
+            asked = TokenLogProbs([prefix], range(model.config.vocab_size))
+            at = first + len(model.tokenizer(prefix)["input_ids"]) - 1
+            expected = read_one(model, asked, [SYMMETRIZED])[0, 0]
+            np.testing.assert_allclose(np.log(target[at].numpy()), expected, atol=1e-4)
+        first += answers * len(own.texts[number].turns)
+    assert first == len(target)
+
+
+def test_a_masked_target_is_what_the_symmetrized_model_answers_at_the_blank() -> None:
+    model = tiny("bert")
+    own = lesson(model)
+    compared = 0
+    for number in range(len(TEXTS)):
+        batch = own.batch([number], (3, number))
+        (target,) = own.targets(batch)
+        row = batch["input_ids"][0]
+        if int((row == model.tokenizer.mask_token_id).sum()) == 1:  # as many as a reading has
+            text = " ".join(model.tokenizer.convert_ids_to_tokens(row[1:-1].tolist()))
+            asked = TokenLogProbs([text], range(model.config.vocab_size))
+            expected = read_one(model, asked, [SYMMETRIZED])[0, 0]
+            np.testing.assert_allclose(np.log(target[0].numpy()), expected, atol=1e-4)
+            compared += len(own.texts[number].turns) == 2
+    assert compared
+
+
+@pytest.mark.parametrize("head", ["nsp", "nli"])
+def test_a_judges_target_is_the_symmetrized_answer_to_the_pair(head: str) -> None:
+    model = tiny("bert", head)
+    pairs = [Text(TEXTS[0], TEXTS[1]), Text(TEXTS[3], TEXTS[4]), Text(TEXTS[3], TEXTS[2])]
+    own = lesson(model, pairs)
+    unmasked = Distilling(model, SWAP, own.texts)
+    expected = read_one(model, Pooled(pairs), [SYMMETRIZED])[0]
+    for number in range(3):
+        batch = dict(unmasked.batch([number], (0, number)))
+        rows = [torch.from_numpy(row.ids.astype(np.int64)) for row in own.texts[number].turns]
+        batch["input_ids"] = torch.stack(rows)  # nothing masked
+        judged = own.targets(batch)[-1]
+        given = np.log(judged[0].numpy())
+        np.testing.assert_allclose(given - given[0], expected[number] - expected[number, 0], atol=1e-4)
+        assert torch.allclose(judged[0], judged[-1])  # both turns get one answer
+
+
+def test_the_mixture_of_tensors_is_the_mixture_of_arrays() -> None:
+    classes = TokenClasses((((1,), (4, 5)), ((2,), (3,))), ())
+    rng = np.random.default_rng(0)
+    logs = [np.log(rng.dirichlet(np.ones(7), size=3)) for _ in range(2)]
+    mixture = TokenMixture.of(classes, 2, torch.device("cpu"))
+    answers = torch.from_numpy(np.exp(np.concatenate(logs)))
+    partners = torch.tensor([[0, 3], [1, 4], [2, 5]])
+    np.testing.assert_allclose(
+        mixture(answers, partners).log().numpy(), classes.mixed(logs, range(7)), atol=1e-12
+    )
+
+
+def test_a_model_that_is_symmetric_already_has_nothing_to_learn() -> None:
+    model = tiny("gpt2")
+    assert apart_loss(model, lesson(model)) > 1e-4
+    rows = model.hf.get_input_embeddings().weight
+    with torch.no_grad():
+        for groups in token_classes(model, SWAP).classes:
+            rows[groups[1][0]] = rows[groups[0][0]]
+    assert apart_loss(model, lesson(model)) < 1e-6
+
+
+# ---- alignment
+
+
+def test_texts_whose_words_have_no_counterpart_of_one_token_are_counted_and_left_out() -> None:
+    model = tiny("bert")
+    found: Aligned = aligned(model, SWAP, [Text("Her grandmother works."), Text(TEXTS[0])], 40)
+    assert found.left_out == 1
+    assert [len(text.turns) for text in found.texts] == [2]
+    (text,) = found.texts
+    tokens = [model.tokenizer.convert_ids_to_tokens(row.ids[text.group].tolist()) for row in text.turns]
+    assert tokens == [["she", "him"], ["he", "her"]]
+
+
+# ---- training
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_training_brings_the_student_toward_the_symmetrized_model(family: str) -> None:
+    model = tiny(family)
+    before = fingerprint(model.hf)
+    trained = distilled(model)
+    losses = [trained.before, *(kept.loss for kept in trained.kept)]
+    assert losses[2] < losses[1] < losses[0]
+    assert [kept.step for kept in trained.kept] == [8, 16]
+    assert fingerprint(model.hf) == before
+    with model.edited(trained.kept[-1].weights):
+        student = copied(model, "student", "")
+    assert apart_loss(student, lesson(model)) == pytest.approx(losses[2], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_lora_changes_the_weights_of_queries_keys_and_values_alone() -> None:
+    model = tiny("gpt2")
+    plan = TrainingPlan(steps=16, batch_size=4, learning_rate=5e-3, lora=True, keep=(1.0,))
+    trained = distilled(model, plan)
+    (kept,) = trained.kept
+    assert all(name.endswith("attn.c_attn.weight") for name in kept.weights.values)
+    assert kept.loss < trained.before
+    with model.edited(kept.weights):
+        student = copied(model, "student", "")
+    assert apart_loss(student, lesson(model)) == pytest.approx(kept.loss, rel=1e-3)
+
+
+class Killed(BaseException):
+    """What ends a process in a test."""
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("bert")
+    whole = distilled(model, seed=3)
+    monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
+    calls = 0
+    real = Distilling.loss
+
+    def dying(self: Distilling, student: Model, batch: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += student.hf.get_input_embeddings().weight.requires_grad and torch.is_grad_enabled()
+        if calls == 9:
+            raise Killed
+        return real(self, student, batch)
+
+    monkeypatch.setattr(Distilling, "loss", dying)
+    with pytest.raises(Killed):
+        distilled(model, folder=tmp_path / "a", seed=3)
+    monkeypatch.setattr(Distilling, "loss", real)
+    assert list((tmp_path / "a").glob("checkpoint-*"))
+    again = distilled(model, folder=tmp_path / "a", seed=3)
+    assert [kept.weights.digest for kept in again.kept] == [kept.weights.digest for kept in whole.kept]
+    shutil.rmtree(next((tmp_path / "a").glob("checkpoint-*")))
+    done = distilled(model, folder=tmp_path / "a", seed=3)  # nothing is trained again
+    assert [kept.loss for kept in done.kept] == [kept.loss for kept in whole.kept]
+    other = distilled(model, seed=4)
+    assert other.kept[-1].weights.digest != whole.kept[-1].weights.digest
+
+
+@pytest.mark.slow
+def test_a_training_that_makes_it_worse_is_said_and_wrong_plans_are_refused() -> None:
+    with pytest.raises(CannotDo, match="makes it worse at a rate of"):
+        distilled(tiny("gpt2"), TrainingPlan(steps=6, batch_size=4, learning_rate=0.9, keep=(1.0,)))
+    for wrong in ({"steps": 0}, {"learning_rate": 2.0}, {"keep": ()}):
+        with pytest.raises(BadOption):
+            TrainingPlan(**wrong)

@@ -1,0 +1,109 @@
+"""Text to train on: balanced, reversible, the same every time, and none of it is a probe."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from levelhead.errors import BadOption, BadProbe
+from levelhead.probes.cloze import load_cloze
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.probes.nli import nli_probe
+from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
+from levelhead.probes.sentences import fluency_sentences
+from levelhead.probes.training_text import TrainingSentence, training_sentences, training_text
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+
+SWAP = GenderSwap()
+COLORS = RowSwap("colors", (("red", "blue"), ("Red", "Blue")))
+
+
+@pytest.fixture(scope="module")
+def some() -> tuple[TrainingSentence, ...]:
+    return training_sentences(2800)
+
+
+def test_topics_and_halves_are_balanced_and_no_sentence_comes_twice(
+    some: tuple[TrainingSentence, ...],
+) -> None:
+    assert len({each.text for each in some}) == len(some)
+    by_topic = Counter((each.topic, each.grouped) for each in some)
+    assert len(by_topic) == 28
+    assert set(by_topic.values()) == {100}
+
+
+def test_whatever_is_said_of_women_is_said_of_men_and_comes_back(some: tuple[TrainingSentence, ...]) -> None:
+    for each in some:
+        turned = SWAP(each.text)
+        assert bool(turned.changes) == each.grouped, each.text
+        assert turned.reversible, each.text
+    words = Counter(word for each in some for word in re.findall(r"\w+", each.text.lower()))
+    assert abs(words["she"] - words["he"]) < 0.1 * (words["she"] + words["he"])
+    jobs = Counter(
+        w for each in some if " she " in each.text for w in re.findall(r"nurse|engineer", each.text)
+    )
+    assert min(jobs["nurse"], jobs["engineer"]) > 0
+
+
+def test_sentences_are_plain_english_on_the_surface(some: tuple[TrainingSentence, ...]) -> None:
+    for each in some:
+        assert re.fullmatch(r'["A-Z][^{}]+[."]', each.text), each.text
+        assert not re.search(r"  |\ba [aeio]|\ban [^aeiouh]|\bi\b|\b(\w+) \1\b", each.text), each.text
+
+
+def test_the_same_seed_gives_the_same_sentences_and_a_beginning_is_balanced_too() -> None:
+    training_sentences.cache_clear()
+    again = training_sentences(280)
+    assert again == training_sentences(2800)[:280]
+    assert training_sentences(280, seed=1) != again
+
+
+@pytest.mark.slow
+def test_there_are_twenty_thousand_of_them_and_none_is_a_shipped_probe() -> None:
+    ours = {_spelled(each.text) for each in training_sentences(20_000)}
+    assert len(ours) == 20_000
+    shared = ours & {_spelled(text) for text in _shipped()}
+    assert not shared
+
+
+def _shipped() -> list[str]:
+    """Every sentence that a shipped probe asks about."""
+    triples = [each for pair in load_triples().pairs for each in (pair.original, pair.swapped) if each]
+    texts = [t for x in triples for t in (x.context, x.stereotype, x.anti, x.unrelated)]
+    texts += [p for pair in nli_probe().pairs for p in (pair.premise, pair.hypothesis)]
+    texts += [t for prompt in load_cloze().prompts for t in (prompt.knowledge, prompt.base)]
+    for pairs in (gender_sentence_pairs(), nli_pair_inputs()):
+        texts += [t for pair in pairs for side in (pair.feminine, pair.masculine) for t in side if t]
+    for name in ("gender", "career", "math", "science"):
+        texts += [context.text for context in template_contexts(load_words(name), 4)]
+    return [*texts, *fluency_sentences()]
+
+
+def _spelled(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def test_a_users_text_gives_reversible_sentences_half_of_them_about_groups(tmp_path: Path) -> None:
+    lines = ["The red car was old.", "The sky was gray.", "It rained.", "Nobody came.", "A blue boat sank."]
+    (tmp_path / "text.txt").write_text("\n\n".join([*lines, lines[0]]), encoding="utf-8")
+    found = training_text(tmp_path, COLORS)
+    assert sorted(each.text for each in found if each.grouped) == [
+        "A blue boat sank.",
+        "The red car was old.",
+    ]
+    assert sum(not each.grouped for each in found) == 2
+
+
+def test_text_that_says_nothing_about_the_groups_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("It rained.", encoding="utf-8")
+    with pytest.raises(BadProbe, match="no sentence has a word of colors"):
+        training_text(tmp_path / "text.txt", COLORS)
+    with pytest.raises(BadOption, match="No text ships for colors"):
+        training_text(None, COLORS)
+    with pytest.raises(BadOption, match="0 sentences were asked for"):
+        training_sentences(0)

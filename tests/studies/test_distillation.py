@@ -1,0 +1,140 @@
+"""Mitigations that train, in a run: on request alone, resumable, and written as ordinary models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+
+import levelhead as lh
+from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.weights import weights_of
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
+from levelhead.errors import BadOption
+from levelhead.models.model import Model
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.training_text import training_sentences
+from levelhead.probes.words import load_words
+from levelhead.results import layout
+from levelhead.scoring.battery import Battery
+from levelhead.studies.mitigating import study
+from levelhead.studies.mitigating.distillation import Distillation
+from levelhead.studies.mitigating.protocol import Candidate, mitigations
+from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigating.training import Means, Trains, pairs
+from levelhead.studies.mitigating.writing import write_chosen
+from tests.studies.test_mitigating import few
+from tests.tiny import tiny
+from tests.word_lists import GENDER
+
+TEXT = "The nurse said that she was tired. The engineer said that he was not. Engineers work. Who knows?\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_items() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "_battery", few)
+        yield
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def battery(test: Any = GENDER) -> Battery:
+    return Battery(test, tuple(template_contexts(test, 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "head"), [("gpt2", "mlm"), ("bert", "nsp"), ("bert", "nli")])
+def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
+    family: str, head: str, text: Path
+) -> None:
+    model = tiny(family, head)
+    means = Means(str(text), steps=12)
+    candidates = Distillation(means).candidates(model, battery())
+    strengths = [each.strength for each in candidates]
+    assert strengths == [3.0, 6.0, 12.0][: len(strengths)]
+    assert candidates[0].name == "distilled, 3 steps"
+    if head == "mlm":
+        asked = TokenLogProbs(
+            ["The nurse said that", "The engineer said that"], range(model.config.vocab_size)
+        )
+        variants = [(), candidates[-1].edits, (Symmetrized(GenderSwap()),)]
+        plain, distilled, goal = read_one(model, asked, variants)
+        assert _kl(goal, distilled) < _kl(goal, plain)
+
+
+def _kl(goal: Any, given: Any) -> float:
+    return float((np.exp(goal) * (goal - given)).sum(-1).mean())
+
+
+def test_pairs_for_a_judge_are_about_groups_or_not_on_both_sides() -> None:
+    sentences = training_sentences(560)
+    for pair, sentence in zip(pairs(sentences), sentences, strict=True):
+        assert pair.second
+        assert pair.first in sentence.text
+        assert bool(GenderSwap()(f"{pair.first} {pair.second}").changes) == sentence.grouped
+
+
+def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:
+    trains = {each.name for each in mitigations() if isinstance(each, Trains)}
+    assert "distilled" in trains
+    assert isinstance(mitigations(["distilled"])[0], Trains)
+
+
+def test_it_says_why_it_cannot_run() -> None:
+    model = tiny("bert")
+    method = Distillation()
+    assert method.why_not(model, battery()) == ""
+    assert "no head that answers" in method.why_not(tiny("bert", "base"), battery())
+    race = battery(load_words("race"))
+    if race.test.pairs:
+        assert "--text" in method.why_not(model, race)
+        assert method.with_means(Means(text="some.txt")).why_not(model, race) == ""
+    nobody = battery(replace(GENDER, pairs=()))
+    assert "states no counterparts" in method.why_not(model, nobody)
+    with pytest.raises(BadOption, match="steps=-1"):
+        lh.MitigateSettings(steps=-1)
+
+
+@pytest.mark.slow
+def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, text: Path) -> None:
+    model = tiny("bert", "nsp", max_position_embeddings=256)
+    settings = lh.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
+    run = run_mitigations(model, settings, tmp_path / "run")
+    assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
+        "distilled, 1 steps",
+        "distilled, 2 steps",
+        "distilled, 4 steps",
+    ]
+    assert not (run.folder / layout.CHECKPOINTS).exists()
+    assert (run.written_model is not None) == bool(run.certified)
+
+
+@pytest.mark.slow
+def test_the_certified_model_is_written_as_a_folder_that_transformers_loads(
+    tmp_path: Path, text: Path
+) -> None:
+    model: Model = tiny("gpt2")
+    (candidate,) = Distillation(Means(str(text), steps=4)).candidates(model, battery())[-1:]
+    symmetrized = Candidate("symmetrized", "symmetrized", 1.0, (Symmetrized(GenderSwap()),))
+    folder = tmp_path / "model"
+    write_chosen(model, [symmetrized], folder)
+    assert not folder.exists()
+    for _ in range(2):  # a run that was killed after it had written the folder
+        write_chosen(model, [symmetrized, candidate], folder)
+    again: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    (weights,) = weights_of(candidate.edits)
+    name = "transformer.h.0.mlp.c_fc.weight"
+    np.testing.assert_array_equal(again.get_parameter(name).detach(), weights.values[name])
