@@ -99,15 +99,42 @@ def several_gate_gradients(
         collector = reading.prepare(model, pool, 1)
         answers = copy(collector)  # texts are tokenized once for both passes
         answer_prepared(model, pool, [answers], [variant], label=label, batch_tokens=batch_tokens)
-        strata = _strata(collector)
-        slopes = [_slope(objective, answers.answer()[0], strata) for objective in objectives]
+        back = _Back(model, pool, collector, point)
+        return back.gradients(answers.answer()[0], objectives, label, batch_tokens)
+
+
+def gradients_at_answer(
+    model: Model, reading: Reading[Any], answer: Doubles, objectives: Sequence[Objective], label: str
+) -> list[GateGradients]:
+    """The gradients of several objectives of a reading's answer that is known already: one pass is enough."""
+    with asking(model.hf):
+        pool = RowPool(merge=False)
+        back = _Back(model, pool, reading.prepare(model, pool, 1), _point(model, None))
+        return back.gradients(answer, objectives, label, None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Back:
+    """The way from an answer to the gates: which texts it is of, and at which gates."""
+
+    model: Model
+    pool: RowPool
+    collector: Collector[Any]
+    point: Tensor
+
+    def gradients(
+        self, answer: Doubles, objectives: Sequence[Objective], label: str, batch_tokens: int | None
+    ) -> list[GateGradients]:
+        """What each objective of the answer does with each gate."""
+        model, collector, strata = self.model, self.collector, _strata(self.collector)
+        slopes = [_slope(objective, answer, strata) for objective in objectives]
         ways = [_WayBack(model, collector, together) for together in _on_different_rows(slopes, collector)]
-        job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point)
-        with steps(label, len(pool.rows)) as advance:
+        job = GradientJob(self.pool.rows, collector, [way.cotangent for way in ways], self.point)
+        with steps(label, len(self.pool.rows)) as advance:
             for rows in _contributed(model, job, ways, batch_tokens):
                 advance(rows)
-    of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
-    return [of_slope[slope] for slope in slopes]
+        of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
+        return [of_slope[slope] for slope in slopes]
 
 
 def _contributed(

@@ -43,6 +43,7 @@ from levelhead.results.records.heads import (
     ScoreLine,
     SeatRow,
     SentenceLine,
+    TwinSeat,
     WordList,
     WordsUsed,
 )
@@ -102,6 +103,7 @@ MITIGATE = Layout(
 WORDS = Key("words", WordsUsed)
 SEAT_ROWS = Key("seat/rows", SeatRow)  # by the tokenizer's pieces, then by kinds of targets
 SEAT = Key("seat", MeasuredVariant)  # of all words
+TWIN_SEATS = KeyFamily("seat of twins/", TwinSeat)  # labels: twin 1 ...
 SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
 CROSS_FITS = KeyFamily("cross-fit/", CrossFit)  # labels: model, twin 1 ...
@@ -145,7 +147,7 @@ HEADS = Layout(
         LEARNED_GATES,
         TRADEOFFS,
     ),
-    (CROSS_FITS, REMOVALS),
+    (TWIN_SEATS, CROSS_FITS, REMOVALS),
     grows="experiments",
 )
 WORD_LIST = JsonFile("words.json", WordList)
