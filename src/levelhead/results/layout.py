@@ -262,6 +262,7 @@ AUDIT = Layout(
 ARCS = JsonFile("arcs.json", ArcSheet)
 REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
+FIRST_LOOK = "first-look"  # the folder of the audit that an audit begins with
 GLUE_PART = "glue"  # and of what the model can still learn, where that was asked
 CHANGE_PART = "change"  # the end of a verified label: the bias that a projection was chosen by, item by item
 

@@ -1,5 +1,6 @@
 """Which attention heads carry a bias, and are they really the ones? ('Bias A-head?')
 
+    association   SEAT alone, without any score; the others measure it too
     scores     b[layer, head] = d|SEAT| / d gate, for every head (scores.py)
     ablation   what |SEAT| really does when one head is removed, for every head
     counter    does a biased head look at the attribute word less when the stereotype is turned? (counter.py)
@@ -93,6 +94,9 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
         if settings.splits:
             run.results(layout.CROSS_FIT, lambda: _cross_fit(nulls))
+        if settings.experiments == ("association",):
+            note_places(run, [model])
+            return HeadsRun(run.data())
         fits = nulls.fits
         scores = _scores(nulls)
         if settings.contexts != FROM_TEMPLATES:
