@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadRun
@@ -61,6 +62,7 @@ from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
 from levelhead.studies.projections.candidates import Projections, candidates
+from levelhead.work import Stage, stage, whole
 
 _ARC_SENTENCES = 3
 Open = Run[AuditRunSettings]
@@ -113,14 +115,18 @@ def _ask(
     with (
         _opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, [subject.model for subject in subjects]),
+        whole("Audit", audit_plan(extent, battery, [subject.model for subject in subjects])),
     ):
-        _look_first(extent, classifier, run, told)
+        with stage(Stage.LOOK):
+            _look_first(extent, classifier, run, told)
         located = _locate(extent, run)
         for subject in subjects:
             _measure(subject, battery, run)
         ways = [] if extent.settings.quick else _ways_out(subjects, extent, battery, located, run)
-        _prompts(extent, ways, battery.test, run)
-        _glue(extent, run)
+        with stage(Stage.PROMPTS):
+            _prompts(extent, ways, battery.test, run)
+        with stage(Stage.LEARNING):
+            _glue(extent, run)
         note_places(run, [subject.model for subject in subjects])
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
 
@@ -144,10 +150,12 @@ def _ways_out(
 ) -> list[Way]:
     """Mitigate and verify; what comes back are the ways out of the model itself."""
     parts = extent.halves(battery)
-    ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
-    write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
-    for subject, own in zip(subjects, ways, strict=True):
-        _verify(subject, own, parts, run)
+    with stage(Stage.CHANGES):
+        ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
+        write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
+    with stage(Stage.VERIFIED):
+        for subject, own in zip(subjects, ways, strict=True):
+            _verify(subject, own, parts, run)
     return ways[0]
 
 
@@ -253,7 +261,8 @@ def _measure(subject: _Subject, battery: Battery, run: Open) -> None:
         run.results(layout.MEASURES, lambda: own)
     for question in subject.questions:
         key = layout.MEASURED.of(question.name)
-        run.results(key, partial(_base, subject, question, battery))
+        with stage(STAGES.get(question.name, Stage.OWN)):
+            run.results(key, partial(_base, subject, question, battery))
 
 
 def _base(subject: _Subject, question: Question, battery: Battery) -> list[MeasuredVariant]:

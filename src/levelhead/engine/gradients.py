@@ -45,6 +45,7 @@ from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.progress import steps
+from levelhead.work import BACK, worked
 
 Doubles = NDArray[np.float64]
 Objective = Callable[[Tensor], Tensor]
@@ -145,6 +146,7 @@ def _contributed(
         for numbers, parcels in crew.work(job, batch_tokens):
             for parcel in parcels:
                 ways[parcel.number].add(parcel.tensor, parcel.asks)
+            worked((1 + BACK * len(ways)) * sum(len(job.rows[number].ids) for number in numbers))
             yield len(numbers)
         return
     with job.ready(model):
@@ -257,12 +259,14 @@ def _contributions(job: GradientJob, given: _Pass, batch: dict[str, Tensor], ask
             collector.pull(placed(cotangent, values.device), asks.numbers, values.float()).sum()
             for cotangent in job.cotangents
         ]
-    return [_pushed_back(model, total, gates, again=total is not totals[-1]) for total in totals]
+    last = totals[-1]
+    return [_pushed_back(model, total, gates, rows * width, again=total is not last) for total in totals]
 
 
-def _pushed_back(model: Model, total: Tensor, gates: list[Tensor], again: bool) -> Tensor:
+def _pushed_back(model: Model, total: Tensor, gates: list[Tensor], tokens: int, again: bool) -> Tensor:
     """The slope of a batch's total in its gates: [row, layer, head]. again: the graph is needed once more."""
     slopes: Sequence[Tensor | None] = (None,)
+    worked(BACK * tokens)
     if total.requires_grad:
         slopes = torch.autograd.grad(total, gates, retain_graph=again, allow_unused=True)
     if any(slope is None for slope in slopes):

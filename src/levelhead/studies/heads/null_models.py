@@ -27,6 +27,7 @@ from levelhead.scoring.piece_rows import RowsQuestion
 from levelhead.studies.heads.crossfit import Splits, cross_fit, fits_settled
 from levelhead.studies.heads.prepared import Prepared
 from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.work import Stage, stage
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
@@ -62,9 +63,14 @@ class NullModels:
 
     def ask(self) -> None:
         """Ask the model, then null models, until all verdicts are settled or all planned ones are there."""
-        if not self.rows.measurable:
-            return
-        self._fit("model", None, lambda: self.rows.vectors[self.prepared.table.first_places()])
+        with stage(Stage.WORDS):
+            if not self.rows.measurable:
+                return
+        with stage(Stage.NULLS):
+            self._fit("model", None, lambda: self.rows.vectors[self.prepared.table.first_places()])
+            self._ask_twins()
+
+    def _ask_twins(self) -> None:
         seats, fits = True, bool(self.fits)
         with steps("Null models", self.planned) as advance:
             for number in range(self.planned):

@@ -59,6 +59,7 @@ from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 from levelhead.studies.heads.sources import template_agreement
 from levelhead.studies.heads.strategies import WordScores
+from levelhead.work import Stage, stage
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
@@ -98,13 +99,15 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             note_places(run, [model])
             return HeadsRun(run.data())
         fits = nulls.fits
-        scores = _scores(nulls)
+        with stage(Stage.HEADS):
+            scores = _scores(nulls)
         if settings.contexts != FROM_TEMPLATES:
             run.result(layout.SOURCES, lambda: template_agreement(model, prepared, scores, settings))
         if "ablation" in settings.experiments:
             _ablation(model, prepared.scored, scores, run)
         if counter is not None:
-            _counter(model, counter, scores, run, settings)
+            with stage(Stage.ATTENTION):
+                _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
             _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
         note_places(run, [model])

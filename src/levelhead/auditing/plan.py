@@ -1,0 +1,92 @@
+"""How much work an audit is, before it begins: tokens through all blocks, stage by stage (work.py).
+
+Texts are counted as a quarter of their letters and three special tokens. Null models are planned in full,
+though most audits stop before the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from levelhead.models.model import Model
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.word_table import word_table
+from levelhead.studies.extent import Extent
+from levelhead.work import BACK, Stage
+
+STAGES: Mapping[str, Stage] = {  # of the questions that ship
+    "seat": Stage.WORDS,
+    "lpbs": Stage.BLANKS,
+    "triples": Stage.SENTENCES,
+    "inference": Stage.INFERENCES,
+    "fluency": Stage.TEXT,
+}
+_BLANKS = 8_000.0  # tokens of the fill-in tests that ship
+_PROMPTS = 9_600.0  # of the prompts about occupations with one background
+_SENTENCE = 36.0  # of a sentence and its counter-stereotype
+_ANSWERS = 1.0  # as much again for each change, as what is common to all of them
+
+
+def audit_plan(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
+    """The stages of an audit of a model, and of a classifier beside it, with their work."""
+    plan = {**_words(extent, battery), **_questions(extent, battery, models)}
+    if not extent.settings.quick:
+        plan |= _changes(extent, plan)
+    if (first := extent.first_look) is not None:
+        look = Extent(first, extent.model)
+        plan = {Stage.LOOK: sum(audit_plan(look, look.battery(), models).values()), **plan}
+    return plan
+
+
+def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
+    """The association, its null models, and heads."""
+    sizes, settings = extent.sizes, extent.heads
+    table = word_table(battery.test, battery.contexts)
+    first = _texts(context.text for context in table.first_contexts(1).contexts)
+    each = len(table.contexts) / len(table.words)
+    fit = (1 + BACK * sizes.splits + sizes.splits) * first if sizes.splits else 0.0
+    twin = min(2.0, max(1.0, each // 2)) * first
+    scored = table.first_contexts(settings.score_contexts_per_word(battery.test)).contexts
+    plan = {
+        Stage.WORDS: _texts(context.text for context in table.contexts),
+        Stage.NULLS: sizes.null * (twin + fit) + fit,
+    }
+    if settings.experiments != ("association",):
+        plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
+    if "counter" in settings.experiments:
+        plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
+    return plan
+
+
+def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
+    able = frozenset().union(*(model.abilities for model in models))
+    plan: dict[Stage, float] = {}
+    if "mlm" in able:
+        plan[Stage.BLANKS] = _BLANKS
+    if able & {"nsp", "causal"}:
+        kinds = ("stereotype", "anti", "unrelated")
+        pairs = [pair.original for pair in battery.triples.pairs]
+        asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
+        plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
+    if "nli" in able:
+        pairs_asked = (*battery.probe.pairs, *battery.ability.pairs)
+        plan[Stage.INFERENCES] = _texts(f"{pair.premise} {pair.hypothesis}" for pair in pairs_asked)
+    if able & {"mlm", "causal"}:
+        turns = [len(text) // 5 if "mlm" in able else 1 for text in battery.sentences]
+        plan[Stage.TEXT] = sum(
+            turn * _texts([text]) for turn, text in zip(turns, battery.sentences, strict=True)
+        )
+        twins = min(extent.sizes.prompt_twins, extent.sizes.null)
+        plan[Stage.PROMPTS] = _PROMPTS * (4 if extent.sizes.backgrounds is None else 1) + _PROMPTS * twins
+    return plan
+
+
+def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
+    """Projections on half of the items, and then all questions again on the other half."""
+    asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
+    rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
+    return {Stage.CHANGES: 8 * asked, Stage.VERIFIED: _ANSWERS * 1.5 * (rest + asked)}
+
+
+def _texts(texts: Iterable[str]) -> float:
+    return float(sum(len(text) // 4 + 3 for text in texts))
