@@ -24,7 +24,7 @@ from levelhead.engine.run import read_one
 from levelhead.measures.excess import least_excess
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
-from levelhead.measures.rounds import MAIN_LEVEL, settled, share
+from levelhead.measures.rounds import MAIN_LEVEL, looks, settled, share
 from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets, word_means
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
@@ -60,13 +60,20 @@ def ask_seat_rows(
     contexts: Sequence[Context],
     twins: Iterable[Twin] = (),
     resampling: Resampling = DEFAULT,
+    *,
+    planned: int | None = None,
 ) -> SeatRows:
-    """SEAT of every row of a test with what all of these null twins show of it, and which row is sound."""
+    """SEAT of every row of a test with what null twins show of it, and which row is sound.
+
+    planned: how many twins come, in rounds that end when the association is settled; None: all are asked.
+    """
     rows = RowsQuestion(model, test, contexts, resampling)
-    for twin in twins:
+    for number, twin in enumerate(twins):
+        if planned is not None and number in looks(planned) and rows.settled(planned):
+            break
         with twinned(model, twin):
             rows.add(rows.seats(rows.read_few()))
-    return rows.answers()
+    return rows.answers(planned)
 
 
 class RowsQuestion:
