@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from levelhead.measures.rounds import (
     least_p,
     least_p_of,
     looks,
+    says_too_little,
     settled,
     share,
 )
@@ -81,6 +84,15 @@ def test_a_strong_association_is_settled_at_the_first_look_and_a_doubtful_one_is
     assert stopped(1.2, nulls, MAIN_LEVEL)[0] == 5
     assert stopped(0.16, nulls, MAIN_LEVEL)[0] < PLANNED
     assert stopped(0.32, nulls, MAIN_LEVEL)[0] == PLANNED
+
+
+def test_null_models_after_which_no_more_could_change_anything_are_not_too_few() -> None:
+    nulls = NullDistribution(np.random.default_rng(5).normal(size=5))
+    near, far = (nulls.judged(nulls.floor + z * nulls.spread, "null twins") for z in (0.1, 1.8))
+    assert not says_too_little(near)
+    assert says_too_little(far)
+    assert not says_too_little(replace(far, draws=19))
+    assert not says_too_little(None)
 
 
 def test_one_null_model_beyond_the_largest_score_settles_that_no_head_is_clear() -> None:

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,8 +175,8 @@ class RowsQuestion:
 
     def _judged(self, name: str, spent: float) -> Measurement:
         influences = seat_influences(self._own[name], self._tables[name], self._sets[name])
-        judge = partial(self._seats[name].judged, self._rows[name], self._there(name), influences)
-        return judge(self.resampling, spent)
+        seats, there = self._seats[name], self._there(name)
+        return seats.judged(self._rows[name], there, influences, self.resampling, spent)
 
 
 def _twin_contexts(table: WordTable) -> int:
