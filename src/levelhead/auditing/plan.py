@@ -1,7 +1,7 @@
 """How much work an audit is, before it begins: tokens through all blocks, stage by stage (work.py).
 
-Texts are counted as a quarter of their letters and three special tokens. Null models are planned in full,
-though most audits stop before the last of them.
+A token has 4.6 letters, and a text three more tokens. Null models are planned in full, though many audits
+stop before the last of them. Factors of what changed models share are those of lh:bert-mini (docs/scale.md).
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ STAGES: Mapping[str, Stage] = {  # of the questions that ship
     "fluency": Stage.TEXT,
 }
 _BLANKS = 8_000.0  # tokens of the fill-in tests that ship
-_PROMPTS = 9_600.0  # of the prompts about occupations with one background
-_SENTENCE = 36.0  # of a sentence and its counter-stereotype
-_ANSWERS = 1.0  # as much again for each change, as what is common to all of them
+_PROMPTS = 10_400.0  # of the prompts about occupations with one background
+_BACKGROUNDS = 4.6  # times as many prompts, with all backgrounds
+_CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
+_VERIFIED = 1.3  # the same, for questions on half of the items
+_PROJECTIONS = 8.0  # times the next sentences, to try them
+_SENTENCE = 32.0  # of a sentence and its counter-stereotype
+_LETTERS = 4.6  # of a token
 
 
 def audit_plan(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
@@ -76,8 +80,7 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
         plan[Stage.TEXT] = sum(
             turn * _texts([text]) for turn, text in zip(turns, battery.sentences, strict=True)
         )
-        twins = min(extent.sizes.prompt_twins, extent.sizes.null)
-        plan[Stage.PROMPTS] = _PROMPTS * (4 if extent.sizes.backgrounds is None else 1) + _PROMPTS * twins
+        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent)
     return plan
 
 
@@ -85,8 +88,15 @@ def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
     """Projections on half of the items, and then all questions again on the other half."""
     asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
     rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
-    return {Stage.CHANGES: 8 * asked, Stage.VERIFIED: _ANSWERS * 1.5 * (rest + asked)}
+    return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: _VERIFIED * (rest + asked)}
+
+
+def _prompts(extent: Extent) -> float:
+    """How often all prompts with one background are asked: of the model, its changes and null models."""
+    sizes = extent.sizes
+    own = (_BACKGROUNDS if sizes.backgrounds is None else 1) * (1 if extent.settings.quick else _CHANGED)
+    return own + min(sizes.prompt_twins, sizes.null)
 
 
 def _texts(texts: Iterable[str]) -> float:
-    return float(sum(len(text) // 4 + 3 for text in texts))
+    return sum(len(text) / _LETTERS + 3 for text in texts)
