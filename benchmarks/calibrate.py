@@ -157,8 +157,9 @@ def association(subject: Subject, asking: Asking) -> Measurement:
     model, test = subject_model(subject, asking.device), load_words("gender")
     if asking.dtype is not None:
         model.hf.to(getattr(torch, asking.dtype))
-    drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(asking.sizes.null))
-    return ask_seat_rows(model, test, template_contexts(test), drawn).rows[ALL_WORDS]
+    planned = asking.sizes.null
+    drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(planned))
+    return ask_seat_rows(model, test, template_contexts(test), drawn, planned=planned).rows[ALL_WORDS]
 
 
 def holds_alone(seat: Measurement) -> bool:

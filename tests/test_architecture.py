@@ -29,6 +29,7 @@ ROOMS = Rooms(
         "kinds",
         "files",
         "progress",
+        "work",
         "edits",
         "models",
         "probes",

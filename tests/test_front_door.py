@@ -226,12 +226,12 @@ def test_options_about_words_are_refused_with_sentences(typed: Typed, tmp_path: 
     assert (code, "--per-word would change nothing without a word list" in error) == (2, True)
 
 
-def test_a_quick_audit_asks_of_a_small_model_what_a_large_one_is_asked(model: Model) -> None:
-    from levelhead.results.presets import LARGE, SMALL
+def test_a_quick_audit_is_the_first_look_alone(model: Model) -> None:
+    from levelhead.results.presets import QUICK, SMALL
     from levelhead.studies.extent import Extent
 
     assert Extent(lh.settings.AuditSettings(), model).sizes == SMALL
-    assert Extent(lh.settings.AuditSettings(quick=True), model).sizes == LARGE
+    assert Extent(lh.settings.AuditSettings(quick=True), model).sizes == QUICK
     assert Extent(lh.settings.AuditSettings(per_word=3), model).heads.per_word == 3
     with pytest.raises(lh.LevelheadError, match="full and quick came"):
         lh.settings.AuditSettings(full=True, quick=True)

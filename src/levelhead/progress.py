@@ -34,17 +34,20 @@ _EVERY = 1000  # items between two updates: each costs more than reading a line
 _T = TypeVar("_T")
 
 
-class _Display(Protocol):
+class Display(Protocol):
     """What shows how far tasks have come."""
 
     def add_task(self, description: str, *, total: float) -> TaskID: ...
 
-    def update(self, task_id: TaskID, *, advance: float) -> None: ...
+    def update(
+        self, task_id: TaskID, *, advance: float, total: float | None = None, description: str | None = None
+    ) -> None: ...
 
     def remove_task(self, task_id: TaskID) -> None: ...
 
 
-_display: ContextVar[_Display | None] = ContextVar("levelhead_progress", default=None)
+_display: ContextVar[Display | None] = ContextVar("levelhead_progress", default=None)
+_alone: ContextVar[bool] = ContextVar("levelhead_one_bar", default=False)
 _plain: ContextVar[bool] = ContextVar("levelhead_plain_progress", default=False)
 
 
@@ -60,7 +63,7 @@ def plain_lines() -> Iterator[None]:
 
 
 @contextmanager
-def display() -> Iterator[_Display]:
+def display() -> Iterator[Display]:
     """A display that all steps inside share; the outermost one wins."""
     shared = _display.get()
     if shared is not None:
@@ -103,8 +106,21 @@ def _progress(console: Console, shown: bool) -> Progress:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """Inside, no steps are shown: there is one bar for the whole (work.py)."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+@contextmanager
 def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show how far a loop has come: call what you get with the number of steps just done."""
+    if _alone.get():
+        yield lambda done: None
+        return
     with display() as progress:
         task = progress.add_task(label, total=total)
         try:
@@ -148,6 +164,10 @@ def counted(
 # ---- plain lines
 
 
+def _now() -> float:
+    return time.monotonic()
+
+
 @dataclass
 class _Task:
     """A loop that is under way."""
@@ -155,14 +175,14 @@ class _Task:
     label: str
     total: float
     done: float = 0.0
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=_now)
 
     @property
     def left(self) -> float | None:
         """Seconds until it is done, at the speed so far; None before its first step."""
         if not self.done:
             return None
-        return (time.monotonic() - self.began) * (self.total - self.done) / self.done
+        return (_now() - self.began) * (self.total - self.done) / self.done
 
     def __str__(self) -> str:
         return f"{self.label} {self.done:,.0f} of {self.total:,.0f}"
@@ -190,10 +210,17 @@ class _Lines:
             self.tell()
         return task
 
-    def update(self, task_id: TaskID, *, advance: float) -> None:
-        """Count steps."""
+    def update(
+        self, task_id: TaskID, *, advance: float, total: float | None = None, description: str | None = None
+    ) -> None:
+        """Count steps; a loop that goes on under another name is a new stage."""
         with self._lock:
-            self._tasks[task_id].done += advance
+            task = self._tasks[task_id]
+            task.done += advance
+            task.total = task.total if total is None else total
+            task.label = description or task.label
+        if description is not None:
+            self.tell()
 
     def remove_task(self, task_id: TaskID) -> None:
         """End a loop."""

@@ -223,7 +223,7 @@ GLUE_RUNS = st.builds(
 @st.composite
 def audit_runs(draw: st.DrawFn) -> AuditRunSettings:
     extent, large = draw(st.sampled_from(("full", "quick", ""))), draw(st.booleans())
-    preset = audit_preset(extent == "full", large or extent == "quick")
+    preset = audit_preset(extent == "full", extent == "quick", large)
     glue = draw(SOME)
     return AuditRunSettings(
         study="audit",
@@ -469,7 +469,7 @@ def asked_for(run: RunSettings, folder: str) -> dict[str, Any]:
         if name in ("model", "models", "runs") or isinstance(each.how, Option)
     }
     if isinstance(run, AuditRunSettings):  # where nothing was given, the preset decides
-        preset = audit_preset(run.full, run.quick or run.large)
+        preset = audit_preset(run.full, run.quick, run.large)
         found["null"] = None if run.sizes.null == preset.null else run.sizes.null
         found["per_word"] = None if run.sizes.contexts == preset.contexts else run.sizes.contexts
     return {**found, "folder": folder}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, gates, removed
 from levelhead.edits.head import Head
+from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.models.model import Model
 from levelhead.pages.figures.heads import write_figures
@@ -160,7 +161,8 @@ def test_the_halves_of_a_split_share_no_word_and_keep_counterparts_together(tabl
 def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTable) -> None:
     model = tiny("bert")
     splits = Splits.of(table, GENDER, 1, seed=0)
-    (fit,) = cross_fit(model, splits, 2, None)
+    (vectors,) = read_one(model, splits.table.static())
+    (fit,) = cross_fit(model, splits, vectors, 2, None)
     scores = [head_scores(model, part).scores for part in splits.parts[0]]
     np.testing.assert_allclose(np.array(fit.halves), scores, atol=1e-9)
     chosen, other = [], []
@@ -171,7 +173,7 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
         other.append(changes[1 - side])
     assert fit.chosen == pytest.approx(np.mean(chosen), abs=1e-6)
     assert fit.other == pytest.approx(np.mean(other), abs=1e-6)
-    (of_twin,) = cross_fit(model, splits, 2, 0)
+    (of_twin,) = cross_fit(model, splits, vectors, 2, 0)
     assert (of_twin.chosen, of_twin.other, of_twin.halves) == (None, fit.other, fit.halves)
 
 
@@ -190,20 +192,20 @@ def made_fits(rng: np.random.Generator, planted: float) -> list[CrossFit]:
 
 def test_a_planted_head_is_clear_and_a_twin_in_the_models_place_has_none() -> None:
     rng = np.random.default_rng(0)
-    held, test = held_on_other_words(made_fits(rng, planted=8.0))
+    held, test = held_on_other_words(made_fits(rng, planted=8.0), 19)
     assert test is not None
     assert [tuple(place) for place in np.argwhere(test.p_value <= 0.05)] == [(1, 2)]
     assert held[1, 2] == np.abs(held).max()
-    silent = [held_on_other_words(made_fits(rng, planted=0.0))[1] for _ in range(100)]
+    silent = [held_on_other_words(made_fits(rng, planted=0.0), 19)[1] for _ in range(100)]
     assert sum(test is not None and bool((test.p_value <= 0.05).any()) for test in silent) < 12
-    _, _, largest = summaries(made_fits(rng, planted=8.0))
+    _, _, largest = summaries(made_fits(rng, planted=8.0), 19)
     assert largest.name == LARGEST_HELD
     assert largest.null is not None
     assert largest.null.p_value < 0.005
 
 
 def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
-    held, test = held_on_other_words(run.cross_fits)
+    held, test = held_on_other_words(run.cross_fits, run.settings.null)
     assert test is not None
     assert [score.held for score in run.scores] == held.ravel().tolist()
     assert [score.p for score in run.scores] == test.p_value.ravel().tolist()

@@ -7,17 +7,20 @@
     verify     the same questions again, on items that no projection was chosen on, and what the change cost
     report     headline, page, recipes (pages/)
 
-Every result is stored as soon as it is there; a killed audit goes on and ends with the same bytes.
+It begins with a first look, a small audit of its own (results/presets.py, QUICK), whose answers and page are
+there within a minute. Every result is stored as soon as it is there; a killed audit goes on and ends with the
+same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadRun
@@ -33,7 +36,6 @@ from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, in_memory, words_name
-from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import Key
@@ -60,6 +62,7 @@ from levelhead.studies.halves import Halves
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.study import heads
 from levelhead.studies.projections.candidates import Projections, candidates
+from levelhead.work import Stage, stage, whole
 
 _ARC_SENTENCES = 3
 Open = Run[AuditRunSettings]
@@ -87,39 +90,73 @@ def audit(
     model: Model | str,
     folder: str | Path,
     settings: AuditSettings | None = None,
+    *,
+    first_look: Callable[[Audit], None] | None = None,
     **loading: Unpack[LoadOptions],
 ) -> Audit:
-    """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`."""
+    """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`.
+
+    first_look: is given the answers of a first look, within about a minute on two cores; the audit goes on.
+    """
     settings, folder = settings or AuditSettings(), Path(folder)
     model = _loaded(model, **loading)
     beside = settings.nli is not None and "nli" not in model.abilities
     classifier = _loaded(settings.nli, **loading) if settings.nli is not None and beside else None
-    extent = Extent(settings, model)
+    _ask(folder, Extent(settings, model), classifier, first_look)
+    return read_audit(folder, write_report(folder))
+
+
+def _ask(
+    folder: Path, extent: Extent, classifier: Model | None, told: Callable[[Audit], None] | None
+) -> None:
+    """Ask everything, and keep it in the folder."""
     battery = extent.battery()
-    subjects = _subjects(model, classifier)
+    subjects = _subjects(extent.model, classifier)
     with (
         _opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, [subject.model for subject in subjects]),
-        steps("Audit", 5) as advance,
+        whole("Audit", audit_plan(extent, battery, [subject.model for subject in subjects])),
     ):
+        with stage(Stage.LOOK):
+            _look_first(extent, classifier, run, told)
         located = _locate(extent, run)
-        advance(1)
         for subject in subjects:
             _measure(subject, battery, run)
-        advance(1)
-        parts = extent.halves(battery)
-        ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
-        write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
-        advance(1)
-        for subject, own in zip(subjects, ways, strict=True):
-            _verify(subject, own, parts, run)
-        _prompts(extent, ways[0], battery.test, run)
-        _glue(extent, run)
-        advance(1)
+        ways = [] if extent.settings.quick else _ways_out(subjects, extent, battery, located, run)
+        with stage(Stage.PROMPTS):
+            _prompts(extent, ways, battery.test, run)
+        with stage(Stage.LEARNING):
+            _glue(extent, run)
         note_places(run, [subject.model for subject in subjects])
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
-        advance(1)
-    return read_audit(folder, write_report(folder))
+
+
+def _look_first(
+    extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None] | None
+) -> None:
+    """A small audit inside the audit, whose page stands in the folder while the audit goes on."""
+    if (settings := extent.first_look) is None or layout.HEADLINE in run:
+        return
+    folder, page = subfolder(run.folder, layout.FIRST_LOOK), run.folder / layout.REPORT.name
+    _ask(folder, Extent(settings, extent.model), classifier, None)
+    if not page.exists():
+        write_report(folder, page, reload=True)
+    if told is not None:
+        told(read_audit(folder, page))
+
+
+def _ways_out(
+    subjects: Sequence[_Subject], extent: Extent, battery: Battery, located: HeadsRun, run: Open
+) -> list[Way]:
+    """Mitigate and verify; what comes back are the ways out of the model itself."""
+    parts = extent.halves(battery)
+    with stage(Stage.CHANGES):
+        ways = [_mitigate(subject, extent, parts.choose, located, run) for subject in subjects]
+        write_recipes(extent, [way for own in ways for way in own], parts.choose, run)
+    with stage(Stage.VERIFIED):
+        for subject, own in zip(subjects, ways, strict=True):
+            _verify(subject, own, parts, run)
+    return ways[0]
 
 
 def _loaded(model: Model | str, **loading: Unpack[LoadOptions]) -> Model:
@@ -224,7 +261,8 @@ def _measure(subject: _Subject, battery: Battery, run: Open) -> None:
         run.results(layout.MEASURES, lambda: own)
     for question in subject.questions:
         key = layout.MEASURED.of(question.name)
-        run.results(key, partial(_base, subject, question, battery))
+        with stage(STAGES.get(question.name, Stage.OWN)):
+            run.results(key, partial(_base, subject, question, battery))
 
 
 def _base(subject: _Subject, question: Question, battery: Battery) -> list[MeasuredVariant]:

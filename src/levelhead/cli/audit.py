@@ -25,7 +25,8 @@ def audit(
     top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
     full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Ask less: what a large model is asked by default.")
+        bool,
+        typer.Option("--quick", help="The first look alone: a minute, wide intervals, no change tried."),
     ] = False,
     per_word: PerWord = None,
     null: Annotated[
@@ -52,7 +53,7 @@ def audit(
 ) -> None:
     """Measure a model's bias, find the heads that carry it, try two ways out, verify them, write a report."""
     from levelhead.auditing import audit as run_audit
-    from levelhead.cli.audit_printed import print_audit
+    from levelhead.cli.audit_printed import print_audit, print_first_look
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
 
@@ -61,7 +62,7 @@ def audit(
         load_measures(file)
     learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
     settings = AuditSettings(bias, nli, top, full, null, text, seed, learning, quick=quick, per_word=per_word)
-    result = run_audit(name, out, settings, **loading)
+    result = run_audit(name, out, settings, first_look=print_first_look, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
         print_json({**summary, "findings": result.findings, "measurements": result.measurements})

@@ -14,7 +14,8 @@ from levelhead.cli.terminal import columns_of_terminal, print_wrapped
 from levelhead.pages.claims import valued
 from levelhead.pages.contents import Contents, before, changes, measurements, open_contents, variants
 from levelhead.pages.names import NLI, Names, names_of
-from levelhead.pages.what_now import what_now
+from levelhead.pages.what_now import FIRST_LOOK, what_now
+from levelhead.progress import say
 from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.stored import RESULTS
 
@@ -47,6 +48,18 @@ def print_audit(result: Audit) -> None:
     for name in filter(names.long, changed):
         print_wrapped(f"{names.short(name)}: {name.removeprefix(NLI)}")
     print(f"\nReport:  {result.report}\nResults: {Path(result.folder) / RESULTS}")
+
+
+def print_first_look(result: Audit) -> None:
+    """The answers of a first look, beside the progress of the audit that goes on."""
+    contents = open_contents(result.folder)
+    box = what_now(contents)
+    answers = [] if box is None else box.answers
+    margin = max((len(question) for question, _ in answers), default=0) + 2
+    say(f"First look at {contents.model}: {FIRST_LOOK}")
+    for question, answer in answers:
+        say(f"{question:{margin}}{answer}")
+    say(f"Page: {result.report} (it reloads itself; the audit goes on)")
 
 
 def _print_answers(contents: Contents, names: Names) -> None:

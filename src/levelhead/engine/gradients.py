@@ -49,6 +49,7 @@ from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.progress import steps
+from levelhead.work import BACK, worked
 
 Doubles = NDArray[np.float64]
 Add = Callable[[int, Tensor, Numbers], None]  # number of the cotangent, contributions, an ask of each
@@ -157,15 +158,43 @@ def _gradients(
         answers = copy(collector)  # texts are tokenized once for both passes
         variants = [given.variant(point)]
         answer_prepared(model, pool, [answers], variants, label=label, batch_tokens=batch_tokens)
-        strata = strata_of(collector)
-        slopes = [slope_at(objective, answers.answer()[0], strata) for objective in objectives]
-        ways = ways_back(collector, slopes, tuple(point.shape), given.component.shared)
-        job = GradientJob(pool.rows, collector, [way.cotangent for way in ways], point, given.component)
-        with steps(label, len(pool.rows)) as advance:
+        back = _Back(model, pool, collector, point, given)
+        return back.gradients(answers.answer()[0], objectives)
+
+
+def gradients_at_answer(
+    model: Model, reading: Reading[Any], answer: Doubles, objectives: Sequence[Objective], label: str
+) -> list[GateGradients]:
+    """The gradients of several objectives of a reading's answer that is known already: one pass is enough."""
+    given = _Given(HEADS, label, None, None)
+    with asking(model.hf):
+        pool = RowPool(merge=False)
+        back = _Back(model, pool, reading.prepare(model, pool, 1), given.point(model), given)
+        return back.gradients(answer, objectives)
+
+
+@dataclass(frozen=True, eq=False)
+class _Back:
+    """The way from an answer to the gates: which texts it is of, and at which gates."""
+
+    model: Model
+    pool: RowPool
+    collector: Collector[Any]
+    point: Tensor
+    given: _Given
+
+    def gradients(self, answer: Doubles, objectives: Sequence[Objective]) -> list[GateGradients]:
+        """What each objective of the answer does with each gate."""
+        model, collector, strata = self.model, self.collector, strata_of(self.collector)
+        component, batch_tokens = self.given.component, self.given.batch_tokens
+        slopes = [slope_at(objective, answer, strata) for objective in objectives]
+        ways = ways_back(collector, slopes, tuple(self.point.shape), component.shared)
+        job = GradientJob(self.pool.rows, collector, [way.cotangent for way in ways], self.point, component)
+        with steps(self.given.label, len(self.pool.rows)) as advance:
             for rows in _contributed(model, job, ways, batch_tokens):
                 advance(rows)
-    of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
-    return [of_slope[slope] for slope in slopes]
+        of_slope = {slope: way.result(slope) for way in ways for slope in way.slopes}
+        return [of_slope[slope] for slope in slopes]
 
 
 def _contributed(
@@ -176,6 +205,7 @@ def _contributed(
         for numbers, parcels in crew.work(job, batch_tokens):
             for parcel in parcels:
                 ways[parcel.number].add(parcel.tensor, parcel.asks)
+            worked((1 + BACK * len(ways)) * sum(len(job.rows[number].ids) for number in numbers))
             yield len(numbers)
         return
     with job.ready(model):
@@ -253,7 +283,8 @@ def _contributions(job: GradientJob, given: _Pass, batch: dict[str, Tensor], ask
             collector.pull(placed(cotangent, values.device), asks.numbers, values.float()).sum()
             for cotangent in job.cotangents
         ]
-    slopes = [_pushed_back(model, total, gates, again=total is not totals[-1]) for total in totals]
+    last, tokens = totals[-1], rows * width
+    slopes = [_pushed_back(model, total, gates, tokens, again=total is not last) for total in totals]
     return [torch.stack([component.slopes(each) for each in own], dim=1) for own in slopes]
 
 
@@ -266,9 +297,10 @@ def _ends(trunk: Trunk, vectors: Tensor) -> dict[str, Callable[[], Tensor]]:
     }
 
 
-def _pushed_back(model: Model, total: Tensor, gates: list[Tensor], again: bool) -> list[Tensor]:
+def _pushed_back(model: Model, total: Tensor, gates: list[Tensor], tokens: int, again: bool) -> list[Tensor]:
     """The slopes of a batch's total in the gates of each layer. again: the graph is needed once more."""
     slopes: Sequence[Tensor | None] = (None,)
+    worked(BACK * tokens)
     if total.requires_grad:
         slopes = torch.autograd.grad(total, gates, retain_graph=again, allow_unused=True)
     if any(slope is None for slope in slopes):

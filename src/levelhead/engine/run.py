@@ -30,6 +30,7 @@ from levelhead.models.concurrency import asking
 from levelhead.models.hooks import at_rest, attention_by
 from levelhead.models.model import Model
 from levelhead.progress import steps
+from levelhead.work import worked
 
 T = TypeVar("T")
 
@@ -123,6 +124,7 @@ def answer_prepared(
             for numbers, parcels in crew.work(job, batch_tokens):
                 for parcel in parcels:
                     collectors[parcel.number].take(parcel.variant, parcel.asks, parcel.tensor)
+                worked(sum(len(pool.rows[number].ids) for number in numbers))
                 advance(len(numbers))
         return
     with job.ready(model), steps(label, len(pool.rows)) as advance:

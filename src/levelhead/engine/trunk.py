@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
+from levelhead.work import worked
 
 Answer = Callable[[Tensor, tuple[Any, ...], dict[str, object]], Tensor]
 
@@ -61,6 +63,7 @@ class Trunk:
         args, kwargs = plan.calls[layer]
         if weights and "output_attentions" in kwargs:
             kwargs = {**kwargs, "output_attentions": True}
+        worked(hidden.shape[0] * hidden.shape[1] / self.model.layers)
         self.model.running_layer = layer
         try:
             out = self.model.blocks[layer](hidden, *args, **kwargs)
@@ -74,6 +77,7 @@ class Trunk:
 
     def logits(self, vectors: Tensor) -> Tensor:
         """The vocabulary head on these vectors only: [ask, hidden] -> [ask, token]."""
+        worked(len(vectors) * _vocabulary_share(self.model))
         out = self._finish(self.model.hf, vectors)
         logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
         return cast(Tensor, logits)[:, 0].float()
@@ -117,6 +121,13 @@ class Trunk:
         ids = torch.full((len(vectors), 1), token, dtype=torch.long, device=vectors.device)
         with _stand_ins(self.model, answer):
             return module(input_ids=ids, **extra)
+
+
+@once_a_model
+def _vocabulary_share(model: Model) -> float:
+    """What scoring the vocabulary costs, in passes of one token through all blocks."""
+    blocks = sum(weight.numel() for block in model.blocks for weight in block.parameters())
+    return int(model.config.vocab_size) * int(model.config.hidden_size) / max(1, blocks)
 
 
 def first_token_linear(model: Model) -> nn.Module | None:

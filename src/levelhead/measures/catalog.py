@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from levelhead.measures.measurement import CHANGE, ENOUGH, Measurement
+from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.measures.rounds import says_too_little
 from levelhead.probes.glue import TASKS, GlueTask
 
 Side = Literal["bias", "use"]  # a measure of bias, or of what the model is still good for
@@ -500,7 +501,7 @@ def _against_null(measurement: Measurement) -> str:
     p = measurement.details.get("p_value") if null is None else null.p_value
     if p is None or (measurement.name in NEED_NULL_MODELS and not measurement.held_against_models):
         return UNTESTED
-    if p >= ALPHA and null is not None and null.of_models and null.draws < ENOUGH:
+    if p >= ALPHA and says_too_little(null):
         return TOO_FEW
     within = null is not None and not measurement.beyond(null.floor)
     return "cannot be told from a model without meaning on this much data" if p >= ALPHA or within else ""

@@ -26,7 +26,7 @@ from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.measures.null import MANY, NullDistribution
+from levelhead.measures.null import MANY, NullDistribution, spent_p
 from levelhead.measures.statistics import FloatArray
 
 LEVEL = 0.05
@@ -60,11 +60,18 @@ class HeadTest:
         return np.asarray(np.abs(self.held) > self.threshold)
 
 
-def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike) -> HeadTest:
+def largest_held(twins: npt.ArrayLike, share: float = 1.0) -> NullDistribution:
+    """The largest |held| of each twin, from half scores [twin, split, half, layer, head]."""
+    values = [np.abs(held_scores(twin)).max() for twin in np.asarray(twins, np.float64)]
+    return NullDistribution(np.array(values), share=share)
+
+
+def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike, share: float = 1.0) -> HeadTest:
     """Compare a model's half scores [split, half, layer, head] with those of its twins [twin, split, half,
     ...].
 
     Twins must have been scored on the same splits as the model, as many of them: then the test is exact.
+    share: of the error that may be spent at this look, where twins come in rounds (rounds.py).
     """
     own, others = _checked(halves), np.asarray(twins, np.float64)
     if others.shape[1:] != own.shape or len(others) < 2:
@@ -72,7 +79,7 @@ def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike) -> HeadTest:
             f"Twins {others.shape} came for scores {own.shape}; give [twin, *same shape], 2 or more."
         )
     held = held_scores(own)
-    largest = NullDistribution(np.array([np.abs(held_scores(twin)).max() for twin in others]))
+    largest = largest_held(others, share)
     p_value = (1 + (largest.values[:, None, None] >= np.abs(held)).sum(axis=0)) / (1 + len(largest))
     threshold = largest.upper_quantile(1 - LEVEL)
     value = float(np.abs(held).max())
@@ -92,8 +99,9 @@ def _judged(largest: NullDistribution, value: float) -> Null:
         logs = NullDistribution(np.log(largest.values))
         two_sided = logs.student_p_value(float(np.log(value)))
         p = two_sided / 2 if np.log(value) > logs.floor else 1 - two_sided / 2
-        how = "Student's t of logarithms"
-    return Null(f"null twins; p one-sided, {how}", len(largest), largest.floor, largest.spread, max(p, 1e-12))
+        how = f"Student's t of logarithms{largest.looked}"
+    p = spent_p(p, largest.share)
+    return Null(f"null twins; p one-sided, {how}", len(largest), largest.floor, largest.spread, p)
 
 
 def _checked(halves: npt.ArrayLike) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 CHANGE = " change"  # how the name of a change ends
 NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from models without meaning
+LONG_TAILED = "long-tailed"  # in the method of a null that is
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
 
@@ -38,6 +39,11 @@ class Null:
     def of_models(self) -> bool:
         """Whether it was drawn from models without meaning."""
         return self.method.startswith(NULL_MODELS)
+
+    @property
+    def long_tailed(self) -> bool:
+        """Whether a few of its models lie much farther out than a normal distribution has them."""
+        return LONG_TAILED in self.method
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import P_NULL_MODELS, Measurement, Null
+from levelhead.measures.measurement import LONG_TAILED, P_NULL_MODELS, Measurement, Null
 from levelhead.measures.seat_effect import SETS, WordSets
 from levelhead.measures.statistics import ROUNDING, FloatArray, alike
 
 _CELLS = 2_000_000  # numbers held at once
 MANY = 199  # draws from which on an exact p can be small enough to survive a correction
-_LONG_TAILS = 3  # degrees of freedom that stand for long tails; with 4, one p of 0.003 in 50 is false
-_LONG_TAILED = "long-tailed"  # in the method of such a null
+LONG_TAILS = 3  # degrees of freedom that stand for long tails; with 4, one p of 0.003 in 50 is false
+_UNCLAIMED = 0.05  # from this p on nothing is claimed
 _NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 that was not near it
 
 
@@ -43,6 +44,7 @@ class NullDistribution:
 
     values: FloatArray  # [draw]
     long_tails: bool = False  # a few draws lie much farther out than a normal distribution has them
+    share: float = 1.0  # of the error that may be spent at this look: null models come in rounds (rounds.py)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, np.float64)
@@ -91,19 +93,32 @@ class NullDistribution:
         if alike(self.values):
             return 1.0 if alike([value, *self.values]) else 0.0
         t = self.excess(value) / (self.spread * math.sqrt(1 + 1 / len(self)))
-        return float(2 * stats.t.sf(abs(t), min(len(self) - 1, _LONG_TAILS if self.long_tails else math.inf)))
+        return float(2 * stats.t.sf(abs(t), min(len(self) - 1, LONG_TAILS if self.long_tails else math.inf)))
+
+    def at_look(self, share: float) -> Self:
+        """The same null at a look that may spend so much of the error."""
+        return replace(self, share=share)
+
+    def claimed_p(self, value: float) -> float:
+        """The p that a claim is judged by: exact where draws are many (199 or more), else Student's."""
+        exact = len(self) >= MANY
+        return spent_p(self.p_value(value) if exact else self.student_p_value(value), self.share)
 
     def judged(self, value: float, method: str) -> Null:
         """What a measurement carries of this null.
 
         The exact p where draws are many (199 or more), else Student's, which assumes that they are normal,
-        or long-tailed where that is said.
+        or long-tailed where that is said; corrected for earlier and later looks where there are any.
         """
-        exact = len(self) >= MANY
-        p = self.p_value(value) if exact else max(self.student_p_value(value), 1e-12)
-        null = _LONG_TAILED if self.long_tails else "normal"
-        how = "exact" if exact else f"Student's t, {null} null"
-        return Null(f"{method}; p two-sided, {how}", len(self), self.floor, self.spread, p)
+        null = LONG_TAILED if self.long_tails else "normal"
+        how = "exact" if len(self) >= MANY else f"Student's t, {null} null"
+        p = self.claimed_p(value)
+        return Null(f"{method}; p two-sided, {how}{self.looked}", len(self), self.floor, self.spread, p)
+
+    @property
+    def looked(self) -> str:
+        """What p was corrected for, as the end of a method."""
+        return "" if self.share == 1 else f", {100 * self.share:g} % of the error at this look"
 
     def harder(self, measurement: Measurement, method: str) -> Measurement:
         """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.
@@ -137,6 +152,14 @@ class NullDistribution:
         return abs(self.floor) <= max(noise, _NEGLIGIBLE * self.spread)
 
 
+def spent_p(p: float, share: float) -> float:
+    """A p at a look that may spend a share of the error: p / share, as far as that is below 0.05.
+
+    A larger p is no claim, so it stays as it is: p(at any stop) ≤ x has probability x at most for x < 0.05.
+    """
+    return min(1.0, max(p, min(p / share, _UNCLAIMED), 1e-12))
+
+
 def models_needed(null: Null, level: float) -> int | None:
     """How many null models would give p below a level, if more of them scatter as these do; None: over 199.
 
@@ -146,7 +169,7 @@ def models_needed(null: Null, level: float) -> int | None:
     """
 
     def freedom(draws: int) -> int:
-        return min(draws - 1, _LONG_TAILS) if _LONG_TAILED in null.method else draws - 1
+        return min(draws - 1, LONG_TAILS) if null.long_tailed else draws - 1
 
     z = float(stats.t.isf(null.p_value / 2, freedom(null.draws))) * math.sqrt(1 + 1 / null.draws)
     counts = range(null.draws + 1, MANY + 1)

@@ -219,3 +219,5 @@ class Page:
     sections: Sequence[Section]
     what_now: WhatNow | None = None
     names: Names = field(default_factory=Names)
+    notice: str = ""  # what must be known before anything is read
+    reload: int | None = None  # after so many seconds

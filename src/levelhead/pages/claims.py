@@ -15,6 +15,7 @@ from levelhead.measures.catalog import ALPHA
 from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import ENOUGH, Measurement, Null
 from levelhead.measures.null import models_needed
+from levelhead.measures.rounds import says_too_little
 
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
 _SMALL = 0.005  # a spread of which two digits say nothing
@@ -44,7 +45,7 @@ class Doubt:
 
     def too_few(self, level: float) -> str:
         """Why nothing can be told, and how many null models would do; empty where they are not too few."""
-        if not self.null.of_models or self.null.draws >= self.enough or self.null.p_value < level:
+        if not says_too_little(self.null, self.enough) or self.null.p_value < level:
             return ""
         needed = models_needed(self.null, level)
         many = f"at least {self.enough}" if needed is None else f"about {needed}"

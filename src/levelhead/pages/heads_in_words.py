@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import ENOUGH, Null
+from levelhead.measures.rounds import SPENT
 from levelhead.pages.claims import too_few_text
 from levelhead.pages.doubts import doubt_text
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
@@ -20,6 +21,7 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.runs import HeadsRun
 
+_TO_READ = max(SPENT)  # null models from which on a floor is told from 0: those of the second look
 CROSS_FITTED_TITLES = {  # measurement of cross-fitting -> what it is called
     HEAD_AGREEMENT: "Rank correlation of heads between two halves of the words",
     CHANGE_ON_OTHER_WORDS: "Change of |SEAT| on words that removed heads were not chosen on",
@@ -51,20 +53,27 @@ def clear_heads_text(run: HeadsRun) -> str:
 
 
 def too_few_for_heads(run: HeadsRun) -> str:
-    """Why no head can be clear: a head must lie beyond all of at least 19 null models; else empty."""
+    """Why no head can be clear: a head must lie beyond all of at least 19 null models; else empty.
+
+    Where one of fewer lies beyond all heads, more of them would change nothing.
+    """
     largest = next((each for each in run.cross_fit if each.name == LARGEST_HELD), None)
-    return "" if largest is None else _few(largest.null)
+    if largest is None or largest.null is None:
+        return ""
+    least = min((score.p for score in run.scores if score.p is not None), default=0.0)
+    beaten = least * (1 + largest.null.draws) > 1.5  # (1 + null models beyond the highest head) > 1
+    return "" if beaten else _few(largest.null, ENOUGH)
 
 
 def few_models(row: SeatRow) -> str:
     """Why a floor of a row cannot be told from 0: too few null models; empty where they are not."""
-    return _few(row.measurement.null)
+    return _few(row.measurement.null, _TO_READ)
 
 
-def _few(null: Null | None) -> str:
-    if null is None or not null.of_models or null.draws >= ENOUGH:
+def _few(null: Null | None, enough: int) -> str:
+    if null is None or not null.of_models or null.draws >= enough:
         return ""
-    return f"{too_few_text(null.draws)}; at least {ENOUGH} are needed"
+    return f"{too_few_text(null.draws)}; at least {enough} are needed"
 
 
 def sources_text(run: HeadsRun) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from levelhead.measures.catalog import CATALOG, DOUBTED, TOO_FEW, UNTESTED, Catalog, MeasureInfo
-from levelhead.measures.measurement import ENOUGH, Measurement
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.rounds import says_too_little
 from levelhead.pages.claims import SILENT
 from levelhead.pages.contents import Contents, Reported
 from levelhead.pages.headline import asks_null_models, spoken_measures
@@ -41,8 +42,7 @@ def verdict_of(contents: Contents, each: Reported) -> str:
 
 def _unsaid(measurement: Measurement) -> str:
     """Why a verdict does not hold once all claims of the page are counted."""
-    null = measurement.null
-    if null is not None and null.of_models and null.draws < ENOUGH:
+    if says_too_little(measurement.null):
         return TOO_FEW
     return f"{SILENT}, all claims of the page counted"
 

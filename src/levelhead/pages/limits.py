@@ -37,7 +37,7 @@ _CHANGED = (
     "What was changed was chosen on other items, but with the same kind of probes that it is then measured "
     "with. Measure with your own data before you rely on “after” numbers."
 )
-_QUICK = "This was a quick audit: fewer items and wider intervals than with --full."
+_USUAL = "This was no full audit: fewer items and wider intervals than with --full."
 
 
 def limits(contents: Contents) -> list[str]:
@@ -50,6 +50,6 @@ def limits(contents: Contents) -> list[str]:
     warnings += [_NLI] if "fairness" in names else []
     warnings += [_GLUE] if contents.glue is not None else []
     warnings += [_CHANGED] if len(variants(contents)) > 1 else []
-    warnings += [_QUICK] if contents.audit is not None and not contents.audit.settings.full else []
+    warnings += [_USUAL] if contents.audit is not None and not contents.audit.settings.full else []
     skipped = [each for each in measured if each.value is None]
     return warnings + [f"Not measured: {each.name}, because {each.reason.rstrip('.')}." for each in skipped]

@@ -23,28 +23,34 @@ from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.opening import opening
-from levelhead.pages.what_now import what_now
+from levelhead.pages.what_now import FIRST_LOOK, what_now
 from levelhead.results import layout
 from levelhead.results.codec import Record
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 _TEMPLATES = Path(__file__).parent / "template"
+_RELOAD = 20  # seconds
+_GOES_ON = "The audit goes on; this page reloads itself."
+_STOPS = "Audit without --quick for the whole."
 _MARK = '<meta name="generator" content="levelhead '  # by which a page of ours is known
 
 
-def write_report(folder: str | Path, out: str | Path | None = None, force: bool = False) -> Path:
+def write_report(
+    folder: str | Path, out: str | Path | None = None, force: bool = False, *, reload: bool = False
+) -> Path:
     """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all.
 
-    force: replace a file at `out` that is no page of levelhead.
+    force: replace a file at `out` that is no page of levelhead. reload: the page reloads itself, because a
+    better one takes its place later.
     """
     contents = open_contents(folder)
     path = Path(out) if out else contents.folder / layout.REPORT.name
-    return write_page(path, report_html(contents), force)
+    return write_page(path, report_html(contents, reload=reload), force)
 
 
-def report_html(contents: Contents) -> str:
-    """The report of one run as one page."""
+def report_html(contents: Contents, *, reload: bool = False) -> str:
+    """The report of one run as one page. reload: it reloads itself."""
     with consistent(contents):
         first = opening(contents)
         page = Page(
@@ -56,6 +62,8 @@ def report_html(contents: Contents) -> str:
             sections=sections(contents),
             what_now=what_now(contents),
             names=names_of(contents),
+            notice=_notice(contents, reload),
+            reload=_RELOAD if reload else None,
         )
     return render(page)
 
@@ -132,6 +140,13 @@ def _plain(value: object) -> object:
     return value.to_json() if isinstance(value, Record) else asdict(value)  # type: ignore[call-overload]
 
 
+def _notice(contents: Contents, reload: bool) -> str:
+    """That a page is a first look, where it is one."""
+    if contents.audit is None or not contents.audit.settings.quick:
+        return ""
+    return f"First look: {FIRST_LOOK} {_GOES_ON if reload else _STOPS}"
+
+
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     """What stands under the model's name; a fact that this study does not have is left out."""
     settings = contents.run.settings
@@ -141,12 +156,16 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         "Bias": bias_text(contents.heads),
         "Size": _size(settings),
         "Answers": "" if audit is None else ", ".join(audit.abilities),
-        "Extent": "" if audit is None else "full" if audit.full else "quick",
+        "Extent": "" if audit is None else _extent(audit),
         "Texts open with": openings_text(contents.run),
         "Seed": str(settings.seed),
         "Weights": contents.run.data.hashes.get(layout.WEIGHTS_HASH, "")[:12],
     }
     return [(name, value) for name, value in facts.items() if value]
+
+
+def _extent(audit: AuditRunSettings) -> str:
+    return "full" if audit.full else "first look" if audit.quick else "as usual"
 
 
 def _size(settings: RunSettings) -> str:

@@ -38,6 +38,7 @@ KINDS = (
     Kind(("fairness",), "when it concludes from a job which group someone belongs to"),
 )
 
+FIRST_LOOK = "few contexts, few null models, wide intervals; no change was tried."
 _UNTESTED = "That cannot be said: nothing was held against models without meaning, or against too few."
 
 
@@ -57,7 +58,7 @@ def what_now(contents: Contents) -> WhatNow | None:
             ("Is there a bias?", _whether(audit, kinds)),
             ("How large is it?", _how_large(kinds)),
             ("How sure is that?", _how_sure(audit, kinds)),
-            ("What should I do?", _what_to_do(kinds, ways)),
+            ("What should I do?", _what_to_do(kinds, ways, audit.settings.quick)),
             ("What will it cost?", _at_what_cost(kinds, ways)),
         ],
         found=[_found(contents, kind) for kind in kinds],
@@ -163,7 +164,7 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
 
 
-def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
+def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut], quick: bool) -> str:
     chosen = [way for way in ways if way.recommended and way.command is not None]
     test = "Then test the task that the model will serve."
     if chosen:
@@ -175,6 +176,8 @@ def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:
     if not _of_size(kinds, *SHOWN):
         return f"Leave the model as it is: nothing here calls for a change. {test}"
     tried = [way for way in ways if way.command is not None]
+    if quick:
+        return "Wait for the whole audit before you decide: it tries changes, which a first look does not."
     why = (
         f"none of the {len(tried)} changes that were tried is shown both to help and to keep every ability"
         if tried

@@ -43,6 +43,7 @@ from levelhead.results.records.heads import (
     ScoreLine,
     SeatRow,
     SentenceLine,
+    TwinSeat,
     WordList,
     WordsUsed,
 )
@@ -103,6 +104,7 @@ MITIGATE = Layout(
 WORDS = Key("words", WordsUsed)
 SEAT_ROWS = Key("seat/rows", SeatRow)  # by the tokenizer's pieces, then by kinds of targets
 SEAT = Key("seat", MeasuredVariant)  # of all words
+TWIN_SEATS = KeyFamily("seat of twins/", TwinSeat)  # labels: twin 1 ...
 SCORES = Key("scores", HeadScore)
 REMOVALS = KeyFamily("ablation/", Removal)  # labels: the first and last head of a part
 CROSS_FITS = KeyFamily("cross-fit/", CrossFit)  # labels: model, twin 1 ...
@@ -146,7 +148,7 @@ HEADS = Layout(
         LEARNED_GATES,
         TRADEOFFS,
     ),
-    (CROSS_FITS, REMOVALS),
+    (TWIN_SEATS, CROSS_FITS, REMOVALS),
     grows="experiments",
 )
 WORD_LIST = JsonFile("words.json", WordList)
@@ -261,6 +263,7 @@ AUDIT = Layout(
 ARCS = JsonFile("arcs.json", ArcSheet)
 REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
+FIRST_LOOK = "first-look"  # the folder of the audit that an audit begins with
 GLUE_PART = "glue"  # and of what the model can still learn, where that was asked
 CHANGE_PART = "change"  # the end of a verified label: the bias that a projection was chosen by, item by item
 

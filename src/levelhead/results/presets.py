@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from levelhead.results.codec import Record
 
-EXPERIMENTS = ("scores", "ablation", "counter", "debias")  # of the heads study
+EXPERIMENTS = ("association", "scores", "ablation", "counter", "debias")  # of the heads study
 GLUE_ROWS = 1000  # of each GLUE task, to train on inside an audit
 
 
@@ -74,6 +74,22 @@ FULL = AuditSizes(
     screen=None,
     null=199,
 )
+QUICK = AuditSizes(  # the first look
+    experiments=("association",),
+    contexts=2,
+    score_contexts=1,
+    splits=0,
+    counter_sentences=1,
+    triples=4,
+    occupations=(12, 4),
+    abilities=100,
+    sentences=16,
+    backgrounds=1,
+    starts=0,
+    null=5,
+    prompt_twins=0,
+    resamples=2_000,
+)
 SURVEY = AuditSizes(null=0)  # what is asked of a small model
 QUICK_SURVEY = AuditSizes(
     contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
@@ -87,9 +103,9 @@ def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
     return preset if quick and given is None else given
 
 
-def audit_preset(full: bool, less: bool) -> AuditSizes:
-    """The sizes of an audit. less: of a large model, or because a quick audit was asked for."""
-    return FULL if full else LARGE if less else SMALL
+def audit_preset(full: bool, quick: bool, large: bool) -> AuditSizes:
+    """The sizes of an audit. quick: a first look alone; large: of a large model, which is asked less."""
+    return FULL if full else QUICK if quick else LARGE if large else SMALL
 
 
 def survey_preset(quick: bool) -> AuditSizes:

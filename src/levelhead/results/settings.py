@@ -258,7 +258,7 @@ class AuditRunSettings(RunSettings):
     def asked(self) -> Iterator[Asked]:
         """The settings, and what of the sizes was asked for."""
         yield from asked(self)
-        preset = audit_preset(self.full, self.quick or self.large)
+        preset = audit_preset(self.full, self.quick, self.large)
         own = replace(preset, null=self.sizes.null, contexts=self.sizes.contexts)
         yield Asked("null", self.sizes.null, Option("--null", preset.null))
         yield Asked("per_word", self.sizes.contexts, Option("--per-word", preset.contexts))

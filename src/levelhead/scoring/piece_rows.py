@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from levelhead.engine.run import read_one
 from levelhead.measures.excess import least_excess
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
-from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets
+from levelhead.measures.rounds import MAIN_LEVEL, looks, settled, share
+from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets, word_means
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin, twinned
@@ -31,12 +33,13 @@ from levelhead.models.vocabulary import piece_counts, random_words
 from levelhead.probes.contexts import Context, template_contexts
 from levelhead.probes.pieces import ALL_WORDS, piece_rows
 from levelhead.probes.words import WordTest
+from levelhead.results.records.heads import TwinSeat
 from levelhead.scoring.seat import first_seat, seat_influences, seat_of_contexts, word_sets
 from levelhead.scoring.word_table import WordTable, word_table
 
 POOL = 600  # random words: more change no digit of the null's spread
 DRAWS = 2_000
-TWIN_CONTEXTS = 4  # of each word, at most: with one, SEAT of lh:gpt-mini's twins scatters by half more
+TWIN_CONTEXTS = 2  # of each word, at most (docs/method.md, SEAT rows)
 Doubles = NDArray[np.float64]
 
 
@@ -57,32 +60,133 @@ def ask_seat_rows(
     contexts: Sequence[Context],
     twins: Iterable[Twin] = (),
     resampling: Resampling = DEFAULT,
+    *,
+    planned: int | None = None,
 ) -> SeatRows:
-    """SEAT of every row of a test with what null twins show of it, and which row is sound."""
-    table = word_table(test, contexts)
-    known = test.of(set(table.words))
-    by_pieces = piece_rows(known, piece_counts(model, list(table.words))).present()
-    parts = known.by_part()
-    tests = {**by_pieces, ALL_WORDS: test, **parts}
-    tables = {name: _part(table, row) for name, row in tests.items()}
-    vectors = read_one(model, table.each(), label="SEAT")[0]
-    own = {name: vectors[_kept(table, tables[name])] for name in tests}
-    rows = {name: seat_of_contexts(own[name], tables[name], row, resampling) for name, row in tests.items()}
-    sets = {name: word_sets(tables[name], tests[name]) for name, row in rows.items() if row.value is not None}
-    of_twins = _twin_seats(model, table, tables, sets, twins)
-    for name, seats in of_twins.items():
-        influences = seat_influences(own[name], tables[name], sets[name])
-        there = first_seat(own[name], tables[name], _twin_contexts(table))
-        rows[name] = seats.judged(rows[name], there, influences, resampling)
-    nulls = {name: seats.null for name, seats in of_twins.items()}
-    candidates = {name: nulls[name] for name in by_pieces if name in nulls}
-    sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
-    return SeatRows(rows, tests, tuple(parts), sound, why)
+    """SEAT of every row of a test with what null twins show of it, and which row is sound.
+
+    planned: how many twins come, in rounds that end when the association is settled; None: all are asked.
+    """
+    rows = RowsQuestion(model, test, contexts, resampling)
+    for number, twin in enumerate(twins):
+        if planned is not None and number in looks(planned) and rows.settled(planned):
+            break
+        with twinned(model, twin):
+            rows.add(rows.seats(rows.read_few()))
+    return rows.answers(planned)
+
+
+class RowsQuestion:
+    """SEAT of every row of a test: the model is asked at once, null twins are added one by one."""
+
+    def __init__(
+        self, model: Model, test: WordTest, contexts: Sequence[Context], resampling: Resampling = DEFAULT
+    ) -> None:
+        self.model, self.resampling = model, resampling
+        self.table = word_table(test, contexts)
+        known = test.of(set(self.table.words))
+        self._by_pieces = piece_rows(known, piece_counts(model, list(self.table.words))).present()
+        self.parts = known.by_part()
+        self.tests = {**self._by_pieces, ALL_WORDS: test, **self.parts}
+        self._tables = {name: _part(self.table, row) for name, row in self.tests.items()}
+        self.few = self.table.first_contexts(_twin_contexts(self.table))  # what twins are asked
+        self._seats: dict[str, _TwinSeats] = {}
+
+    @cached_property
+    def vectors(self) -> Doubles:
+        """The model's vectors of all contexts."""
+        return read_one(self.model, self.table.each(), label="Word association")[0]
+
+    @cached_property
+    def _own(self) -> dict[str, Doubles]:
+        return {name: self.vectors[_kept(self.table, table)] for name, table in self._tables.items()}
+
+    @cached_property
+    def _rows(self) -> dict[str, Measurement]:
+        """Every row in the model, with its interval."""
+        return {
+            name: seat_of_contexts(self._own[name], self._tables[name], row, self.resampling)
+            for name, row in self.tests.items()
+        }
+
+    @property
+    def measurable(self) -> bool:
+        """Whether all words have a SEAT in the model."""
+        return self._rows[ALL_WORDS].value is not None
+
+    @cached_property
+    def _sets(self) -> dict[str, WordSets]:
+        """Of the rows that can be measured."""
+        return {name: word_sets(table, self.tests[name]) for name, table in self._tables.items()}
+
+    # ---- null twins
+
+    def read_few(self) -> Doubles:
+        """The contexts that twins are asked, in the twin that the model is at the moment: [context, d]."""
+        return read_one(self.model, self.few.each(), label="Word association in null models")[0]
+
+    def seats(self, vectors: Doubles) -> list[TwinSeat]:
+        """SEAT of every row in one twin, from its vectors of the first contexts."""
+        static = word_means(vectors, np.asarray(self.few.word))
+        number = {word: i for i, word in enumerate(self.few.words)}
+        seats = []
+        for name, words in self._sets.items():
+            places = [number[word] for word in self._tables[name].words]
+            if (effect := SeatEffect.of(static[places], words)) is not None:
+                influences = tuple(tuple(map(_short, kind)) for kind in effect.influences())
+                seats.append(TwinSeat(name, effect.value, influences))
+        return seats
+
+    def add(self, seats: Iterable[TwinSeat]) -> None:
+        """One more twin."""
+        for seat in seats:
+            if self._rows[seat.row].value is not None:
+                self._seats.setdefault(seat.row, _TwinSeats()).add(seat)
+
+    def settled(self, planned: int) -> bool:
+        """Whether the association's verdict is the one that all planned twins would give (rounds.py)."""
+        seats = self._seats.get(ALL_WORDS)
+        if seats is None or seats.draws < 2:
+            return False
+        null, there = seats.null, self._there(ALL_WORDS)
+        spoken = self._judged(ALL_WORDS, share(seats.draws, planned)).null
+        certain = spoken is not None and (spoken.p_value >= MAIN_LEVEL or (spoken.least or 0.0) > 0)
+        return certain and settled(null, there, planned, MAIN_LEVEL)
+
+    # ---- what is measured
+
+    def answers(self, planned: int | None = None) -> SeatRows:
+        """All rows, held against the twins so far. planned: how many there were to be, in rounds."""
+        rows = dict(self._rows)
+        for name, seats in self._seats.items():
+            if seats.draws > 1:
+                rows[name] = self._judged(name, 1.0 if planned is None else share(seats.draws, planned))
+        candidates = {
+            name: self._seats[name].null
+            for name in self._by_pieces
+            if name in self._seats and self._seats[name].draws > 1
+        }
+        sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
+        return SeatRows(rows, self.tests, tuple(self.parts), sound, why)
+
+    def _there(self, name: str) -> float:
+        """The model's SEAT on the contexts that twins are asked: like is held against like."""
+        return first_seat(self._own[name], self._tables[name], _twin_contexts(self.table))
+
+    def _judged(self, name: str, spent: float) -> Measurement:
+        influences = seat_influences(self._own[name], self._tables[name], self._sets[name])
+        seats, there = self._seats[name], self._there(name)
+        return seats.judged(self._rows[name], there, influences, self.resampling, spent)
 
 
 def _twin_contexts(table: WordTable) -> int:
-    """How many contexts of each word twins are asked: half of the model's, but two and at most four."""
-    return min(TWIN_CONTEXTS, max(2, len(table.contexts) // len(table.words) // 2))
+    """How many contexts of each word twins are asked: half of the model's, and no more than two."""
+    return min(TWIN_CONTEXTS, max(1, len(table.contexts) // len(table.words) // 2))
+
+
+def _short(value: float) -> float:
+    """A number as a run folder keeps it of every word and twin."""
+    return float(f"{value:.6g}")
 
 
 def _part(table: WordTable, row: WordTest) -> WordTable:
@@ -104,52 +208,40 @@ class _TwinSeats:
         self._values: list[float] = []
         self._influences: list[Doubles] = []  # of attribute pairs, X, Y; summed over twins
 
-    def add(self, effect: SeatEffect | None) -> None:
-        """One more twin; None, where it has no SEAT, does not count."""
-        if effect is None:
-            return
-        self._values.append(effect.value)
-        new = effect.influences()
+    def add(self, seat: TwinSeat) -> None:
+        """One more twin."""
+        self._values.append(seat.value)
+        new = [np.asarray(kind) for kind in seat.influences]
         old = self._influences or [np.zeros_like(kind) for kind in new]
         self._influences = [kind + more for kind, more in zip(old, new, strict=True)]
+
+    @property
+    def draws(self) -> int:
+        return len(self._values)
 
     @property
     def null(self) -> NullDistribution:
         return NullDistribution(np.array(self._values))
 
     def judged(
-        self, row: Measurement, there: float, influences: Sequence[Doubles], resampling: Resampling
+        self,
+        row: Measurement,
+        there: float,
+        influences: Sequence[Doubles],
+        resampling: Resampling,
+        spent: float = 1.0,
     ) -> Measurement:
         """A row with its place among twins, and how far it lies from them at least on other words.
 
-        The place is that of SEAT on the twins' own contexts, so that like is held against like.
+        The place is that of SEAT on the twins' own contexts, so that like is held against like. spent: the
+        share of the error at this look.
         """
         if row.value is None or not influences:
             return row
         of_twins = [kind / len(self._values) for kind in self._influences]
         least = least_excess(row.value, self.null, influences, of_twins, resampling)
-        null = replace(self.null.judged(there, "null twins"), least=least)
+        null = replace(self.null.at_look(spent).judged(there, "null twins"), least=least)
         return replace(row, null=null, details={**row.details, "on_twins_contexts": there})
-
-
-def _twin_seats(
-    model: Model,
-    table: WordTable,
-    tables: Mapping[str, WordTable],
-    sets: Mapping[str, WordSets],
-    twins: Iterable[Twin],
-) -> dict[str, _TwinSeats]:
-    """SEAT of every row in every twin, from one pass of the twin; nothing without twins."""
-    few = table.first_contexts(_twin_contexts(table))
-    number = {word: i for i, word in enumerate(few.words)}
-    seats: dict[str, _TwinSeats] = {}
-    for twin in twins:
-        with twinned(model, twin):
-            vectors = read_one(model, few.static(), label="SEAT in null twins")[0]
-        for name, words in sets.items():
-            places = [number[word] for word in tables[name].words]
-            seats.setdefault(name, _TwinSeats()).add(SeatEffect.of(vectors[places], words))
-    return seats
 
 
 def pool_null(

@@ -7,7 +7,7 @@ twins do (models/twins.py; docs/method.md, Preference).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import ALPHA, looks, settled, share
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.triples import TripleSet
@@ -29,13 +30,14 @@ def held_against_twins(
     """ss_paired, preference and strength with the harder of two nulls: sign flips, and so many null twins.
 
     Preference and strength are compared relative to the root mean square of each model's own differences.
-    Fewer than 2 twins: the measurements as they came. A model that has no twin states the reason under
+    They come in rounds: no more of them are asked once no verdict can change (measures/rounds.py). Fewer
+    than 2 twins: the measurements as they came. A model that has no twin states the reason under
     settings["null twins"].
     """
     if twins < 2:
         return dict(measured)
     try:
-        nulls = _nulls(model, triples, twins, seed)
+        nulls = _nulls(model, triples, measured, twins, seed)
     except CannotDo as error:
         return {
             name: each
@@ -49,17 +51,41 @@ def held_against_twins(
     }
 
 
-def _nulls(model: Model, triples: TripleSet, twins: int, seed: int) -> dict[str, NullDistribution]:
+def _nulls(
+    model: Model, triples: TripleSet, measured: Mapping[str, Measurement], planned: int, seed: int
+) -> dict[str, NullDistribution]:
     """The relative value of every signed measure in each twin; none of a measure that some twin lacks."""
     relative: dict[str, list[float | None]] = {}
-    with steps("Next sentences in null twins", twins) as advance:
-        for number in range(twins):
-            with twinned(model, draw_twin(model, twin_seed(seed, number))):
+    asked = 0
+    with steps("Next sentences in null models", planned) as advance:
+        while asked < planned:
+            with twinned(model, draw_twin(model, twin_seed(seed, asked))):
                 answers = related_answers(model, triples)
             for name, each in signed_measures(triples, answers).items():
                 relative.setdefault(name, []).append(each.relative)
+            asked += 1
             advance(1)
+            nulls = _distributions(relative, asked, planned)
+            if asked in looks(planned) and all(
+                _settled(measured[name], null, planned) for name, null in nulls.items()
+            ):
+                break
+    return nulls
+
+
+def _distributions(
+    relative: Mapping[str, Sequence[float | None]], asked: int, planned: int
+) -> dict[str, NullDistribution]:
     known = {name: [v for v in values if v is not None] for name, values in relative.items()}
     return {
-        name: NullDistribution(np.asarray(values)) for name, values in known.items() if len(values) == twins
+        name: NullDistribution(np.asarray(values), share=share(asked, planned))
+        for name, values in known.items()
+        if len(values) == asked > 1
     }
+
+
+def _settled(measured: Measurement, null: NullDistribution, planned: int) -> bool:
+    """Whether more twins would change nothing: of two nulls the larger p counts, so one can be enough."""
+    if measured.relative is None or measured.null is None or measured.null.p_value >= ALPHA:
+        return True
+    return settled(null, measured.relative, planned)

@@ -66,6 +66,13 @@ class WordTable:
             word=tuple(self.word[i] for i in kept),
         )
 
+    def first_places(self) -> list[int]:
+        """Where the first context of each word stands, in the order of the words."""
+        places: dict[int, int] = {}
+        for place, word in enumerate(self.word):
+            places.setdefault(word, place)
+        return [places[word] for word in range(len(self.words))]
+
     def part(self, words: Collection[str]) -> WordTable:
         """The table of some of the words, numbered anew; BadProbe if a set loses all of its words."""
         kept = [i for i, number in enumerate(self.word) if self.words[number] in words]

@@ -11,7 +11,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import Words, load_words
-from levelhead.results.presets import AuditSizes, audit_preset
+from levelhead.results.presets import QUICK, AuditSizes, audit_preset
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import main_bias
 from levelhead.scoring.word_table import word_table
@@ -36,8 +36,8 @@ class AuditSettings:
     text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
     seed: of every draw
     glue: which GLUE tasks are trained, to see what every mitigation costs; None: none
-    sizes: how much each study asks; None: that of a full audit, or of a quick one for the model's size
-    quick: ask as little of a small model as of a large one
+    sizes: how much each study asks; None: a preset, by full, quick and the model's size
+    quick: a first look alone: few contexts and null models, wide intervals, no change is tried
     per_word: contexts per word, for SEAT; None: as the sizes say
     """
 
@@ -78,10 +78,22 @@ class Extent:
         return int(sum(p.numel() for p in self.model.hf.parameters())) > MANY_PARAMETERS
 
     @property
+    def first_look(self) -> AuditSettings | None:
+        """What is asked first, for an answer within a minute; None where the whole is soon there.
+
+        On a card the whole audit takes about as long; sizes of one's own are asked as they are.
+        """
+        settings = self.settings
+        if settings.quick or settings.sizes is not None or self.model.device.type != "cpu":
+            return None
+        null = None if settings.null is None else min(settings.null, QUICK.null)
+        return replace(settings, full=False, quick=True, glue=None, per_word=None, null=null)
+
+    @property
     def sizes(self) -> AuditSizes:
         """The sizes that are asked: given ones, else a preset."""
         settings = self.settings
-        sizes = settings.sizes or audit_preset(settings.full, settings.quick or self.large)
+        sizes = settings.sizes or audit_preset(settings.full, settings.quick, self.large)
         if settings.per_word is not None:
             sizes = replace(sizes, contexts=settings.per_word)
         return sizes if settings.null is None else replace(sizes, null=settings.null)

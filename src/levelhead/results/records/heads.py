@@ -47,6 +47,15 @@ class SeatRow(Record):
 
 
 @dataclass(frozen=True)
+class TwinSeat(Record):
+    """SEAT of some of a list's words in one null twin."""
+
+    row: str  # the name of a SeatRow
+    value: float
+    influences: tuple[tuple[float, ...], ...]  # of attribute pairs, X, Y
+
+
+@dataclass(frozen=True)
 class HeadScore(Record):
     """The bias score b of one head, what of it holds on other words, and its place among all heads."""
 

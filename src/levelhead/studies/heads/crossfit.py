@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.engine.gradients import several_gate_gradients
+from levelhead.engine.gradients import gradients_at_answer
 from levelhead.engine.ways_back import GateGradients
-from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores
+from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores, largest_held
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import largest_settled, settled, share
 from levelhead.measures.seat_effect import WordSets
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest
@@ -76,8 +77,11 @@ class Splits:
         single = table.first_contexts()
         return cls(single, tuple(halves(single, test, seed + split) for split in range(splits)))
 
-    def gradients(self, model: Model) -> list[tuple[GateGradients, GateGradients]]:
-        """The scores of both halves of every split, from one pass over all words."""
+    def gradients(self, model: Model, vectors: Doubles) -> list[tuple[GateGradients, GateGradients]]:
+        """The scores of both halves of every split, from one pass over all words.
+
+        vectors: of the words in these contexts, [word, hidden], which another pass has given already.
+        """
         number = {word: i for i, word in enumerate(self.table.words)}
         sets = [
             {name: [number[part.words[w]] for w in entries] for name, entries in part.sets.items()}
@@ -85,16 +89,17 @@ class Splits:
             for part in parts
         ]
         reading, objectives = self.table.static(), [absolute_seat(of_half) for of_half in sets]
-        every = several_gate_gradients(model, reading, objectives, label="Head scores")
+        every = gradients_at_answer(model, reading, vectors, objectives, "Heads on halves of the words")
         return list(zip(every[::2], every[1::2], strict=True))
 
 
-def cross_fit(model: Model, splits: Splits, top: int, twin: int | None) -> list[CrossFit]:
+def cross_fit(model: Model, splits: Splits, vectors: Doubles, top: int, twin: int | None) -> list[CrossFit]:
     """Every split, both ways round. twin: the number of the null twin that the model is at the moment.
 
-    Of a twin only the half that heads were not chosen on is read without them.
+    vectors: of the words in their first contexts, [word, hidden]. Of a twin only the half that heads were not
+    chosen on is read without them.
     """
-    fitted = zip(splits.parts, splits.gradients(model), strict=True)
+    fitted = zip(splits.parts, splits.gradients(model, vectors), strict=True)
     return [
         _fit(model, parts, gradients, top, (twin, split)) for split, (parts, gradients) in enumerate(fitted)
     ]
@@ -128,30 +133,59 @@ def highest(scores: Doubles, top: int) -> list[Head]:
     return [Head(int(i) // scores.shape[1], int(i) % scores.shape[1]) for i in order]
 
 
-def held_on_other_words(fits: Sequence[CrossFit]) -> tuple[Doubles, HeadTest | None]:
-    """What of the scores holds on other words, [layer, head]; and its test, where there are twins."""
-    own, *twins = [np.array([fit.halves for fit in of_one]) for of_one in _by_twin(fits)]
-    return held_scores(own), head_test(own, np.array(twins)) if len(twins) > 1 else None
+def held_on_other_words(fits: Sequence[CrossFit], planned: int) -> tuple[Doubles, HeadTest | None]:
+    """What of the scores holds on other words, [layer, head]; and its test, where there are twins.
+
+    planned: how many twins there were to be; they come in rounds (measures/rounds.py).
+    """
+    own, *twins = _halves(fits)
+    look = share(len(twins), planned)
+    return held_scores(own), head_test(own, np.array(twins), look) if len(twins) > 1 else None
 
 
-def summaries(fits: Sequence[CrossFit]) -> list[Measurement]:
+def fits_settled(fits: Sequence[CrossFit], planned: int) -> bool:
+    """Whether all verdicts that rest on cross-fitting are those that all planned twins would give."""
+    own, *twins = _halves(fits)
+    if len(twins) < 2:
+        return False
+    largest = float(np.abs(held_scores(own)).max())
+    if not largest_settled(largest_held(np.array(twins)), largest):
+        return False
+    values = [_means(fits, attrgetter(name)) for name in ("rho", "other")]
+    return all(settled(NullDistribution(null), value, planned) for value, null in values)
+
+
+def summaries(fits: Sequence[CrossFit], planned: int) -> list[Measurement]:
     """Agreement of heads between halves, what removal does on the other half, and the largest score that
     holds, each against the twins'."""
     flattered = [fit.chosen for fit in fits if fit.chosen is not None]
-    held, test = held_on_other_words(fits)
+    held, test = held_on_other_words(fits, planned)
     largest = (
         Measurement(LARGEST_HELD, float(np.abs(held).max()), n=held.size) if test is None else test.largest
     )
+    look = share(len(_by_twin(fits)) - 1, planned)
     return [
-        _summary(fits, HEAD_AGREEMENT, attrgetter("rho"), {}),
+        _summary(fits, HEAD_AGREEMENT, attrgetter("rho"), {}, look),
         _summary(
             fits,
             CHANGE_ON_OTHER_WORDS,
             attrgetter("other"),
             {"on the words chosen on": float(np.mean(flattered))},
+            look,
         ),
         replace(largest, settings=_settings(fits)),
     ]
+
+
+def _halves(fits: Sequence[CrossFit]) -> list[Doubles]:
+    """Half scores [split, half, layer, head] of the model, then of each twin."""
+    return [np.array([fit.halves for fit in of_one]) for of_one in _by_twin(fits)]
+
+
+def _means(fits: Sequence[CrossFit], value_of: Callable[[CrossFit], float]) -> tuple[float, Doubles]:
+    """The mean over the model's splits, and each twin's over the same splits."""
+    own, *twins = [float(np.mean([value_of(fit) for fit in of_one])) for of_one in _by_twin(fits)]
+    return own, np.array(twins)
 
 
 def _by_twin(fits: Sequence[CrossFit]) -> list[list[CrossFit]]:
@@ -172,11 +206,12 @@ def _summary(
     name: str,
     value_of: Callable[[CrossFit], float],
     details: dict[str, float | None],
+    look: float,
 ) -> Measurement:
     """The mean over the model's splits, against each twin's mean over the same splits."""
-    own, *twins = [np.array([value_of(fit) for fit in of_one]) for of_one in _by_twin(fits)]
-    mean = float(own.mean())
-    null = NullDistribution(np.array([of_twin.mean() for of_twin in twins])) if len(twins) > 1 else None
+    own = np.array([value_of(fit) for fit in _by_twin(fits)[0]])
+    mean, twins = _means(fits, value_of)
+    null = NullDistribution(twins, share=look) if len(twins) > 1 else None
     return Measurement(
         name,
         mean,

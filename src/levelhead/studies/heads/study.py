@@ -1,5 +1,6 @@
 """Which attention heads carry a bias, and are they really the ones? ('Bias A-head?')
 
+    association   SEAT alone, without any score; the others measure it too
     scores     b[layer, head] = d|SEAT| / d gate, for every head (scores.py)
     ablation   what |SEAT| really does when one head is removed, for every head
     counter    does a biased head look at the attribute word less when the stereotype is turned? (counter.py)
@@ -20,11 +21,10 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
-from levelhead.errors import BadProbe, CannotDo
+from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.bias import data_hash
 from levelhead.probes.contexts import (
     contexts_fingerprint,
@@ -32,7 +32,6 @@ from levelhead.probes.contexts import (
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import in_memory, words_name
-from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -46,20 +45,21 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
-from levelhead.scoring.piece_rows import ask_seat_rows
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.seat import absolute_seats, turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.counter import counter_experiment
 from levelhead.studies.heads.counter_sentences import CounterSentences, find_sentences
-from levelhead.studies.heads.crossfit import Splits, cross_fit, halves, held_on_other_words, summaries
+from levelhead.studies.heads.crossfit import halves, held_on_other_words, summaries
 from levelhead.studies.heads.debias import debias
+from levelhead.studies.heads.null_models import NullModels, drawable_twins
 from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 from levelhead.studies.heads.sources import template_agreement
 from levelhead.studies.heads.strategies import WordScores
+from levelhead.work import Stage, stage
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
@@ -87,18 +87,27 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         run.file(layout.CONTEXTS, prepared.table.contexts)
         run.result(layout.WORDS, prepared.used)
         twins, no_twins = drawable_twins(model, settings.null)
-        rows = run.results(layout.SEAT_ROWS, lambda: _seat_rows(model, prepared, settings, twins))
+        nulls = NullModels(model, prepared, settings, twins, run)
+        (nulls.stored if _asked_all(settings, run) else nulls.ask)()
+        rows = run.results(layout.SEAT_ROWS, lambda: _seat_rows(nulls))
         seat = run.result(layout.SEAT, lambda: _all_words(model, rows, no_twins)).measurement
         if seat.value is None:
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
-        fits = _cross_fits(model, prepared, settings, twins, run)
-        scores = _scores(model, prepared, fits, run)
+        if settings.splits:
+            run.results(layout.CROSS_FIT, lambda: _cross_fit(nulls))
+        if settings.experiments == ("association",):
+            note_places(run, [model])
+            return HeadsRun(run.data())
+        fits = nulls.fits
+        with stage(Stage.HEADS):
+            scores = _scores(nulls)
         if settings.contexts != FROM_TEMPLATES:
             run.result(layout.SOURCES, lambda: template_agreement(model, prepared, scores, settings))
         if "ablation" in settings.experiments:
             _ablation(model, prepared.scored, scores, run)
         if counter is not None:
-            _counter(model, counter, scores, run, settings)
+            with stage(Stage.ATTENTION):
+                _counter(model, counter, scores, run, settings)
         if "debias" in settings.experiments:
             _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
         note_places(run, [model])
@@ -132,22 +141,15 @@ def _run_settings(model: Model, prepared: Prepared, settings: HeadsSettings) -> 
 # ---- experiments
 
 
-def drawable_twins(model: Model, number: int) -> tuple[int, str]:
-    """How many null twins there will be, and why there is none of a model that was to have some."""
-    try:
-        if number:
-            draw_twin(model, 0)
-    except CannotDo as error:
-        return 0, str(error)
-    return number, ""
+def _asked_all(settings: HeadsSettings, run: Open) -> bool:
+    """Whether all null models were asked that were to be, before this run was opened again."""
+    return layout.SEAT in run and (not settings.splits or layout.CROSS_FIT in run)
 
 
-def _seat_rows(model: Model, prepared: Prepared, settings: HeadsSettings, twins: int) -> list[SeatRow]:
+def _seat_rows(nulls: NullModels) -> list[SeatRow]:
     """SEAT of all words, by the tokenizer's pieces, and of each kind of targets."""
-    drawn = (draw_twin(model, twin_seed(settings.seed, number)) for number in range(twins))
-    resampling = replace(settings.resampling, items=True)
-    answers = ask_seat_rows(model, prepared.test, prepared.table.contexts, drawn, resampling)
-    present = set(prepared.table.words)
+    answers = nulls.rows.answers(nulls.planned)
+    present = set(nulls.prepared.table.words)
     return [
         SeatRow(
             name=name,
@@ -172,43 +174,21 @@ def _all_words(model: Model, rows: Sequence[SeatRow], no_twins: str) -> Measured
     return MeasuredVariant(BASE, model.name, seat)
 
 
-def _cross_fits(
-    model: Model, prepared: Prepared, settings: HeadsSettings, twins: int, run: Open
-) -> list[CrossFit]:
+def _cross_fit(nulls: NullModels) -> list[Measurement]:
     """Heads chosen on half of the words, judged on the other half; none where a half is too small."""
-    if not settings.splits:
-        return []
-    fits: list[CrossFit] = []
-    try:
-        splits = Splits.of(prepared.table, prepared.test, settings.splits, settings.seed)
-        fits += run.results(
-            layout.CROSS_FITS.of("model"), lambda: cross_fit(model, splits, settings.top, None)
-        )
-        with steps("Cross-fit of null twins", twins) as advance:
-            for number in range(twins):
-                key = layout.CROSS_FITS.of(f"twin {number + 1}")
-                fits += run.results(key, partial(_twin_fit, model, splits, settings, number))
-                advance(1)
-    except (BadProbe, CannotDo) as error:
-        missing = [Measurement.missing(name, str(error).rstrip(".")) for name in CROSS_FITTED]
-        run.results(layout.CROSS_FIT, lambda: missing)
-        return []
-    run.results(layout.CROSS_FIT, lambda: summaries(fits))
-    return fits
+    if nulls.why_not:
+        return [Measurement.missing(name, nulls.why_not) for name in CROSS_FITTED]
+    return summaries(nulls.fits, nulls.planned)
 
 
-def _twin_fit(model: Model, splits: Splits, settings: HeadsSettings, number: int) -> list[CrossFit]:
-    with twinned(model, draw_twin(model, twin_seed(settings.seed, number))):
-        return cross_fit(model, splits, settings.top, number)
-
-
-def _scores(model: Model, prepared: Prepared, fits: Sequence[CrossFit], run: Open) -> Doubles:
+def _scores(nulls: NullModels) -> Doubles:
     """Head scores, stored and as a table: b[layer, head]"""
+    model, run, fits = nulls.model, nulls.run, nulls.fits
 
     def scored() -> list[HeadScore]:
-        held, test = held_on_other_words(fits) if fits else (None, None)
+        held, test = held_on_other_words(fits, nulls.planned) if fits else (None, None)
         return score_records(
-            head_scores(model, prepared.scored), held, None if test is None else test.p_value
+            head_scores(model, nulls.prepared.scored), held, None if test is None else test.p_value
         )
 
     scores = run.results(layout.SCORES, scored)

@@ -1,0 +1,102 @@
+"""How much work an audit is, before it begins: tokens through all blocks, stage by stage (work.py).
+
+A token has 4.6 letters, and a text three more tokens. Null models are planned in full, though many audits
+stop before the last of them. Factors of what changed models share are those of lh:bert-mini (docs/scale.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from levelhead.models.model import Model
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.word_table import word_table
+from levelhead.studies.extent import Extent
+from levelhead.work import BACK, Stage
+
+STAGES: Mapping[str, Stage] = {  # of the questions that ship
+    "seat": Stage.WORDS,
+    "lpbs": Stage.BLANKS,
+    "triples": Stage.SENTENCES,
+    "inference": Stage.INFERENCES,
+    "fluency": Stage.TEXT,
+}
+_BLANKS = 8_000.0  # tokens of the fill-in tests that ship
+_PROMPTS = 10_400.0  # of the prompts about occupations with one background
+_BACKGROUNDS = 4.6  # times as many prompts, with all backgrounds
+_CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
+_VERIFIED = 1.3  # the same, for questions on half of the items
+_PROJECTIONS = 8.0  # times the next sentences, to try them
+_SENTENCE = 32.0  # of a sentence and its counter-stereotype
+_LETTERS = 4.6  # of a token
+
+
+def audit_plan(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
+    """The stages of an audit of a model, and of a classifier beside it, with their work."""
+    plan = {**_words(extent, battery), **_questions(extent, battery, models)}
+    if not extent.settings.quick:
+        plan |= _changes(extent, plan)
+    if (first := extent.first_look) is not None:
+        look = Extent(first, extent.model)
+        plan = {Stage.LOOK: sum(audit_plan(look, look.battery(), models).values()), **plan}
+    return plan
+
+
+def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
+    """The association, its null models, and heads."""
+    sizes, settings = extent.sizes, extent.heads
+    table = word_table(battery.test, battery.contexts)
+    first = _texts(context.text for context in table.first_contexts(1).contexts)
+    each = len(table.contexts) / len(table.words)
+    fit = (1 + BACK * sizes.splits + sizes.splits) * first if sizes.splits else 0.0
+    twin = min(2.0, max(1.0, each // 2)) * first
+    scored = table.first_contexts(settings.score_contexts_per_word(battery.test)).contexts
+    plan = {
+        Stage.WORDS: _texts(context.text for context in table.contexts),
+        Stage.NULLS: sizes.null * (twin + fit) + fit,
+    }
+    if settings.experiments != ("association",):
+        plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
+    if "counter" in settings.experiments:
+        plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
+    return plan
+
+
+def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
+    able = frozenset().union(*(model.abilities for model in models))
+    plan: dict[Stage, float] = {}
+    if "mlm" in able:
+        plan[Stage.BLANKS] = _BLANKS
+    if able & {"nsp", "causal"}:
+        kinds = ("stereotype", "anti", "unrelated")
+        pairs = [pair.original for pair in battery.triples.pairs]
+        asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
+        plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
+    if "nli" in able:
+        pairs_asked = (*battery.probe.pairs, *battery.ability.pairs)
+        plan[Stage.INFERENCES] = _texts(f"{pair.premise} {pair.hypothesis}" for pair in pairs_asked)
+    if able & {"mlm", "causal"}:
+        turns = [len(text) // 5 if "mlm" in able else 1 for text in battery.sentences]
+        plan[Stage.TEXT] = sum(
+            turn * _texts([text]) for turn, text in zip(turns, battery.sentences, strict=True)
+        )
+        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent)
+    return plan
+
+
+def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
+    """Projections on half of the items, and then all questions again on the other half."""
+    asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
+    rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
+    return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: _VERIFIED * (rest + asked)}
+
+
+def _prompts(extent: Extent) -> float:
+    """How often all prompts with one background are asked: of the model, its changes and null models."""
+    sizes = extent.sizes
+    own = (_BACKGROUNDS if sizes.backgrounds is None else 1) * (1 if extent.settings.quick else _CHANGED)
+    return own + min(sizes.prompt_twins, sizes.null)
+
+
+def _texts(texts: Iterable[str]) -> float:
+    return sum(len(text) / _LETTERS + 3 for text in texts)

@@ -1,0 +1,95 @@
+"""Null models in rounds: when no verdict can change any more, no further one is asked (docs/method.md).
+
+A round ends at a look: after 5 null models, after 9, and when all that were planned are there. At a look
+
+    a claim holds now        if its p stays below its level when divided by the share of the error that this
+                             look may spend; the shares of all looks add up to 1, so that by Bonferroni's
+                             inequality the chance of a false claim at any stop is at most the level
+    a claim can never hold   if no values of the null models still to come could bring p below 0.05
+
+The second is arithmetic, not chance. With K values of mean m and sum of squares SS, and n = N − K to come,
+
+    t² ≤ (N − 1) / (1 + 1/N) · ( (value − m)² / SS + n / (N K) )
+
+whatever the n values are: equality where all of them lie on the far side of m, at one place. Such a stop
+costs no power and no error: the verdict is the one that all N would have given. Group-sequential tests:
+Pocock 1977; Monte Carlo tests that stop: Besag and Clifford 1991, Gandy 2009.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from levelhead.measures.measurement import ENOUGH, Null
+from levelhead.measures.null import LONG_TAILS, MANY, NullDistribution
+from levelhead.measures.statistics import alike
+
+SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
+ALPHA = 0.05  # no claim holds at a larger p, however many others do
+MAIN_LEVEL = 0.75 * ALPHA  # at which the main claim of a page holds alone
+SURE_LEVEL = 0.25 * ALPHA / 32  # at which any other claim does, on a page of up to 32 of them
+
+
+def looks(planned: int) -> tuple[int, ...]:
+    """After how many null models verdicts are looked at; from 199 on, where p is exact, at the end only."""
+    early = () if planned >= MANY else tuple(k for k in SPENT if k < planned)
+    return (*early, planned)
+
+
+def share(draws: int, planned: int) -> float:
+    """The share of the error that a look may spend: the last one has what is left."""
+    early = looks(planned)[:-1]
+    return SPENT[draws] if draws in early else 1 - sum(SPENT[k] for k in early)
+
+
+def least_p(null: NullDistribution, value: float, planned: int) -> float:
+    """The smallest p that any null models still to come could give a value at a later look."""
+    later = [k for k in looks(planned) if k > len(null)]
+    if not later or alike(null.values):
+        return 0.0
+    distance = null.excess(value) ** 2 / ((len(null) - 1) * null.spread**2)
+    return min(_least(distance, len(null), n, null.long_tails) / share(n, planned) for n in later)
+
+
+def least_p_of(p: float, draws: int, planned: int, long_tails: bool = False) -> float:
+    """The same from a p that so many null models gave by Student's t."""
+    t = float(stats.t.isf(p / 2, _freedom(draws, long_tails)))
+    return _least(t * t * (1 + 1 / draws) / (draws - 1), draws, planned, long_tails)
+
+
+def _least(distance: float, draws: int, planned: int, long_tails: bool) -> float:
+    """distance: (value − m)² / SS."""
+    more = planned - draws
+    square = (planned - 1) / (1 + 1 / planned) * (distance + more / (planned * draws))
+    return float(2 * stats.t.sf(math.sqrt(square), _freedom(planned, long_tails)))
+
+
+def _freedom(draws: int, long_tails: bool) -> int:
+    return min(draws - 1, LONG_TAILS) if long_tails else draws - 1
+
+
+def settled(null: NullDistribution, value: float, planned: int, level: float = SURE_LEVEL) -> bool:
+    """Whether a claim holds at this look at a level, or could not hold at any later one."""
+    look = share(len(null), planned)
+    return null.at_look(look).claimed_p(value) < level or least_p(null, value, planned) >= ALPHA
+
+
+def says_too_little(null: Null | None, enough: int = ENOUGH) -> bool:
+    """Whether null models are so few that more of them could give a claim that these do not.
+
+    A round after which none could is as good as all of them.
+    """
+    if null is None or not null.of_models or null.draws >= enough:
+        return False
+    return null.draws < 2 or least_p_of(null.p_value, null.draws, enough, null.long_tailed) < ALPHA
+
+
+def largest_settled(largest: NullDistribution, value: float) -> bool:
+    """Whether no head can be clear any more: a null model has a larger score than the model's largest.
+
+    A head must lie beyond all of 19 null models, so one that does not is enough.
+    """
+    return bool(np.any(largest.values >= value))

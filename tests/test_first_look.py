@@ -1,0 +1,86 @@
+"""An audit answers at once: the first look, its page, and what stays when the whole is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import levelhead as lh
+from levelhead.auditing import Audit, audit, read_audit
+from levelhead.cli.audit_printed import print_first_look
+from levelhead.pages.contents import open_contents
+from levelhead.pages.what_now import what_now
+from levelhead.results import layout
+from levelhead.results.presets import QUICK
+from levelhead.results.settings import AuditSizes
+from levelhead.studies import extent
+from tests.audit_sizes import FEWEST, ask_few_prompts
+from tests.report.synthetic import write_audit
+from tests.tiny import tiny
+from tests.word_lists import gender_toml
+
+RELOADS = 'http-equiv="refresh"'
+
+
+def few(full: bool, quick: bool, large: bool) -> AuditSizes:
+    """A preset that asks as little as can be."""
+    return replace(FEWEST, experiments=("association",), splits=0) if quick else FEWEST
+
+
+@pytest.fixture
+def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Audit, list[str]]:
+    """An audit of a tiny model, and its page as it was at the first look."""
+    ask_few_prompts(monkeypatch, tmp_path)
+    monkeypatch.setattr(extent, "audit_preset", few)
+    pages: list[str] = []
+
+    def told(look: Audit) -> None:
+        assert look.report is not None
+        assert not (tmp_path / "run" / "heads").exists()  # the whole has not begun
+        pages.append(look.report.read_text(encoding="utf-8"))
+
+    settings = lh.AuditSettings(bias=gender_toml(tmp_path))
+    return audit(tiny("bert", "nsp"), tmp_path / "run", settings, first_look=told, device="cpu"), pages
+
+
+@pytest.mark.slow
+def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_whole_is(
+    looked: tuple[Audit, list[str]],
+) -> None:
+    result, pages = looked
+    (page,) = pages
+    assert "First look:" in page
+    assert RELOADS in page
+    assert result.report is not None
+    whole = result.report.read_text(encoding="utf-8")
+    assert "First look:" not in whole
+    assert RELOADS not in whole
+    inner = lh.open_audit(result.folder / layout.FIRST_LOOK)
+    assert inner.settings.quick
+    assert not inner.mitigations
+    assert not lh.open_audit(result.folder).settings.quick
+
+
+def test_audits_of_given_sizes_and_quick_ones_have_no_first_look_of_their_own() -> None:
+    model = tiny("bert")
+    assert extent.Extent(lh.AuditSettings(sizes=FEWEST), model).first_look is None
+    assert extent.Extent(lh.AuditSettings(quick=True), model).first_look is None
+    first = extent.Extent(lh.AuditSettings(null=2, full=True), model).first_look
+    assert first is not None
+    assert extent.Extent(first, model).sizes == replace(QUICK, null=2)
+
+
+def test_the_answers_of_a_first_look_are_said_beside_the_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_audit(tmp_path / "run")
+    contents = open_contents(run)
+    box = what_now(contents)
+    assert box is not None
+    print_first_look(read_audit(run, run / "report.html"))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert all(answer in captured.err for _, answer in box.answers)
+    assert "First look" in captured.err
