@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from levelhead.errors import BadOption
+from levelhead.scoring.benchmarks.bbq import BBQ
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.protocol import Benchmark, registered_benchmarks
+from levelhead.scoring.benchmarks.stereoset import STEREOSET, STEREOSET_INTER
 
-BUILT_IN: tuple[Benchmark, ...] = (CROWS_PAIRS,)
+BUILT_IN: tuple[Benchmark, ...] = (CROWS_PAIRS, STEREOSET, STEREOSET_INTER, BBQ)
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -249,6 +249,10 @@ class ChoiceBenchmark(ABC):
             )
         return found
 
+    def predicted(self, items: Items, file: Path) -> Answered:
+        """Answers that a published file of predictions holds, in place of a model's."""
+        raise CannotDo(f"No published predictions of {self.info.title} are known. Give a model.")
+
     def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
         table, weights, counted = self._contrasted(model, items)
         answers = read_one(model, table.reading, variants, label=self.info.title)

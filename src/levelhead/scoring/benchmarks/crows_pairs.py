@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.measures.choices import ANTI, STEREOTYPE, ChoiceLogs, Score, preferred
+from levelhead.measures.choices import ANTI, SHARE, STEREOTYPE, ChoiceLogs, Score, preferred
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -77,7 +77,7 @@ class PairBenchmark(ChoiceBenchmark):
         gap = np.asarray(x[:, 0] - x[:, 1])
         absolute = {"absolute": float(np.abs(gap).mean()) if gap.size else None}
         return [
-            Score("share", share, clusters, 0.5, share=True, details=ties),
+            Score("share", share, clusters, 0.5, bounds=SHARE, details=ties),
             Score("gap", gap, clusters, 0.0, details=absolute, scaled=True),
         ]
 
