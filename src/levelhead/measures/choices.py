@@ -131,6 +131,18 @@ def ratio_score(
     return Score(name, np.asarray(z), clusters, 0.0, n=int(counted.sum()), bounds=SIGNED)
 
 
+def correlation_score(name: str, a: FloatArray, b: FloatArray, units: Sequence[str]) -> Score:
+    """Pearson's correlation of two quantities of the same units.
+
+    z_i = u_i v_i − r (u_i² + v_i²) / 2 + r,   u and v standardized, r = mean of u v
+    """
+    if len(a) < 3 or alike(a) or alike(b):
+        return Score(name, np.zeros(0), (), 0.0, reason="too few units, or all alike")
+    u, v = ((each - each.mean()) / each.std() for each in (a, b))
+    r = float((u * v).mean())
+    return Score(name, np.asarray(u * v - r * (u**2 + v**2) / 2 + r), units, 0.0, bounds=SIGNED)
+
+
 def by_term(values: FloatArray, terms: Sequence[str]) -> FloatArray:
     """The mean of the values of each term."""
     group = np.unique(np.asarray(terms), return_inverse=True)[1].ravel()

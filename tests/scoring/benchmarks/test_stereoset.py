@@ -91,8 +91,9 @@ def test_without_its_leading_space_a_candidate_is_another_token(tmp_path: Path) 
         ]
         for family in ("bert", "roberta")
     }
-    np.testing.assert_allclose(*both["bert"])
-    assert not np.allclose(*both["roberta"], rtol=0.05)
+    (same, same_again), (with_space, without) = both["bert"], both["roberta"]
+    np.testing.assert_allclose(same, same_again)
+    assert not np.allclose(with_space, without, rtol=0.05)
 
 
 def test_causal_models_are_asked_for_whole_sentences(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ class ChoiceBenchmark(ABC):
 
     info: BenchmarkInfo
     choices: int = 2
+    answerers: bool = True  # artificial ones stand beside every score
     natural_per_token: bool = False  # the natural contrast is of means per token, not of sums
 
     @abstractmethod
@@ -232,8 +233,8 @@ class ChoiceBenchmark(ABC):
         self, label: str, items: Sequence[Any], rule: str, x: FloatArray, resampling: Resampling
     ) -> list[Measurement]:
         scored = partial(self.scores, items, rule)
-        answerers = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
-        others = beside(answerers, scored)
+        known = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
+        others = beside(known, scored) if self.answerers else {}
         settings = {"benchmark": self.info.name, "rule": rule}
         found = []
         for score in scored(x):
