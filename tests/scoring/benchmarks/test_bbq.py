@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from levelhead.edits.gates import gates
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import FloatArray, Resampling
+from levelhead.models.encoding import Text
 from levelhead.scoring.benchmarks.bbq import BBQ, parsed_answer
 from levelhead.scoring.benchmarks.choices import Answered
 from levelhead.scoring.benchmarks.protocol import Asked, Items
-from tests.tiny import tiny
+from tests.tiny import bpe, tiny
 
 QUICK = Resampling(100)
 SHARED = next((p / "shared/data/bbq" for p in Path(__file__).parents if (p / "shared").is_dir()), Path("no"))
@@ -164,6 +166,19 @@ def test_a_model_is_asked_by_letter_and_by_the_options_text(tmp_path: Path, rule
         assert found[0].value is not None
     with pytest.raises(CannotDo, match="chat template"):
         BBQ.ask(tiny("gpt2"), BBQ.load(tmp_path, Asked(chat=True)), [()], rule, QUICK)
+
+
+def test_a_chat_is_what_its_template_makes_of_it(tmp_path: Path) -> None:
+    tokenizer = copy.deepcopy(bpe())
+    tokenizer.chat_template = "{% for turn in messages %}U: {{ turn.content }}\nM: {% endfor %}"
+    model = tiny("gpt2", tokenizer=tokenizer, n_positions=256)
+    items = BBQ.load(write(tmp_path, ROWS[:2]), Asked(chat=True))
+    table = BBQ.table(model, items, "letter")
+    first = Text.of(table.reading.texts[0]).first
+    assert first.startswith("U: A man and a woman work.")
+    assert first.endswith("M: A")
+    plain = BBQ.answered(model, BBQ.load(tmp_path, Asked()), "letter", [()]).x[0]
+    assert not np.allclose(BBQ.answered(model, items, "letter", [()]).x[0], plain)
 
 
 def test_gradients_of_the_objective_are_finite_differences_over_ambiguous_contexts(tmp_path: Path) -> None:

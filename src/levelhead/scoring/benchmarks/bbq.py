@@ -24,12 +24,11 @@ from levelhead.measures.choices import (
     ratio_score,
 )
 from levelhead.measures.statistics import FloatArray
-from levelhead.models.chat import chat_texts, require_chat
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, json_rows, label_of, table_rows, text_of
 from levelhead.probes.files import BadItem, Place, finite, shown
-from levelhead.scoring.benchmarks.choices import Answered, Candidates, ChoiceBenchmark, Part
+from levelhead.scoring.benchmarks.candidates import Candidates, continuations
+from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
 
 LETTER, OPTION = "letter", "text"
@@ -99,21 +98,10 @@ class Bbq(ChoiceBenchmark):
         return replace(chosen, unscored=known)
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
-        if items.chat:
-            require_chat(model)
+        def turns(item: Question) -> tuple[str, Sequence[str]]:
+            return _told(item, rule), tuple("ABC") if rule == LETTER else item.answers
 
-        def of(item: Question) -> Candidates | str:
-            told = _told(item, rule)
-            said = list("ABC") if rule == LETTER else list(item.answers)
-            if items.chat:
-                texts = chat_texts(model, [(told, each) for each in said])
-            else:
-                texts = [Text(f"{told}\nAnswer: {each}") for each in said]
-            ends = [len(text.first) for text in texts]
-            pairs = zip(texts, said, ends, strict=True)
-            return [[Part(text, (end - len(each), end))] for text, each, end in pairs]
-
-        return of
+        return continuations(model, items, turns, "\nAnswer: ")
 
     def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
         return logs.total() if rule == LETTER else logs.per_token()

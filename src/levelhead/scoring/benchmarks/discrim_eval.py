@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from levelhead.measures.choices import UNKNOWN, ChoiceLogs, Score
 from levelhead.measures.statistics import FloatArray
-from levelhead.models.chat import chat_texts, require_chat
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_rows, text_of
 from levelhead.probes.files import BadItem, Place, finite
-from levelhead.scoring.benchmarks.choices import Candidates, ChoiceBenchmark, Part
+from levelhead.scoring.benchmarks.candidates import Candidates, continuations
+from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
 
 _BASELINE = {"gender": "male", "race": "white"}
@@ -62,19 +61,10 @@ class DiscrimEval(ChoiceBenchmark):
         return chosen_items(self.info, reader, reader.read(rows, _decision), asked)
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
-        if items.chat:
-            require_chat(model)
+        def turns(item: Decision) -> tuple[str, Sequence[str]]:
+            return f"{item.text} {_ASK}", ("yes", "no")
 
-        def of(item: Decision) -> Candidates | str:
-            told = f"{item.text} {_ASK}"
-            if items.chat:
-                texts = chat_texts(model, [(told, said) for said in ("yes", "no")])
-            else:
-                texts = [Text(f"{told}\nAnswer: {said}") for said in ("yes", "no")]
-            sizes = zip(texts, (3, 2), strict=True)
-            return [[Part(text, (len(text.first) - size, len(text.first)))] for text, size in sizes]
-
-        return of
+        return continuations(model, items, turns, "\nAnswer: ")
 
     def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
         return logs.total()

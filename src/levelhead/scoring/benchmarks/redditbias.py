@@ -16,7 +16,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, counterpart, table_rows, text_of
 from levelhead.probes.files import BadItem, Place
-from levelhead.scoring.benchmarks.choices import Candidates, Part
+from levelhead.scoring.benchmarks.candidates import Candidates, Part
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, Rule, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PairBenchmark, SentencePair
 

@@ -14,7 +14,8 @@ from levelhead.measures.choices import ANTI, SHARE, STEREOTYPE, ChoiceLogs, Scor
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.scoring.benchmarks.choices import TOO_LONG, Candidates, ChoiceBenchmark, Part, row_of
+from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, row_of
+from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Item, Items, Rule
 
 LEVELHEAD, ORIGINAL, BIAS_BENCH, LM_EVAL = "levelhead", "original", "bias-bench", "lm-eval"

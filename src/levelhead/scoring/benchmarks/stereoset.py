@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,30 +17,21 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, Score, stereoset_scores
 from levelhead.measures.statistics import FloatArray
-from levelhead.models.chat import chat_texts, require_chat
-from levelhead.models.concurrency import TOKENIZING
-from levelhead.models.encoding import Text, mask_id
+from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_content, table_rows, text_of
 from levelhead.probes.files import BadItem, Place
 from levelhead.probes.triples.files import labeled_sentences
 from levelhead.probes.triples.written import LABELS
-from levelhead.scoring.benchmarks.choices import (
-    TOO_LONG,
-    Answered,
-    Candidates,
-    ChoiceBenchmark,
-    Part,
-    row_of,
-)
+from levelhead.scoring.benchmarks.blanks import BLANK, filled_blank, grown_parts, masked_parts
+from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, continuations, row_of
+from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
 from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective
 
 LEVELHEAD, ORIGINAL, BIAS_BENCH = "levelhead", "original", "bias-bench"
-BLANK = "BLANK"
 NO_BLANK, NOT_ALIGNED = "not one BLANK in the context", "a sentence is not its context with BLANK filled in"
-CUT = "a candidate's subword tokens cannot be written one after the other"
 NO_PREDICTION = "no prediction for one of its sentences"
 _TABLE = {
     "stereotype": "Stereotype Sentence",
@@ -177,14 +167,14 @@ class Intrasentence(StereoSet):
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         masked = "causal" not in model.abilities
-        parts = _masked_parts if rule != LEVELHEAD else _cut_parts
+        parts = masked_parts if rule != LEVELHEAD else grown_parts
 
         def of(item: Triple) -> Candidates | str:
             if not masked:
                 return [[Part(Text(sentence))] for sentence in item.sentences]
             found: list[Sequence[Part]] = []
             for sentence in item.sentences:
-                filled = _filled(item.context, sentence, whole=rule == LEVELHEAD)
+                filled = filled_blank(item.context, sentence, whole=rule == LEVELHEAD)
                 made = NOT_ALIGNED if filled is None else parts(model, *filled, rule == BIAS_BENCH)
                 if isinstance(made, str):
                     return made
@@ -196,64 +186,6 @@ class Intrasentence(StereoSet):
     def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
         masked = bool((logs.tokens == 1).all())  # each part asks for one token of the word
         return logs.mean_probability() if rule != LEVELHEAD and masked else logs.per_token()
-
-
-def _filled(context: str, sentence: str, whole: bool) -> tuple[str, str, str] | None:
-    """What stands before the blank, in it, and behind it.
-
-    whole: all words that fill it. Else, as published, the one word at its place without punctuation.
-    """
-    before, after = context.split(BLANK)
-    if whole and sentence.startswith(before) and sentence.endswith(after):
-        word = sentence[len(before) : len(sentence) - len(after)].strip()
-        return (before, word, after) if word else None
-    place = next(i for i, word in enumerate(context.split(" ")) if BLANK in word)
-    words = sentence.split(" ")
-    word = words[place].strip(string.punctuation) if place < len(words) else ""
-    return (before, word, after) if word else None
-
-
-def _cut_parts(model: Model, before: str, word: str, after: str, _: bool) -> list[Part] | str:
-    """The word grown token by token; of each text the last token is scored."""
-    whole = row_of(model, Text(f"{before}{word}{after}"))
-    if whole is None:
-        return TOO_LONG
-    start = len(before)
-    pieces = whole.pieces((start, start + len(word)))
-    parts = []
-    for piece in pieces:
-        end = int(whole.offsets[piece, 1])
-        text = Text(f"{before}{word[: end - start]}{after}")
-        row = row_of(model, text)
-        if row is None or len(row.ids) <= piece or row.ids[piece] != whole.ids[piece]:
-            return CUT
-        parts.append(Part(text, positions=(int(piece),)))
-    return parts or CUT
-
-
-def _masked_parts(model: Model, before: str, word: str, after: str, bare: bool) -> list[Part] | str:
-    """As published: the tokens of the word so far, then one mask token, at which the next one is asked for.
-
-    bare: the word is tokenized without the space that stands before it.
-    """
-    mask, written = mask_id(model), str(model.tokenizer.mask_token)
-    whole = row_of(model, Text(f"{before}{word}{after}"))
-    if whole is None:
-        return TOO_LONG
-    ids = [int(i) for i in whole.ids[whole.pieces((len(before), len(before) + len(word)))]]
-    if bare:
-        with TOKENIZING:
-            ids = list(model.tokenizer(word, add_special_tokens=False)["input_ids"])
-    parts = []
-    for place, token in enumerate(ids):
-        so_far = model.tokenizer.decode(ids[:place]).strip() if place else ""
-        text = Text(f"{before}{so_far}{written}{after}")
-        row = row_of(model, text)
-        masks = [] if row is None else [int(p) for p in np.flatnonzero(row.ids == mask)]
-        if len(masks) != 1:
-            return CUT
-        parts.append(Part(text, positions=(masks[0],), instead=(token,)))
-    return parts or CUT
 
 
 class Intersentence(StereoSet):
@@ -279,19 +211,7 @@ class Intersentence(StereoSet):
     )  # fmt: skip
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
-        if items.chat:
-            require_chat(model)
-
-        def of(item: Triple) -> Candidates | str:
-            if items.chat:
-                texts = chat_texts(model, [(item.context, sentence) for sentence in item.sentences])
-            else:
-                texts = [Text(f"{item.context} {sentence}") for sentence in item.sentences]
-            ends = [len(text.first) for text in texts]
-            pairs = zip(texts, item.sentences, ends, strict=True)
-            return [[Part(text, (end - len(sentence), end))] for text, sentence, end in pairs]
-
-        return of
+        return continuations(model, items, lambda item: (item.context, item.sentences), " ")
 
     def answered(self, model: Model, items: Items, rule: str, variants: Sequence[Variant]) -> Answered:
         if "causal" in model.abilities:
