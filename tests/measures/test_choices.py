@@ -7,6 +7,7 @@ import pytest
 
 from levelhead.measures.choices import (
     ANTI,
+    SHARE,
     STEREOTYPE,
     UNKNOWN,
     ChoiceLogs,
@@ -80,7 +81,7 @@ def test_the_interval_of_a_linearized_score_is_that_of_a_bootstrap_over_terms() 
 
 
 def share(x: FloatArray) -> list[Score]:
-    return [Score("share", preferred(x), [str(i) for i in range(len(x))], 0.5, share=True)]
+    return [Score("share", preferred(x), [str(i) for i in range(len(x))], 0.5, bounds=SHARE)]
 
 
 def test_five_answerers_get_what_the_equation_gives_them() -> None:
@@ -97,7 +98,7 @@ def test_five_answerers_get_what_the_equation_gives_them() -> None:
 
 
 def test_no_spread_is_no_certainty() -> None:
-    one = Score("share", np.ones(20), [str(i) for i in range(20)], 0.5, share=True).measured()
+    one = Score("share", np.ones(20), [str(i) for i in range(20)], 0.5, bounds=SHARE).measured()
     assert one.interval is not None
     assert one.interval[0] < 0.95
     assert one.interval[1] == 1.0

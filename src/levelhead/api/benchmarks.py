@@ -10,8 +10,10 @@ from levelhead.api.measure_result import MeasureResult, measure_result
 from levelhead.api.studies import AnyModel, Folder, loaded
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.statistics import Resampling
+from levelhead.results.folder import file_hash, versions
 from levelhead.results.presets import BENCHMARK_NULLS
 from levelhead.scoring.benchmarks.catalog import benchmark_of
+from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
 from levelhead.scoring.benchmarks.nulls import measured_with_nulls
 from levelhead.scoring.benchmarks.protocol import Asked, Items
 
@@ -75,6 +77,25 @@ def measure(
     by_name = {each.name: each for each in measured}
     about = {"benchmark": benchmark, "rule": rule, "items": len(items.items)}
     return measure_result(BenchmarkResult, model, _data(items), by_name, folder, **about)
+
+
+def measure_predictions(
+    benchmark: str, file: str | Path, settings: BenchmarkSettings | str | Path, folder: Folder = None
+) -> BenchmarkResult:
+    """Score answers that somebody published (StereoSet's predictions, BBQ's results) without a model."""
+    asked = settings if isinstance(settings, BenchmarkSettings) else BenchmarkSettings(settings)
+    known = benchmark_of(benchmark)
+    if not isinstance(known, ChoiceBenchmark):
+        raise CannotDo(f"{benchmark} does not read published predictions. Give a model.")
+    rule, items = known.info.rule(asked.rule).name, known.load(asked.data, asked.asked)
+    answered = known.predicted(items, Path(file))
+    measured = known.measured(answered, 0, rule, Resampling(asked.resamples, asked.seed))
+    by_name = {each.name: each for each in measured}
+    data, n = {**_data(items), str(file): file_hash(Path(file))}, len(items.items)
+    result = BenchmarkResult(Path(file).name, "", data, versions(), by_name, benchmark, rule, n)
+    if folder is not None:
+        result.save(folder)
+    return result
 
 
 def _data(items: Items) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from levelhead.cli.options import Limit, NullTwins, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.api.benchmarks import BenchmarkResult
+    from levelhead.api.benchmarks import BenchmarkResult, BenchmarkSettings
 
 _FILES = (".csv", ".tex", ".json")
 
@@ -38,6 +38,10 @@ def measure(
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the chat template of the model's tokenizer.")
     ] = False,
+    from_predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Score published predictions in place of a model."),
+    ] = None,
     known: Annotated[
         bool, typer.Option("--list", help="What each benchmark asks, its rules, licence and source.")
     ] = False,
@@ -55,26 +59,42 @@ def measure(
     if known:
         _print_list(json)
         return
-    if not benchmark or model is None or data is None:
-        raise BadOption("Give a benchmark, a model and --data with the benchmark's file; --list tells all.")
+    if not benchmark or data is None or (model is None) == (from_predictions is None):
+        raise BadOption(
+            "Give a benchmark, a model or --from-predictions, and --data with its file; --list tells all."
+        )
     from levelhead.api.benchmarks import BenchmarkSettings
-    from levelhead.api.benchmarks import measure as measured
-    from levelhead.models.model import load
-    from levelhead.scoring.benchmarks.catalog import benchmark_of
 
     settings = BenchmarkSettings(data, rule, tuple(category or ()), limit, null, chat, seed=seed)
-    benchmark_of(benchmark).load(data, settings.asked)  # a mistake in the data is found before weights load
-    asked = load(model, **loading)
-    as_file = out is not None and out.suffix in _FILES
-    result = measured(benchmark, asked, settings, None if as_file else out)
-    if as_file:
+    folder = None if out is not None and out.suffix in _FILES else out
+    source = from_predictions if model is None else model
+    result, stated = _measured(benchmark, source, settings, folder, loading)
+    if folder is None:
         write_measured(out, list(result.measurements.values()), force)
     if json:
         about = {"benchmark": result.benchmark, "rule": result.rule, "items": result.items}
-        print_json({**provenance(asked, result.data), **about, "measurements": result.measurements})
+        print_json({**stated, **about, "measurements": result.measurements})
         return
     _print(result, null)
     end_measured(list(result.measurements.values()))
+
+
+def _measured(
+    benchmark: str, source: str | Path | None, settings: BenchmarkSettings, out: Path | None, loading: Loading
+) -> tuple[BenchmarkResult, dict[str, Any]]:
+    """The result of a model, or of a file of predictions, and what stands behind its numbers."""
+    from levelhead.api.benchmarks import measure as measured
+    from levelhead.api.benchmarks import measure_predictions
+    from levelhead.models.model import load
+    from levelhead.scoring.benchmarks.catalog import benchmark_of
+
+    if isinstance(source, Path):
+        result = measure_predictions(benchmark, source, settings, out)
+        return result, {"predictions": str(source), "data": result.data, "versions": result.versions}
+    benchmark_of(benchmark).load(settings.data, settings.asked)  # mistakes are found before weights load
+    asked = load(str(source), **loading)
+    result = measured(benchmark, asked, settings, out)
+    return result, provenance(asked, result.data)
 
 
 def _print(result: BenchmarkResult, null: int) -> None:

@@ -26,6 +26,7 @@ _WHEEL = (
     ".",
 )
 _HUB = "hub:"
+_POINTER = "version https://git-lfs"
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,20 @@ class Reader:
         return BadProbe(f"{self.source.data}: no {what} in it can be used{why}")
 
 
+def counterpart(file: Path, old: str, new: str) -> Path:
+    """The file beside another that it is compared with, by its name."""
+    other = file.with_name(file.name.replace(old, new))
+    if old not in file.name or not other.is_file():
+        raise BadProbe(f"{file.name}: no file *{old}* with *{new}* beside it, with which it is compared.")
+    return other
+
+
 def table_rows(path: Path, needed: Sequence[str]) -> list[Row]:
     """The rows of a table with a header, between commas, tabs or semicolons; a header without a needed
     column is an error."""
     text = read_text(path, "Save it as UTF-8.")
+    if text.startswith(_POINTER):
+        raise BadProbe(f"{path.name} is a Git LFS pointer, not the data. Fetch the file itself.")
     head = text.partition("\n")[0]
     split = max(",\t;", key=lambda sign: (head.count(sign), sign == ","))
     try:
@@ -116,6 +127,12 @@ def table_rows(path: Path, needed: Sequence[str]) -> list[Row]:
         raise BadProbe(f"{path.name}: no column {missing[0]!r}; its columns are {there}.")
     rows = [(number, line) for number, line in enumerate(lines[1:], start=2) if any(line)]
     return [(Place(path.name, n, "row"), dict(zip(header, line, strict=False))) for n, line in rows]
+
+
+def text_lines(path: Path) -> list[tuple[Place, str]]:
+    """The lines of a plain text that are not empty."""
+    lines = enumerate(read_text(path, "Save it as UTF-8.").split("\n"), start=1)
+    return [(Place(path.name, number), line.strip()) for number, line in lines if line.strip()]
 
 
 def json_rows(path: Path) -> list[Row]:

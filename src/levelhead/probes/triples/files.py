@@ -143,7 +143,7 @@ def _stereoset_entry(numbered: tuple[Place, Any]) -> WrittenTriple:
     if not isinstance(entry, Mapping):
         raise BadItem(place, "no entry", f"{shown(entry)} is no entry of StereoSet, which is an object.")
     need_columns(place, entry, ("target", "context", "sentences"), ("id", "bias_type"))
-    pairs = list(_labeled_sentences(place, entry["sentences"]))
+    pairs = list(labeled_sentences(place, entry["sentences"]))
     labels = [label for label, _ in pairs]
     if sorted(labels) != sorted(LABELS):
         complaint = f"labels {', '.join(labels)}; one each of {', '.join(LABELS)} is needed."
@@ -156,7 +156,7 @@ def _stereoset_entry(numbered: tuple[Place, Any]) -> WrittenTriple:
     return WrittenTriple(place, str(entry.get("id", place)), entry["target"], texts)
 
 
-def _labeled_sentences(place: Place, sentences: Any) -> Iterator[tuple[str, str]]:
+def labeled_sentences(place: Place, sentences: Any) -> Iterator[tuple[str, str]]:
     """(label, sentence) of an entry: a list of records, or, as the hub stores it, a record of lists."""
     records = _records(sentences) if isinstance(sentences, Mapping) else sentences
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from levelhead.errors import BadOption
+from levelhead.scoring.benchmarks.bbq import BBQ
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
+from levelhead.scoring.benchmarks.discrim_eval import DISCRIM_EVAL
 from levelhead.scoring.benchmarks.protocol import Benchmark, registered_benchmarks
+from levelhead.scoring.benchmarks.redditbias import REDDITBIAS
+from levelhead.scoring.benchmarks.stereoset import STEREOSET, STEREOSET_INTER
+from levelhead.scoring.benchmarks.winobias import WINOBIAS
+from levelhead.scoring.benchmarks.winogender import WINOGENDER
+from levelhead.scoring.benchmarks.winoqueer import WINOQUEER
 
-BUILT_IN: tuple[Benchmark, ...] = (CROWS_PAIRS,)
+BUILT_IN: tuple[Benchmark, ...] = (
+    CROWS_PAIRS,
+    STEREOSET,
+    STEREOSET_INTER,
+    BBQ,
+    WINOBIAS,
+    WINOGENDER,
+    REDDITBIAS,
+    WINOQUEER,
+    DISCRIM_EVAL,
+)
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -8,7 +8,6 @@ natural units and the objective are told once, here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,57 +21,15 @@ from torch import Tensor
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.run import read_one
-from levelhead.engine.spans import SpanLikelihoods, scored_positions
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.choices import ChoiceLogs, Score, artificial_answerers, beside
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import FloatArray, Resampling
-from levelhead.models.encoding import Span, Text, TokenRow, encode
 from levelhead.models.model import Model
+from levelhead.scoring.benchmarks.candidates import Candidates, ChoiceTable, choice_table
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items
 from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective
-
-TOO_LONG = "too long for the model, or without a token"
-NOTHING_SCORED = "a candidate has no token that is scored"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A text of a candidate, and which of its tokens are scored: those that touch a span, those at these
-    positions, or all."""
-
-    text: Text
-    span: Span | None = None
-    positions: tuple[int, ...] | None = None
-    instead: tuple[int, ...] | None = None  # tokens that are asked for there in place of the text's own
-
-
-Candidates = Sequence[Sequence[Part]]  # [choice][part]
-
-
-@dataclass(frozen=True, eq=False)
-class ChoiceTable:
-    """Everything that is asked about some items: texts side by side, and whose they are."""
-
-    items: tuple[Any, ...]  # those that can be asked
-    choices: int
-    reading: SpanLikelihoods
-    owner: NDArray[np.int64]  # [text] item · choices + choice
-    tokens: FloatArray  # [text] scored tokens
-    unscored: Mapping[str, int]
-
-    def logs(self, answer: FloatArray) -> ChoiceLogs:
-        """What a model answers, by candidate."""
-        return ChoiceLogs(answer, self.owner, self.tokens, (len(self.items), self.choices))
-
-    def weights(self, contrast: FloatArray, per_token: bool) -> FloatArray:
-        """By how much each text counts in the contrast of its item: [text]."""
-        weights = contrast.ravel()[self.owner]
-        if not per_token:
-            return weights
-        behind = np.bincount(self.owner, weights=self.tokens, minlength=contrast.size)
-        return np.asarray(weights / np.maximum(behind[self.owner], 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,64 +41,12 @@ class Answered:
     unscored: Mapping[str, int]
 
 
-def choice_table(
-    model: Model, items: Items, candidates: Callable[[Any], Candidates | str], choices: int
-) -> ChoiceTable:
-    """The texts of all items that a model can be asked about; candidates: of an item, or why it has none."""
-    kept: list[Any] = []
-    parts: list[tuple[Part, tuple[int, ...], int]] = []  # a part, its scored positions, its candidate
-    unscored = Counter(items.unscored)
-    for item in items.items:
-        given = candidates(item)
-        placed = given if isinstance(given, str) else _placed(model, given, len(kept) * choices)
-        if isinstance(placed, str):
-            unscored[placed] += 1
-            continue
-        parts += placed
-        kept.append(item)
-    instead = [part.instead for part, _, _ in parts]
-    reading = SpanLikelihoods(
-        [part.text for part, _, _ in parts],
-        [positions for _, positions, _ in parts],
-        [owner // choices for _, _, owner in parts],
-        instead if any(tokens is not None for tokens in instead) else None,
-    )
-    owner = np.asarray([owner for _, _, owner in parts], np.int64)
-    tokens = np.asarray([len(positions) for _, positions, _ in parts], np.float64)
-    return ChoiceTable(tuple(kept), choices, reading, owner, tokens, dict(unscored))
-
-
-def _placed(
-    model: Model, candidates: Candidates, first: int
-) -> list[tuple[Part, tuple[int, ...], int]] | str:
-    """The parts of one item with their scored positions, or why it cannot be asked."""
-    placed = []
-    for choice, parts in enumerate(candidates):
-        for part in parts:
-            row = row_of(model, part.text)
-            if row is None:
-                return TOO_LONG
-            positions = part.positions if part.span is None else [int(p) for p in row.pieces(part.span)]
-            scored = tuple(int(p) for p in scored_positions(model, row, positions))
-            if not scored:
-                return NOTHING_SCORED
-            placed.append((part, scored, first + choice))
-    return placed
-
-
-def row_of(model: Model, text: Text) -> TokenRow | None:
-    """The tokens of a text; None where it does not fit into the model."""
-    try:
-        return next(encode(model, [text]))
-    except BadProbe:
-        return None
-
-
 class ChoiceBenchmark(ABC):
     """A benchmark of choices; one object of a subclass is the benchmark."""
 
     info: BenchmarkInfo
     choices: int = 2
+    answerers: bool = True  # artificial ones stand beside every score
     natural_per_token: bool = False  # the natural contrast is of means per token, not of sums
 
     @abstractmethod
@@ -232,8 +137,8 @@ class ChoiceBenchmark(ABC):
         self, label: str, items: Sequence[Any], rule: str, x: FloatArray, resampling: Resampling
     ) -> list[Measurement]:
         scored = partial(self.scores, items, rule)
-        answerers = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
-        others = beside(answerers, scored)
+        known = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
+        others = beside(known, scored) if self.answerers else {}
         settings = {"benchmark": self.info.name, "rule": rule}
         found = []
         for score in scored(x):
@@ -248,6 +153,10 @@ class ChoiceBenchmark(ABC):
                 )
             )
         return found
+
+    def predicted(self, items: Items, file: Path) -> Answered:
+        """Answers that a published file of predictions holds, in place of a model's."""
+        raise CannotDo(f"No published predictions of {self.info.title} are known. Give a model.")
 
     def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
         table, weights, counted = self._contrasted(model, items)

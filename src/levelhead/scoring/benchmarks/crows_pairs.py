@@ -3,113 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from levelhead.measures.choices import ANTI, STEREOTYPE, ChoiceLogs, Score, preferred
-from levelhead.measures.statistics import FloatArray
-from levelhead.models.encoding import Text
-from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, label_of, table_rows, text_of
 from levelhead.probes.files import BadItem, Place
-from levelhead.scoring.benchmarks.choices import TOO_LONG, Candidates, ChoiceBenchmark, Part, row_of
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
+from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
+from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
 
-LEVELHEAD, ORIGINAL, BIAS_BENCH, LM_EVAL = "levelhead", "original", "bias-bench", "lm-eval"
 DIRECTIONS = ("stereo", "antistereo")
-NO_SHARED, NO_DIFFERENT = "the sentences share no token", "a sentence has no token of its own"
-FLAWED, SOUND = "flawed pairs", "without flawed pairs"
 _COLUMNS = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
 _HUB_TYPES = (  # by their numbers on the hub
     *("race-color", "socioeconomic", "gender", "disability", "nationality", "sexual-orientation"),
     *("physical-appearance", "religion", "age"),
 )
 _FEWEST_SHARED = 0.5  # of the words of a minimal pair
-
-
-@dataclass(frozen=True)
-class SentencePair(Item):
-    """Two sentences that name different groups; the first is the more stereotypical one."""
-
-    more: str
-    less: str
-    direction: str
-    flaw: str = ""  # why it is no minimal pair
-
-
-RULES = (
-    Rule(LEVELHEAD, "as the original, unrounded, ties one half; causal models by the whole sentence"),
-    Rule(ORIGINAL, "shared tokens masked one at a time, summed, rounded to 3 digits; a tie loses", ("mlm",)),
-    Rule(BIAS_BENCH, "masked: mean over the tokens that differ, rounded; causal: mean over all tokens"),
-    Rule(LM_EVAL, "the likelihood of the whole sentence; a tie loses", ("causal",)),
-)
-
-
-class PairBenchmark(ChoiceBenchmark):
-    """A benchmark of sentence pairs that are scored as CrowS-Pairs scores them."""
-
-    def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
-        masked = "causal" not in model.abilities
-
-        def of(pair: SentencePair) -> Candidates | str:
-            texts = [Text(pair.more), Text(pair.less)]
-            if not masked:
-                return [[Part(text)] for text in texts]
-            return _aligned(model, texts, shared=rule != BIAS_BENCH)
-
-        return of
-
-    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
-        if rule == BIAS_BENCH:
-            return np.asarray(np.round(logs.per_token(), 3))
-        return np.asarray(np.round(logs.total(), 3)) if rule == ORIGINAL else logs.total()
-
-    def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
-        clusters = [pair.cluster for pair in items]
-        ties = {"ties": float((x[:, 0] == x[:, 1]).sum())}
-        share = preferred(x, 0.5 if rule == LEVELHEAD else 0.0)
-        gap = np.asarray(x[:, 0] - x[:, 1])
-        absolute = {"absolute": float(np.abs(gap).mean()) if gap.size else None}
-        return [
-            Score("share", share, clusters, 0.5, share=True, details=ties),
-            Score("gap", gap, clusters, 0.0, details=absolute, scaled=True),
-        ]
-
-    def roles(self, items: Sequence[Any]) -> NDArray[np.int64]:
-        return np.tile(np.asarray([STEREOTYPE, ANTI], np.int64), (len(items), 1))
-
-    def groups(self, items: Sequence[Any]) -> dict[str, list[int]]:
-        found = super().groups(items)
-        for direction in DIRECTIONS:
-            own = [i for i, pair in enumerate(items) if pair.direction == direction]
-            found |= {direction: own} if 0 < len(own) < len(items) else {}
-        flawed = [i for i, pair in enumerate(items) if pair.flaw]
-        if flawed:
-            found |= {FLAWED: flawed, SOUND: [i for i in range(len(items)) if i not in set(flawed)]}
-        return {label: numbers for label, numbers in found.items() if numbers}
-
-
-def _aligned(model: Model, texts: Sequence[Text], shared: bool) -> Candidates | str:
-    """Both sentences with the tokens that they share, or with those that are their own."""
-    rows = [row_of(model, text) for text in texts]
-    if rows[0] is None or rows[1] is None:
-        return TOO_LONG
-    own = [np.flatnonzero(row.part != -1) for row in rows if row is not None]
-    ids = [[int(i) for i in row.ids[real]] for row, real in zip(rows, own, strict=True) if row is not None]
-    chosen: tuple[list[int], list[int]] = ([], [])
-    for kind, a, b, c, d in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
-        if (kind == "equal") == shared:
-            chosen[0].extend(int(p) for p in own[0][a:b])
-            chosen[1].extend(int(p) for p in own[1][c:d])
-    if not all(chosen):
-        return NO_SHARED if shared else NO_DIFFERENT
-    return [[Part(text, positions=tuple(some))] for text, some in zip(texts, chosen, strict=True)]
 
 
 def flaw_of(more: str, less: str) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
@@ -132,10 +135,17 @@ def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], ask
     chosen = [item for item in items if not asked.categories or item.category in asked.categories]
     if not chosen:
         raise reader.nothing_left("item")
-    n = len(chosen)
-    numbers = range(n) if asked.limit is None or asked.limit >= n else range(asked.limit)
-    spread = tuple(chosen[i * n // len(numbers)] for i in numbers)
+    spread = tuple(chosen[i] for i in _spread(len(chosen), asked.limit))
     return Items(reader.source.data, spread, dict(reader.unscored.most_common()), asked.chat)
+
+
+def _spread(n: int, limit: int | None) -> list[int]:
+    """So many of n numbers, one drawn from each of as many equal stretches: files repeat every few rows."""
+    if limit is None or limit >= n:
+        return list(range(n))
+    rng = np.random.default_rng(0)
+    ends = [i * n // limit for i in range(limit + 1)]
+    return [int(rng.integers(low, high)) for low, high in pairwise(ends)]
 
 
 @runtime_checkable

@@ -1,0 +1,109 @@
+"""Benchmarks of two sentences that differ in the group they name: which is the likelier one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.measures.choices import ANTI, SHARE, STEREOTYPE, ChoiceLogs, Score, preferred
+from levelhead.measures.statistics import FloatArray
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model
+from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, row_of
+from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
+from levelhead.scoring.benchmarks.protocol import Item, Items, Rule
+
+LEVELHEAD, ORIGINAL, BIAS_BENCH, LM_EVAL = "levelhead", "original", "bias-bench", "lm-eval"
+PRONOUN, SHARED = "pronoun", "shared"
+NO_SHARED, NO_DIFFERENT = "the sentences share no token", "a sentence has no token of its own"
+FLAWED, SOUND = "flawed pairs", "without flawed pairs"
+
+
+@dataclass(frozen=True)
+class SentencePair(Item):
+    """Two sentences that name different groups; the first is the more stereotypical one."""
+
+    more: str
+    less: str
+    direction: str
+    flaw: str = ""  # why it is no minimal pair
+
+
+RULES = (
+    Rule(LEVELHEAD, "as the original, unrounded, ties one half; causal models by the whole sentence"),
+    Rule(ORIGINAL, "shared tokens masked one at a time, summed, rounded to 3 digits; a tie loses", ("mlm",)),
+    Rule(BIAS_BENCH, "masked: mean over the tokens that differ, rounded; causal: mean over all tokens"),
+    Rule(LM_EVAL, "the likelihood of the whole sentence; a tie loses", ("causal",)),
+)
+
+
+PRONOUN_RULES = (
+    Rule(PRONOUN, "masked: the tokens that differ, summed; causal: the whole sentence; ties one half"),
+    Rule(SHARED, "masked: the tokens that both share, as CrowS-Pairs; causal: the whole sentence"),
+)
+
+
+class PairBenchmark(ChoiceBenchmark):
+    """A benchmark of sentence pairs: the share of pairs whose first sentence wins, and the gap in nats."""
+
+    def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
+        masked = "causal" not in model.abilities
+
+        def of(pair: SentencePair) -> Candidates | str:
+            texts = [Text(pair.more), Text(pair.less)]
+            if not masked:
+                return [[Part(text)] for text in texts]
+            return _aligned(model, texts, shared=rule not in (BIAS_BENCH, PRONOUN))
+
+        return of
+
+    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
+        if rule == BIAS_BENCH:
+            return np.asarray(np.round(logs.per_token(), 3))
+        return np.asarray(np.round(logs.total(), 3)) if rule == ORIGINAL else logs.total()
+
+    def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
+        clusters = [pair.cluster for pair in items]
+        ties = {"ties": float((x[:, 0] == x[:, 1]).sum())}
+        share = preferred(x, 0.0 if rule in (ORIGINAL, BIAS_BENCH, LM_EVAL) else 0.5)
+        gap = np.asarray(x[:, 0] - x[:, 1])
+        absolute = {"absolute": float(np.abs(gap).mean()) if gap.size else None}
+        return [
+            Score("share", share, clusters, 0.5, bounds=SHARE, details=ties),
+            Score("gap", gap, clusters, 0.0, details=absolute, scaled=True),
+        ]
+
+    def roles(self, items: Sequence[Any]) -> NDArray[np.int64]:
+        return np.tile(np.asarray([STEREOTYPE, ANTI], np.int64), (len(items), 1))
+
+    def groups(self, items: Sequence[Any]) -> dict[str, list[int]]:
+        found = super().groups(items)
+        for direction in dict.fromkeys(pair.direction for pair in items):
+            own = [i for i, pair in enumerate(items) if pair.direction == direction]
+            found |= {direction: own} if 0 < len(own) < len(items) else {}
+        flawed = [i for i, pair in enumerate(items) if pair.flaw]
+        if flawed:
+            found |= {FLAWED: flawed, SOUND: [i for i in range(len(items)) if i not in set(flawed)]}
+        return {label: numbers for label, numbers in found.items() if numbers}
+
+
+def _aligned(model: Model, texts: Sequence[Text], shared: bool) -> Candidates | str:
+    """Both sentences with the tokens that they share, or with those that are their own."""
+    rows = [row_of(model, text) for text in texts]
+    if rows[0] is None or rows[1] is None:
+        return TOO_LONG
+    own = [np.flatnonzero(row.part != -1) for row in rows if row is not None]
+    ids = [[int(i) for i in row.ids[real]] for row, real in zip(rows, own, strict=True) if row is not None]
+    chosen: tuple[list[int], list[int]] = ([], [])
+    for kind, a, b, c, d in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
+        if (kind == "equal") == shared:
+            chosen[0].extend(int(p) for p in own[0][a:b])
+            chosen[1].extend(int(p) for p in own[1][c:d])
+    if not all(chosen):
+        return NO_SHARED if shared else NO_DIFFERENT
+    return [[Part(text, positions=tuple(some))] for text, some in zip(texts, chosen, strict=True)]

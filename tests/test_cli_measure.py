@@ -1,0 +1,107 @@
+"""`levelhead measure` and `lh.measure` are one path; what is typed wrong is one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import levelhead as lh
+from levelhead.scoring.benchmarks import protocol
+from levelhead.scoring.benchmarks.catalog import benchmarks
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, registered_benchmarks
+from tests.scoring.benchmarks import test_stereoset as stereoset
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
+from tests.tiny import tiny
+from tests.typed import Typed
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    made = tiny("gpt2")
+    made.hf.save_pretrained(folder)
+    made.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_the_command_prints_what_the_function_gives(typed: Typed, saved: str, tmp_path: Path) -> None:
+    file = write(tmp_path, PAIRS)
+    words = ("measure", "crows-pairs", saved, "--data", str(file), "--rule", "lm-eval", "--null", "2")
+    code, printed, error = typed(*words, "--category", "gender", "--json")
+    assert code == 0, error
+    settings = lh.BenchmarkSettings(file, "lm-eval", ("gender",), null=2)
+    result = lh.measure("crows-pairs", saved, settings, tmp_path / "result")
+    shown = json.loads(printed)
+    assert shown["measurements"] == json.loads(
+        json.dumps({name: each.to_json() for name, each in result.measurements.items()})
+    )
+    assert shown["rule"] == result.rule == "lm-eval"
+    assert result["crows-pairs share"].held_against_models
+    assert (tmp_path / "result" / "measured.json").is_file()
+
+
+def test_a_table_says_what_artificial_answerers_get_and_a_file_is_written(
+    typed: Typed, saved: str, tmp_path: Path
+) -> None:
+    file, out = write(tmp_path, PAIRS), tmp_path / "scores.csv"
+    code, printed, error = typed("measure", "crows-pairs", saved, "--data", str(file), "-o", str(out))
+    assert code == 0, error
+    assert "always stereotype 1.00" in " ".join(printed.split())
+    assert "--null" in printed
+    assert out.read_text(encoding="utf-8").startswith("measure,value")
+
+
+def test_the_list_says_licence_source_and_warning_of_every_benchmark(typed: Typed) -> None:
+    code, printed, _ = typed("measure", "--list", "--json")
+    assert code == 0
+    infos = json.loads(printed)
+    assert [info["name"] for info in infos][:1] == ["crows-pairs"]
+    for info in infos:
+        assert all(info[key] for key in ("question", "needs", "neutral", "rules", "licence", "source"))
+        assert info["warning"]
+        assert info["year"] > 2010
+    assert typed("measure", "--list")[1].count("warning: ") == len(infos)
+
+
+def test_published_predictions_need_no_model(typed: Typed, tmp_path: Path) -> None:
+    data, file = stereoset.write(tmp_path), tmp_path / "predictions.json"
+    entries = [{"id": f"intrasentence0{label}", "score": i} for i, label in enumerate(stereoset.LABELS)]
+    file.write_text(json.dumps({"intrasentence": entries}), encoding="utf-8")
+    words = ("measure", "stereoset", "--data", str(data), "--from-predictions", str(file), "--json")
+    code, printed, error = typed(*words)
+    assert code == 0, error
+    assert json.loads(printed)["measurements"]["stereoset ss"]["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("measure",), "Give a benchmark"),
+        (("measure", "no-such", "lh:bert-mini", "--data", "."), "No benchmark is called"),
+        (("measure", "crows-pairs", "lh:bert-mini", "--data", "no such file"), "does not exist"),
+        (("measure", "crows-pairs", "lh:bert-mini"), "--data"),
+    ],
+)
+def test_what_is_typed_wrong_is_one_line(typed: Typed, words: tuple[str, ...], complaint: str) -> None:
+    code, _, error = typed(*words)
+    assert code in (2, 3, 4)
+    assert complaint in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_REGISTERED", {})
+
+    class Mine(type(CROWS_PAIRS)):  # type: ignore[misc]
+        info = BenchmarkInfo(
+            "mine", "Mine", "?", ("mlm",), "0", CROWS_PAIRS.info.rules, "CC0", "me", "none", 2026, ("a.csv",)
+        )
+
+    lh.register_benchmark(Mine())
+    assert "mine" in registered_benchmarks()
+    assert "mine" in benchmarks()
+    with pytest.raises(lh.LevelheadError, match="got object as benchmark"):
+        lh.register_benchmark(object())  # type: ignore[arg-type]
