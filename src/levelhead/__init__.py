@@ -90,6 +90,7 @@ _PUBLIC = {
     "survey": "api.studies",
     "debias": "api.mitigated",
     "learn_gates": "api.mitigated",
+    "explore": "api.exploring",
     "check": "api.reports",
     "compare": "api.reports",
     "card": "api.reports",
@@ -110,6 +111,7 @@ _PUBLIC = {
 }
 
 if TYPE_CHECKING:
+    from levelhead.api.exploring import explore as explore
     from levelhead.api.measured import FluencySettings as FluencySettings
     from levelhead.api.measured import LpbsSettings as LpbsSettings
     from levelhead.api.measured import NliSettings as NliSettings
