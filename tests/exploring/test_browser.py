@@ -428,8 +428,9 @@ def test_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
         expected = log_odds(bert, [(), gates(bert, {Head(5, 7): 0.0})])
         np.testing.assert_allclose(opened.settled(2)[:2], expected, atol=1e-6)
         opened.page.select_option("#colors", "why")
-        opened.page.wait_for_selector("#odds .odd:nth-child(3) .band", state="attached", timeout=WAIT)
-        opened.page.wait_for_selector("#arcs path", state="attached", timeout=WAIT)
+        opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+        assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
+        assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert opened.page.evaluate(beyond) <= 0
         small = (
@@ -438,8 +439,10 @@ def test_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
         assert opened.page.eval_on_selector_all("button:not(.head), select, textarea", small) == []
         name = "explore.png" if width == 1280 else "explore-phone.png"
         place = DOCS if os.environ.get(PICTURES) else tmp_path
-        opened.page.evaluate("document.activeElement.blur()")
-        opened.page.set_viewport_size({"width": width, "height": 1180 if width == 1280 else 1500})
+        if place == DOCS:
+            opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
+        opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+        opened.page.set_viewport_size({"width": width, "height": 1230 if width == 1280 else 1560})
         opened.page.screenshot(path=str(place / name))
         assert (place / name).stat().st_size > 20_000
         opened.close()

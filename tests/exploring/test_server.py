@@ -18,6 +18,7 @@ from levelhead.errors import BadOption, CannotDo
 from levelhead.exploring.explorer import Explorer
 from levelhead.exploring.serving import Served
 from levelhead.exploring.state import PageState
+from levelhead.exploring.token import kept_token
 from levelhead.models.model import Model
 from levelhead.probes.words import load_words
 from tests.exploring.served import TOKEN, ask, request, serving
@@ -275,6 +276,19 @@ def test_tabs_at_once_get_the_answers_of_one(served: Served) -> None:
     with ThreadPoolExecutor(8) as pool:
         together = [pool.submit(ask, served, "answer", state, f"tab {n}") for n, state in enumerate(states)]
     assert [each.result()[1]["texts"] for each in together] == alone
+
+
+def test_the_token_of_a_chosen_port_is_kept_for_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELHEAD_CACHE", str(tmp_path))
+    first = kept_token(8765)
+    assert kept_token(8765) == first != kept_token(8766)
+    assert (tmp_path / "explore").stat().st_mode & 0o077 == 0
+    (tmp_path / "explore" / "8765.token").write_text("../../short")
+    assert re.fullmatch(r"[\w-]{32}", kept_token(8765))
+    (tmp_path / "explore").chmod(0o755)
+    assert kept_token(8765) != kept_token(8765)
 
 
 def test_without_its_packages_one_line_says_what_to_install(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
 import threading
 import time
@@ -11,6 +10,7 @@ from typing import Any, Self, cast
 
 from levelhead.errors import BadOption, CannotDo
 from levelhead.exploring.explorer import Explorer
+from levelhead.exploring.token import kept_token, new_token
 
 HOST = "127.0.0.1"
 _STARTS = 30.0  # seconds within which a server is up
@@ -20,7 +20,7 @@ class Served:
     """A server that is ready to run, and its address."""
 
     def __init__(self, explorer: Explorer, port: int = 0, token: str = "", framed: bool = False) -> None:
-        self.explorer, self.token = explorer, token or secrets.token_urlsafe(24)
+        self.explorer, self.token = explorer, token or (kept_token(port) if port else new_token())
         require_server()
         self._socket = _listening(port)
         self.port = int(self._socket.getsockname()[1])

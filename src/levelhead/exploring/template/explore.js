@@ -59,6 +59,7 @@
 
   function changed(delay = 0) {
     if (saved) return;
+    delete root.dataset.settled;
     clearTimeout(timer);
     timer = setTimeout(() => { if (busy) again = true; else chain(); }, delay);
   }
@@ -73,6 +74,7 @@
         for (const step of found ? [askBands, askWhy, askLook, begin] : []) if (!again) await step();
         root.dataset.ready = "yes";
       } while (again);
+      root.dataset.settled = "yes";
     } catch (error) { lost(error); }
     busy = false;
   }
@@ -278,7 +280,7 @@
     one("#colors").value = "why";
     for (const control of all("textarea, #pair, #about, #gate, #strength, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
     draw();
-    root.dataset.ready = "yes";
+    root.dataset.ready = root.dataset.settled = "yes";
   } else {
     state.sentence = facts.start;
     follow();
