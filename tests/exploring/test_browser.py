@@ -24,6 +24,8 @@ from levelhead.exploring.serving import Served
 from levelhead.models.model import Model, load
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
+from levelhead.results.runs import open_run
+from tests.exploring.mitigated_runs import mitigated_run
 from tests.exploring.served import TOKEN, serving
 from tests.report.test_browser import CHROMIUM, FLAGS, SMUGGLED
 from tests.tiny import tiny
@@ -84,10 +86,14 @@ class Tab:
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.messages.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(address)
         self.page.wait_for_selector("html[data-ready]", timeout=WAIT)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.messages.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def type(self, sentence: str, into: str = "#sentence") -> None:
         self.page.fill(into, sentence)
@@ -237,6 +243,26 @@ def test_a_symmetrized_model_is_one_click(tab: Tab) -> None:
     assert sentence[1] == pytest.approx(-twin[1], abs=1e-4)
     tab.page.click("#reset")
     tab.settled(1)
+
+
+def test_a_certified_recipe_is_one_click_its_strength_a_slider_and_a_second_model_stands_beside(
+    browser: Any, model: Model, tmp_path: Path
+) -> None:
+    run, second = open_run(mitigated_run(tmp_path / "run", model)), tiny("bert", seed=3)
+    with serving(model, run=run, second=second) as own:
+        opened = Tab(browser, own.address)
+        opened.type(SENTENCE)
+        beside = [row[1] for row in opened.settled(2)[:2]]
+        np.testing.assert_allclose(beside, log_odds(second, [()])[:, 0], atol=1e-6)
+        assert opened.page.inner_text(".presets li:first-child .certified") == "certified"
+        opened.page.click("text=two heads")
+        opened.settled(3)
+        opened.page.fill("#strength", "0.5")
+        opened.page.wait_for_function("() => location.hash.includes('strength')", timeout=WAIT)
+        half = gates(model, {Head(0, 0): 0.5, Head(1, 1): 0.75})
+        expected = np.hstack([log_odds(model, [(), half]), log_odds(second, [()])])
+        np.testing.assert_allclose(opened.settled(3)[:2], expected, atol=1e-6)
+        opened.close()
 
 
 # ---- taking it along

@@ -29,12 +29,13 @@ from levelhead.models.twins import draw_twin, twinned
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
-from levelhead.results.runs import open_run
+from levelhead.results.runs import open_heads, open_run
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import NaturalItems, natural_bias
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import HeadsSettings
+from tests.exploring.mitigated_runs import mitigated_run
 from tests.studies.head_runs import empty_run, scored_run
 from tests.tiny import tiny
 
@@ -222,8 +223,8 @@ def test_the_command_names_gates_or_the_recipes_file(explorer: Explorer, model: 
 def test_a_runs_scores_and_most_biased_heads_are_offered_and_scale(tmp_path: Path, model: Model) -> None:
     scores = [[0.5, 0.1, 0.0, -0.1], [0.4, -0.2, 0.3, 0.0], [0.0, 0.0, 0.0, 0.0]]
     with empty_run(tmp_path / "run", model.name, {"weights": model.fingerprint}) as run:
-        made = open_run(scored_run(tmp_path, "other", scores, 0.7))
-        run.results(layout.SCORES, lambda: list(made.scores))  # type: ignore[union-attr]
+        made = open_heads(scored_run(tmp_path, "other", scores, 0.7))
+        run.results(layout.SCORES, lambda: list(made.scores))
     explorer = Explorer(model, GENDER, open_run(tmp_path / "run"))
     assert explorer.scores is not None
     assert explorer.scores.scores[1] == (0.4, -0.2, 0.3, 0.0)
@@ -233,6 +234,13 @@ def test_a_runs_scores_and_most_biased_heads_are_offered_and_scale(tmp_path: Pat
     assert preset.gates == ("1-1", "2-1", "2-3")
     half = explorer.recipe(PageState(SENTENCE, preset=preset.name, strength=0.25, gates={Head(1, 0): 1.0}))
     assert half.gates == {Head(0, 0): 0.75, Head(1, 2): 0.75}
+
+
+def test_certified_mitigations_come_first_and_are_marked(tmp_path: Path, model: Model) -> None:
+    explorer = Explorer(model, GENDER, open_run(mitigated_run(tmp_path / "run", model)))
+    shown_first, other = explorer.facts.presets
+    assert (shown_first.name, shown_first.certified) == ("two heads", True)
+    assert (other.name, other.certified, other.verdict) == ("one head", False, "not shown")
 
 
 def test_a_run_about_other_weights_is_shown_but_cannot_be_switched_on(tmp_path: Path, model: Model) -> None:
