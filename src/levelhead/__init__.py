@@ -52,6 +52,7 @@ _PUBLIC = {
     # changed models
     "debias": "api.mitigated",
     "learn_gates": "api.mitigated",
+    "coin": "probes.coin",
     "Recipe": "mitigation.recipe",
     "load_recipe": "mitigation.recipe",
     # what was found
@@ -60,6 +61,7 @@ _PUBLIC = {
     "compare": "api.reports",
     "card": "api.reports",
     "open_run": "api.results",
+    "explore": "api.exploring",
     # your own
     "load_words": "probes.words",
     "Measurement": "measures.measurement",
@@ -128,6 +130,7 @@ _MOVED = {  # names of 0.1, which 0.3 will not have here, and their modules
 if TYPE_CHECKING:
     from levelhead import settings as settings
     from levelhead.api.benchmarks import measure as measure
+    from levelhead.api.exploring import explore as explore
     from levelhead.api.measured import fluency as fluency
     from levelhead.api.measured import lpbs as lpbs
     from levelhead.api.measured import nli as nli
@@ -163,6 +166,7 @@ if TYPE_CHECKING:
     from levelhead.mitigation.recipe import load_recipe as load_recipe
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load
+    from levelhead.probes.coin import coin as coin
     from levelhead.probes.words import load_words as load_words
     from levelhead.reproducing import reproduce as reproduce
     from levelhead.scoring.registry import register_measure as register_measure

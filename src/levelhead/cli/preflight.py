@@ -120,7 +120,7 @@ def _file(complaint: str) -> Callable[[str], None]:
 
 
 _CHECKS: dict[str, Callable[[str], None]] = {
-    **dict.fromkeys(("name", "model", "models", "nli"), _model),
+    **dict.fromkeys(("name", "model", "models", "nli", "second"), _model),
     **dict.fromkeys(("text", "sentences", "contexts"), _corpus),
     "sources": _surveyed,
     "bias": _words,

@@ -184,7 +184,8 @@ class TokenLogProbs(Reading[Floats]):
     tokens: Sequence[int]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
-        collector = collect.TokenCollector(len(self.texts), variants, torch.tensor(list(self.tokens)))
+        tokens = torch.from_numpy(np.asarray(self.tokens, np.int64))  # of a range, much faster than a list
+        collector = collect.TokenCollector(len(self.texts), variants, tokens)
         _ask_blanks(model, self.texts, pool, collector)
         return collector
 

@@ -104,7 +104,7 @@ def obtain(key: str, about: Mapping[str, str], size: int, write: Callable[[Path]
     about: what to store beside its files. size: bytes that it will have, for which room is made.
     BadRun where the cache cannot be used: the place is somebody else's, a link, or full.
     """
-    root = _own_folder(cache_folder())
+    root = own_folder(cache_folder())
     if (held := _use(root / key, is_new=False)) is not None:
         return held
     if size > most_bytes():
@@ -145,7 +145,7 @@ def clear() -> list[Entry]:
 # ---- entries
 
 
-def _own_folder(root: Path) -> Path:
+def own_folder(root: Path) -> Path:
     """The folder of all entries, for nobody but the user."""
     try:
         root.parent.mkdir(parents=True, exist_ok=True)

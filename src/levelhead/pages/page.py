@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import lru_cache, partial
-from hashlib import sha256
+from functools import lru_cache
 from pathlib import Path
 
 import altair as alt
 import vl_convert as vlc
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from levelhead import __version__
 from levelhead.files import write_output
@@ -23,13 +17,12 @@ from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.opening import opening
+from levelhead.pages.shell import content_policy, environment, template_text
 from levelhead.pages.what_now import FIRST_LOOK, what_now
 from levelhead.results import layout
-from levelhead.results.codec import Record
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
-_TEMPLATES = Path(__file__).parent / "template"
 _RELOAD = 20  # seconds
 _GOES_ON = "The audit goes on; this page reloads itself."
 _STOPS = "Audit without --quick for the whole."
@@ -70,13 +63,16 @@ def report_html(contents: Contents, *, reload: bool = False) -> str:
 
 def render(page: Page) -> str:
     """A page as HTML. Everything that comes from models and data is escaped by the templates."""
-    css, theme, js = (
-        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "theme.js", "page.js")
-    )
+    css, theme, js = (template_text(name) for name in ("page.css", "theme.js", "page.js"))
     vega = [vega_bundle()] if any(section.draws for section in page.sections) else []
-    template = _environment().get_template("page.html")
+    template = environment().get_template("page.html")
     return template.render(
-        page=page, css=css, scripts=[theme, *vega, js], styled=_Styled(), policy=_policy, version=__version__
+        page=page,
+        css=css,
+        scripts=[theme, *vega, js],
+        styled=_Styled(),
+        policy=content_policy,
+        version=__version__,
     )
 
 
@@ -97,19 +93,6 @@ class _Styled:
         return "".join(f".{name}{{{declarations}}}\n" for declarations, name in self._names.items())
 
 
-def _policy(style: str, scripts: Sequence[str]) -> str:
-    """The page's content security policy: these scripts and this style sheet, by their hashes."""
-
-    def hashes(*texts: str) -> str:
-        digests = (sha256(text.encode()).digest() for text in texts)
-        return " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
-
-    return (
-        f"default-src 'none'; style-src {hashes(style)}; script-src {hashes(*scripts)}; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
 def write_page(path: Path, html: str, force: bool = False) -> Path:
     """Write a page; it appears whole or not at all."""
     return write_output(path, html, _MARK, force)
@@ -120,24 +103,6 @@ def vega_bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     return vlc.javascript_bundle(_GLOBALS, vl_version=version).replace("</script", "<\\/script")
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_function"] = partial(json.dumps, default=_plain)
-    return environment
-
-
-def _plain(value: object) -> object:
-    """A record, or another dataclass, as the page's script reads it."""
-    return value.to_json() if isinstance(value, Record) else asdict(value)  # type: ignore[call-overload]
 
 
 def _notice(contents: Contents, reload: bool) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
@@ -33,7 +33,7 @@ from levelhead.scoring.fluency import why_no_fluency
 from levelhead.scoring.next_sentences import TripleAnswers, head_answers, likelihood_answers, softmax
 from levelhead.scoring.pairs import nli_logits
 from levelhead.scoring.seat import association_sides
-from levelhead.scoring.word_table import fitting, word_table
+from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
@@ -70,14 +70,16 @@ def natural_biases(model: Model, items: NaturalItems, variants: Sequence[Variant
     return [ask(model, items, variants) for ask in _askable(model, items).values()]
 
 
-def natural_bias(model: Model, items: NaturalItems, objective: str = "") -> ItemValues:
-    """One bias of the unmodified model: the objective, or what it does before what its vectors are like."""
+def natural_bias(
+    model: Model, items: NaturalItems, objective: str = "", variants: Sequence[Variant] = UNTOUCHED
+) -> ItemValues:
+    """One bias in every variant: the objective, or what a model does before what its vectors are like."""
     askable = _askable(model, items)
     if objective and objective not in askable:
         raise BadOption(
             f"{model.name} cannot be judged by {objective!r} here. It can by: {', '.join(askable)}."
         )
-    return askable[objective or next(iter(askable))](model, items, [()])
+    return askable[objective or next(iter(askable))](model, items, variants)
 
 
 _Ask = Callable[[Model, NaturalItems, Sequence[Variant]], ItemValues]
@@ -147,7 +149,11 @@ def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) 
 def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y)."""
     table = word_table(items.battery.test, items.battery.contexts)
-    static = read_one(model, table.static(), variants, label="Cosines")
+    return cosine_values(read_one(model, table.static(), variants, label="Cosines"), table)
+
+
+def cosine_values(static: Doubles, table: WordTable) -> ItemValues:
+    """The same from the words' vectors, [variant, word, hidden]."""
     sides = [association_sides(vectors, table) for vectors in static]
     in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
     values = np.stack([np.concatenate([2 * s_x, -2 * s_y]) for s_x, s_y in sides])

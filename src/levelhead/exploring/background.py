@@ -1,0 +1,119 @@
+"""What takes longer than a page waits for: jobs with their progress, which give way to questions.
+
+A job asks the model in small portions. Between two of them it lets waiting questions pass, and ends where it
+was canceled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from levelhead.errors import LevelheadError
+from levelhead.results.codec import Record
+
+Advance = Callable[[int, int], None]  # portions done, of so many
+Work = Callable[[Advance], Record]
+_PATIENCE = 5.0  # seconds that a portion waits for questions at most
+
+
+class Canceled(Exception):
+    """A job that nobody wants any more."""
+
+
+@dataclass(frozen=True)
+class Progress(Record):
+    """How far a job has come. key: what it was asked for."""
+
+    key: str
+    label: str
+    done: int
+    total: int
+    finished: bool
+    line: str  # why it has no result
+
+
+class _Job:
+    def __init__(self, key: str, label: str, work: Work) -> None:
+        self.key, self.label, self.work = key, label, work
+        self.done, self.total, self.line = 0, 1, ""
+        self.canceled, self.finished = threading.Event(), False
+        self.result: Record | None = None
+
+    def progress(self) -> Progress:
+        return Progress(self.key, self.label, self.done, self.total, self.finished, self.line)
+
+
+class Background:
+    """The jobs of a page, each under the name of its kind: a new one of a kind cancels the one before."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+        self._worker = ThreadPoolExecutor(2, "levelhead explore")
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._quiet = threading.Event()
+        self._quiet.set()
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """While somebody asks a question, jobs wait."""
+        with self._lock:
+            self._asking += 1
+            self._quiet.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if not self._asking:
+                    self._quiet.set()
+
+    def start(self, kind: str, key: str, label: str, work: Work) -> None:
+        """Begin a job; one that runs for the same key goes on."""
+        with self._lock:
+            before = self._jobs.get(kind)
+            if before is not None and before.key == key and not before.line:
+                return
+            if before is not None:
+                before.canceled.set()
+            self._jobs[kind] = job = _Job(key, label, work)
+        self._worker.submit(self._run, job)
+
+    def progress(self, kind: str) -> Progress | None:
+        """How far the latest job of a kind has come."""
+        job = self._jobs.get(kind)
+        return None if job is None else job.progress()
+
+    def result(self, kind: str) -> Any:
+        """What the latest job of a kind gave; None before its end."""
+        job = self._jobs.get(kind)
+        return None if job is None else job.result
+
+    def close(self) -> None:
+        """End all jobs after their present portion."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.canceled.set()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, job: _Job) -> None:
+        def advance(done: int, total: int) -> None:
+            job.done, job.total = done, total
+            if job.canceled.is_set():
+                raise Canceled
+            self._quiet.wait(_PATIENCE)
+
+        try:
+            advance(0, 1)
+            job.result = job.work(advance)
+        except Canceled:
+            job.line = "canceled"
+        except LevelheadError as error:
+            job.line = str(error)
+        finally:
+            job.finished = True

@@ -1,0 +1,290 @@
+"""One model, perhaps a second one and a run, and all that a page asks about them. No server in here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeVar
+
+from levelhead.edits.sites import Variant
+from levelhead.errors import BadOption, BadProbe
+from levelhead.exploring.answers import Band, Side, TextAnswer, ask, bands
+from levelhead.exploring.background import Background, Progress
+from levelhead.exploring.measured import Compared, Scores, benchmark_name, compared, scored_heads
+from levelhead.exploring.presets import Preset, PresetShown, changes_nothing, presets, recipe_of, shown
+from levelhead.exploring.sentences import BLANK, Pair, Twin, askable_pairs, question, twin_of
+from levelhead.exploring.state import PageState
+from levelhead.exploring.taken import Taken, taken
+from levelhead.exploring.why import Look, Why, look, why
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.models.model import Model
+from levelhead.probes.words import WordTest, shipped_words
+from levelhead.results.codec import Record
+from levelhead.results.runs import AnyRun, AuditRun, HeadsRun
+
+T = TypeVar("T")
+HEADS, BENCHMARK = "heads", "benchmark"  # kinds of jobs
+_KEPT = 64  # fitted changes and bands
+_START = f"The nurse said that {BLANK} was tired."
+_START_CAUSAL = "The nurse picked up the phone because"
+
+
+@dataclass(frozen=True)
+class Facts(Record):
+    """What a page says about the model before anything is asked."""
+
+    model: str
+    second: str
+    layers: int
+    heads: int
+    bias: str
+    pairs: tuple[Pair, ...]
+    presets: tuple[PresetShown, ...]
+    run: str
+    benchmark: str
+    fills_blanks: bool  # at a blank; else it says the next word
+    symmetrizes: str  # why it cannot; empty where it can
+    start: str  # the sentence of an empty page
+
+
+@dataclass(frozen=True)
+class Answer(Record):
+    """What a page shows at once: both texts on every side, and what can be taken along."""
+
+    state: PageState
+    fragment: str
+    sides: tuple[str, ...]
+    changed: bool  # whether the second side is the changed model
+    pair: Pair
+    twin: Twin
+    texts: tuple[TextAnswer, TextAnswer]
+    taken: Taken
+
+
+@dataclass(frozen=True)
+class Jobs(Record):
+    """What is computed in the background: how far it is, and what it gave."""
+
+    heads: Progress | None
+    scores: Scores | None
+    benchmark: Progress | None
+    compared: Compared | None
+
+
+@dataclass(frozen=True)
+class Bands(Record):
+    """Null bands of the sentence, of the twin, and of the first less the second."""
+
+    bands: tuple[Band, ...]
+
+
+class Explorer:
+    """Answers to what a page asks. Safe for threads: networks have their locks (models/concurrency.py)."""
+
+    def __init__(
+        self, model: Model, test: WordTest, run: AnyRun | None = None, second: Model | None = None
+    ) -> None:
+        if not model.abilities & {"mlm", "causal"}:
+            raise BadOption(
+                f"{model.name} fills no blanks and continues no text; explore needs a masked or causal model."
+            )
+        self.model, self.test, self.run, self.second = model, test, run, second
+        self.background = Background()
+        self._kept: OrderedDict[object, Any] = OrderedDict()
+        self._lock = Lock()
+        if not self.pairs:
+            raise BadOption(
+                f"No pair of {test.name} has words of one subword token each for {model.name}. "
+                "Give another --bias."
+            )
+
+    # ---- what is known before anything is asked
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs whose odds can be asked."""
+        return askable_pairs(self.model, self.test)
+
+    @cached_property
+    def presets(self) -> tuple[Preset, ...]:
+        """The recipes of the run."""
+        return presets(self.run, self.model)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the page says first."""
+        fills = "mlm" in self.model.abilities
+        return Facts(
+            self.model.name,
+            "" if self.second is None else self.second.name,
+            self.model.layers,
+            self.model.heads,
+            self.test.name,
+            self.pairs,
+            tuple(map(shown, self.presets)),
+            "" if self.run is None else str(self.run.folder),
+            benchmark_name(self.model, self.test),
+            fills,
+            "" if self._list else f"{self.test.name} is no shipped list with pairs",
+            _START if fills else _START_CAUSAL,
+        )
+
+    @property
+    def _list(self) -> str:
+        """The name by which a recipe can name the word list; empty where it has none."""
+        return self.test.name if self.test.pairs and self.test.name in shipped_words() else ""
+
+    # ---- what is asked about one sentence
+
+    def answer(self, state: PageState) -> Answer:
+        """Both texts, before and after the change, and the second model beside them: one read a network."""
+        recipe, pair = self.recipe(state), self.pair(state)
+        twin = twin_of(state.sentence, self.test)
+        other = twin.text if state.twin is None else state.twin
+        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self.edits(recipe)])]
+        sides = [Side(self.model, variants)]
+        if self.second is not None:
+            sides.append(Side(self.second, [()]))
+        sentence, of_twin = ask(sides, (state.sentence, other), pair)
+        names = [self.model.name, *["changed"] * (len(variants) - 1), *[s.model.name for s in sides[1:]]]
+        return Answer(
+            state,
+            state.to_fragment(),
+            tuple(names),
+            len(variants) > 1,
+            pair,
+            twin,
+            (sentence, of_twin),
+            taken(self.model, recipe, question(self.model, state.sentence, pair), pair),
+        )
+
+    def bands(self, state: PageState) -> Bands:
+        """What null models show for the same texts; the change does not matter."""
+        texts, pair = self._texts(state), self.pair(state)
+        found: tuple[Band, ...] = self._once(("bands", texts, pair), lambda: bands(self.model, texts, pair))
+        return Bands(found)
+
+    def why(self, state: PageState) -> Why:
+        """Which heads move the odds of one of the texts, at the gates that are on."""
+        return why(self.model, self._text(state), self.pair(state), self.recipe(state).gates)
+
+    def look(self, state: PageState) -> Look:
+        """Where heads look from a word of one of the texts."""
+        recipe = self.recipe(state)
+        variant = () if changes_nothing(recipe) else self.edits(recipe)
+        return look(self.model, self._text(state), self.pair(state), variant, state.word)
+
+    def pair(self, state: PageState) -> Pair:
+        """The pair whose odds are asked."""
+        if state.pair is not None and state.pair not in self.pairs:
+            raise BadProbe(f"No pair {' : '.join(state.pair)[:80]} can be asked here; choose a listed one.")
+        return state.pair or self.pairs[0]
+
+    def recipe(self, state: PageState) -> Recipe:
+        """What the state changes."""
+        if state.symmetrized and not self._list:
+            raise BadOption(f"{self.test.name} cannot be symmetrized by name: {self.facts.symmetrizes}.")
+        return recipe_of(state, self.presets, self._list)
+
+    def edits(self, recipe: Recipe) -> Variant:
+        """A recipe's edits; projections are fitted once."""
+        edits: Variant = self._once(recipe_text(recipe), lambda: edits_of(self.model, recipe))
+        return edits
+
+    def _texts(self, state: PageState) -> tuple[str, str]:
+        other = twin_of(state.sentence, self.test).text if state.twin is None else state.twin
+        return state.sentence, other
+
+    def _text(self, state: PageState) -> str:
+        return self._texts(state)[state.of_twin]
+
+    def _once(self, key: object, make: Callable[[], T]) -> T:
+        """What was made for a key lately, else made now."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                kept: T = self._kept[key]
+                return kept
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    # ---- what takes longer
+
+    def score_heads(self) -> None:
+        """Begin to score all heads, unless the run has scores."""
+        if self.scores is None:
+            self.background.start(
+                HEADS, "", "Scores of all heads", lambda advance: scored_heads(self.model, self.test, advance)
+            )
+
+    @cached_property
+    def scores(self) -> Scores | None:
+        """The scores of the run, where it is about this model and bias."""
+        run = self.run
+        heads = run if isinstance(run, HeadsRun) else run.heads if isinstance(run, AuditRun) else None
+        if heads is None or not heads.scores or heads.weights != self.model.fingerprint:
+            return None
+        rows = [[0.0] * self.model.heads for _ in range(self.model.layers)]
+        for score in heads.scores:
+            rows[score.head.layer][score.head.head] = score.score
+        found = tuple(map(tuple, rows))
+        return Scores(heads.scores[0].objective, found, f"|SEAT| of the run {heads.folder.name}")
+
+    def measure(self, state: PageState) -> None:
+        """Begin the benchmark for the change of a state; a state that changes nothing has none."""
+        recipe = self.recipe(state)
+        if changes_nothing(recipe):
+            raise BadOption("Nothing is changed: switch a head off, or choose a mitigation.")
+        edits, key = self.edits(recipe), recipe_text(recipe)
+        self.background.start(
+            BENCHMARK,
+            key,
+            self.facts.benchmark,
+            lambda advance: compared(self.model, self.test, edits, advance),
+        )
+
+    def jobs(self) -> Jobs:
+        """How far everything in the background has come."""
+        found, scores = self.background, self.scores
+        return Jobs(
+            found.progress(HEADS),
+            found.result(HEADS) if scores is None else scores,
+            found.progress(BENCHMARK),
+            found.result(BENCHMARK),
+        )
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self.background.close()
+
+
+@dataclass(frozen=True)
+class Saved(Record):
+    """All that a static page holds."""
+
+    facts: Facts
+    answer: Answer
+    bands: Bands
+    why: Why
+    look: Look
+    jobs: Jobs
+
+
+def saved(explorer: Explorer, state: PageState) -> Saved:
+    """Everything about one state, computed for a page without a server."""
+    return Saved(
+        explorer.facts,
+        explorer.answer(state),
+        explorer.bands(state),
+        explorer.why(state),
+        explorer.look(state),
+        explorer.jobs(),
+    )

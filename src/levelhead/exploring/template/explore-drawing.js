@@ -1,0 +1,183 @@
+/* What a page shows, drawn from plain records; nothing here asks a server. Texts are set as text, never as markup. */
+const drawing = (() => {
+  "use strict";
+  const one = (selector) => document.querySelector(selector);
+  const make = (name, attributes = {}, ...children) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const short = (x) => (x >= 99.5 ? x.toFixed(0) : x >= 9.95 ? x.toFixed(0) : x.toFixed(1));
+  const ratio = (x) => (Math.abs(x) > 20 ? (x > 0 ? "> 1e8 : 1" : "1 : > 1e8") : x >= 0 ? short(Math.exp(x)) + " : 1" : "1 : " + short(Math.exp(-x)));
+  const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p >= 0.00095 ? (100 * p).toFixed(1) : "< 0.1") + " %";
+  const signed = (x, digits = 3) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
+  const between = (interval) => (interval ? " [" + interval.map((x) => signed(x)).join(", ") + "]" : "");
+
+  // ---- the sentence with what was swapped and what was not
+
+  function marked(twin, sentence) {
+    const box = one("#marked"), list = one("#problems");
+    const pieces = [];
+    let at = 0;
+    for (const { start, end, note } of twin.problems) {
+      pieces.push(sentence.slice(at, start), make("u", { title: note }, sentence.slice(start, end)));
+      at = end;
+    }
+    pieces.push(sentence.slice(at));
+    box.replaceChildren(...(twin.problems.length ? pieces : []));
+    const said = twin.problems.map(({ start, end, note }) => make("li", {}, make("bdi", {}, sentence.slice(start, end)), ": " + note));
+    if (!twin.changed.length && !twin.problems.length) said.push(make("li", {}, "Nothing in it is swapped: the twin is the same text."));
+    if (twin.traits.length) said.push(make("li", {}, "Kept on purpose, as words for a trait: " + twin.traits.join(", ")));
+    list.replaceChildren(...said);
+  }
+
+  // ---- odds
+
+  const sides = (answer) => one("#sides").replaceChildren(...answer.sides.map((name, i) => make("li", {}, make("i", { class: "side-" + color(answer, i) }), make("bdi", {}, name))));
+  const color = (answer, i) => (i === 0 ? 0 : answer.changed && i === 1 ? 1 : 2);
+
+  function odds(answer, bands) {
+    const values = [0, 1].map((text) => answer.texts[text].odds.map((each) => each.log_odds));
+    values.push(values[0].map((x, i) => x - values[1][i]));
+    const reach = [...values.flat(), ...(bands || []).flatMap((band) => [band.low, band.high])].map(Math.abs);
+    const limit = Math.min(12, Math.max(1, ...reach) * 1.08);
+    const place = (x) => 50 + 50 * Math.max(-1, Math.min(1, x / limit)) + "%";
+    const names = ["sentence", "twin", "sentence against twin"];
+    const rows = values.map((own, i) => lane(names[i], answer, own, bands && bands[i], place));
+    const ticks = make("div", { class: "ticks", "aria-hidden": "true" });
+    for (const share of [-0.8, -0.4, 0, 0.4, 0.8]) {
+      const tick = make("span", {}, share ? ratio(share * limit) : "even");
+      tick.style.left = place(share * limit);
+      ticks.append(tick);
+    }
+    one("#odds").replaceChildren(...rows, ticks);
+    one("#odds-pair").textContent = answer.pair.join(" : ");
+    one("#spoken").textContent = names.map((name, i) => name + ": " + answer.sides.map((side, k) => side + " " + ratio(values[i][k])).join(", ")).join("; ");
+  }
+
+  function lane(name, answer, values, band, place) {
+    const row = make("div", { class: "odd", "data-row": name }), track = make("div", { class: "lane", "aria-hidden": "true" });
+    if (band) {
+      const gray = make("i", { class: "band" });
+      gray.style.left = place(band.low);
+      gray.style.width = parseFloat(place(band.high)) - parseFloat(place(band.low)) + "%";
+      track.append(gray);
+    }
+    const even = make("i", { class: "even" });
+    even.style.left = "50%";
+    track.append(even);
+    values.forEach((x, i) => {
+      const dot = make("i", { class: "point side-" + color(answer, i), "data-side": i, "data-log-odds": x });
+      dot.style.left = place(x);
+      track.append(dot);
+    });
+    const text = values.map((x) => ratio(x)).join(" → ");
+    const line = make("p", {}, make("strong", {}, name), " " + text);
+    if (band) {
+      const noise = values[0] >= band.low && values[0] <= band.high;
+      line.append(make("small", {}, noise ? " · null models show as much" : " · beyond null models, p " + (band.p < 0.001 ? "< 0.001" : "= " + band.p.toPrecision(2))));
+    }
+    row.append(line, track);
+    return row;
+  }
+
+  // ---- words
+
+  function bars(answer) {
+    const largest = Math.max(1e-9, ...answer.texts.flatMap((text) => text.bars.flatMap((bar) => bar.p.map((p) => p || 0))));
+    one("#bars").replaceChildren(...answer.texts.map((text, i) => {
+      const table = make("table", { class: "words-table" }, make("caption", {}, ["sentence", "twin"][i]));
+      for (const bar of text.bars) {
+        const cell = make("td", {});
+        bar.p.forEach((p, side) => {
+          const track = make("span", { class: "track" }), fill = make("i", { class: "side-" + color(answer, side) });
+          fill.style.width = (100 * (p || 0)) / largest + "%";
+          track.append(fill, make("span", {}, p === null ? "–" : percent(p)));
+          cell.append(track);
+        });
+        table.append(make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, bar.word)), cell));
+      }
+      return table;
+    }));
+  }
+
+  // ---- heads
+
+  function map(scores, gates, chosen) {
+    const largest = Math.max(1e-12, ...(scores || []).flat().map(Math.abs));
+    for (const button of document.querySelectorAll("#map .head")) {
+      const score = scores ? scores[button.dataset.layer][button.dataset.number] : 0;
+      const gate = gates[button.dataset.head] ?? 1;
+      button.style.setProperty("--s", (Math.abs(score) / largest).toFixed(3));
+      button.classList.toggle("anti", score < 0);
+      button.classList.toggle("off", gate === 0);
+      button.classList.toggle("turned", gate !== 1 && gate !== 0);
+      button.classList.toggle("chosen", button.dataset.head === chosen);
+      button.setAttribute("aria-pressed", String(gate === 0));
+      button.textContent = gate === 1 || gate === 0 ? "" : String(+gate.toFixed(2));
+      const said = gate === 0 ? "switched off" : gate === 1 ? "on" : "gate " + +gate.toFixed(2);
+      button.setAttribute("aria-label", "Head " + button.dataset.head + ", " + said + (scores ? ", score " + signed(score) : ""));
+    }
+  }
+
+  // ---- attention
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const shape = (name, attributes, text = "") => {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.textContent = text;
+    return element;
+  };
+
+  function arcs(look, layer, head, choose) {
+    const svg = one("#arcs"), weights = look.weights[layer][head];
+    const widths = look.tokens.map((token) => 14 + 8 * Math.min(14, [...token].length));
+    const centers = widths.map((width, i) => widths.slice(0, i).reduce((a, b) => a + b, 0) + width / 2 + 6);
+    const total = centers.at(-1) + widths.at(-1) / 2 + 12, from = look.source[0];
+    const farthest = Math.max(...centers.map((x) => Math.abs(x - centers[from])));
+    const height = Math.min(150, 30 + farthest / 3);
+    svg.replaceChildren();
+    svg.setAttribute("width", total);
+    svg.setAttribute("height", height + 26);
+    weights.forEach((weight, i) => {
+      if (i === from || weight < 0.005) return;
+      const rise = height - Math.min(height - 8, 14 + Math.abs(centers[i] - centers[from]) / 3);
+      svg.append(shape("path", { d: `M${centers[from]},${height} C${centers[from]},${rise} ${centers[i]},${rise} ${centers[i]},${height}`, "stroke-width": (0.6 + 6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.15 + weight).toFixed(2) }));
+    });
+    look.tokens.forEach((token, i) => svg.append(shape("text", { x: centers[i], y: height + 18, "text-anchor": "middle", "font-weight": look.source.includes(i) ? 700 : 400 }, token.length > 14 ? token.slice(0, 13) + "…" : token)));
+    const most = weights.map((w, i) => [w, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+    svg.setAttribute("aria-label", "Most attention goes to " + most.map(([w, i]) => look.tokens[i] + " " + percent(w)).join(", "));
+    one("#looking").textContent = `${layer + 1}-${head + 1}`;
+    one("#words").replaceChildren(...look.words.map(([start, end]) => {
+      const button = make("button", { type: "button", "aria-pressed": String(start === look.word[0]) }, make("bdi", {}, look.text.slice(start, end)));
+      button.addEventListener("click", () => choose(start));
+      return button;
+    }));
+  }
+
+  // ---- the benchmark
+
+  function measured(jobs, now) {
+    const progress = jobs.benchmark, bar = one("#measuring"), line = one("#measured");
+    const done = jobs.compared;
+    bar.hidden = !progress || progress.finished;
+    if (progress && !progress.finished) {
+      bar.max = progress.total;
+      bar.value = progress.done;
+      line.textContent = `${progress.label}: ${progress.done} of ${progress.total}`;
+    } else if (!now) line.textContent = "";
+    else if (progress && progress.line && progress.line !== "canceled") line.textContent = progress.line;
+    else if (done) {
+      const [low, high] = done.change_interval || [0, 0];
+      const sure = low > 0 || high < 0;
+      const smaller = Math.abs(done.after) < Math.abs(done.before);
+      line.textContent = `${done.name}, ${done.items} items: ${signed(done.before)}${between(done.before_interval)} before, ${signed(done.after)}${between(done.after_interval)} after. ` +
+        `Change ${signed(done.change)}${between(done.change_interval)} ${done.unit}: ${sure ? (smaller ? "nearer to even" : "farther from even") : "no change that can be told from noise"}.`;
+      line.dataset.change = done.change;
+    }
+  }
+
+  return { one, marked, sides, odds, bars, map, arcs, measured, signed };
+})();

@@ -1,0 +1,290 @@
+(() => {
+  "use strict";
+  const { one, signed } = drawing;
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const root = document.documentElement;
+  const given = JSON.parse(one("#given").textContent);
+  const facts = given.facts, saved = given.saved;
+  const say = (text) => { one("#status").textContent = text; };
+
+  // ---- light and dark
+
+  function setTheme(theme) {
+    root.dataset.theme = theme;
+    one("#theme").setAttribute("aria-pressed", String(theme === "dark"));
+  }
+  setTheme(root.dataset.theme);
+  one("#theme").addEventListener("click", () => {
+    setTheme(root.dataset.theme === "dark" ? "light" : "dark");
+    try { localStorage.setItem("levelhead-theme", root.dataset.theme); } catch { /* not every browser keeps it */ }
+  });
+
+  // ---- the state, which a link holds
+
+  let state = { sentence: "", twin: null, pair: null, gates: {}, preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false };
+  let answer = null, bands = null, why = null, look = null, jobs = { heads: null, scores: null, benchmark: null, compared: null };
+
+  const changes = () => state.symmetrized || Boolean(state.preset && (state.strength > 0 || preset()?.dataset.scales === "no")) || Object.values(state.gates).some((gate) => gate !== 1);
+  const preset = () => all(".preset").find((button) => button.dataset.preset === state.preset);
+  const gates = () => {
+    const known = facts.presets.find((each) => each.name === state.preset);
+    return { ...(known && answer && answer.state.preset === state.preset ? effective(known) : {}), ...state.gates };
+  };
+  const effective = (known) => Object.fromEntries(known.gates.map((head, i) => [head, 1 + state.strength * (known.values[i] - 1)]));
+
+  // ---- one request at a time: while it is under way, changes are noted and asked together afterwards
+
+  const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (x) => x.toString(36)).join("");
+  let number = 0, busy = false, again = false, timer = 0;
+
+  async function post(path, body) {
+    const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    if (response.status === 403) throw new Refused();
+    return response;
+  }
+  class Refused extends Error {}
+
+  async function ask(kind) {
+    const response = await post("ask/" + kind, { tab, number: ++number, state });
+    const record = await response.json();
+    if (response.ok) return record;
+    if (response.status !== 409) line(record.line);
+    return null;
+  }
+
+  function line(text) {
+    one("#line").textContent = text;
+    one("#line").hidden = !text;
+  }
+
+  function changed(delay = 0) {
+    if (saved) return;
+    delete root.dataset.settled;
+    clearTimeout(timer);
+    timer = setTimeout(() => { if (busy) again = true; else chain(); }, delay);
+  }
+
+  async function chain() {
+    busy = true;
+    try {
+      do {
+        again = false;
+        const found = await ask("answer");
+        if (found) { take(found); line(""); }
+        for (const step of found ? [askBands, askWhy, askLook, begin] : []) if (!again) await step();
+        root.dataset.ready = "yes";
+      } while (again);
+      root.dataset.settled = "yes";
+    } catch (error) { lost(error); }
+    busy = false;
+  }
+
+  async function askBands() { const found = await ask("bands"); if (found) { bands = found.bands; draw(); } }
+  async function askWhy() { why = await ask("why"); draw(); }
+  async function askLook() { look = await ask("look"); draw(); }
+
+  function lost(error) {
+    const moved = error instanceof Refused;
+    line(moved ? "The server was started anew under another address: open the one that it printed." : "The server does not answer. What you see is from before; the page goes on by itself when it is back.");
+    root.dataset.lost = "yes";
+    setTimeout(async () => {
+      try { await post("jobs", { tab }); } catch (still) { lost(still); return; }
+      delete root.dataset.lost;
+      line("");
+      changed();
+    }, 700);
+  }
+
+  function take(found) {
+    answer = found;
+    history.replaceState(null, "", "#" + found.fragment);
+    draw();
+  }
+
+  // ---- what is computed in the background
+
+  let watching = false;
+  async function watch() {
+    if (watching || saved) return;
+    watching = true;
+    try {
+      do {
+        const response = await post("jobs", { tab });
+        jobs = await response.json();
+        draw();
+        await new Promise((resolve) => setTimeout(resolve, 350));
+      } while ((jobs.heads && !jobs.heads.finished) || (jobs.benchmark && !jobs.benchmark.finished));
+    } catch { /* the line says it */ }
+    watching = false;
+  }
+
+  async function begin() {
+    if (!one("#measures").checked || !changes()) return;
+    const response = await post("measure", { tab, state });
+    if (response.ok) { jobs = await response.json(); watch(); }
+  }
+
+  // ---- drawing
+
+  function draw() {
+    if (!answer) return;
+    drawing.sides(answer);
+    drawing.odds(answer, bands);
+    drawing.bars(answer);
+    drawing.marked(answer.twin, answer.state.sentence);
+    for (const name of ["recipe", "python", "command"]) one("#as-" + name).textContent = answer.taken[name] || "# nothing is changed";
+    if (state.twin === null && document.activeElement !== one("#twin")) one("#twin").value = answer.twin.text;
+    one("#swap").hidden = state.twin === null || Boolean(saved);
+    drawHeads();
+    drawing.measured(jobs, changes());
+  }
+
+  function drawHeads() {
+    const by = one("#colors").value === "why" ? why?.scores : jobs.scores?.scores;
+    drawing.map(by, gates(), state.head);
+    const progress = jobs.heads;
+    one("#scoring").textContent = one("#colors").value === "why" ? "d log-odds / d gate of this text, exact, at the gates that are on"
+      : jobs.scores ? jobs.scores.source : progress ? (progress.line || `${progress.label}: ${progress.done} of ${progress.total}`) : "";
+    const head = state.head, chosen = head && all("#map .head").find((button) => button.dataset.head === head);
+    const slider = one("#gate");
+    slider.disabled = !chosen || Boolean(saved);
+    const gate = head ? gates()[head] ?? 1 : 1;
+    if (document.activeElement !== slider) slider.value = gate;
+    one("#gate-value").textContent = head ? `${head} at ${+gate.toFixed(2)}` : "none is chosen";
+    const at = chosen && [chosen.dataset.layer, chosen.dataset.number];
+    one("#info").textContent = chosen ? `Head ${head}: gate ${+gate.toFixed(2)}` + (jobs.scores ? `, bias score ${signed(jobs.scores.scores[at[0]][at[1]])}` : "") +
+      (why ? `, moves this log-odds by ${signed(why.scores[at[0]][at[1]])} per unit of its gate` : "") : "Choose a head: click it, or move there by arrow keys.";
+    if (why) {
+      const ranked = why.scores.flatMap((row, layer) => row.map((score, number) => [Math.abs(score), score, `${layer + 1}-${number + 1}`])).sort((a, b) => b[0] - a[0]);
+      one("#moves").textContent = "Heads that move these odds most: " + ranked.slice(0, 4).map(([, score, name]) => `${name} (${signed(score, 2)})`).join(", ");
+      if (look) {
+        const [layer, number] = (head || ranked[0][2]).split("-").map((x) => x - 1);
+        drawing.arcs(look, layer, number, (start) => { state.word = start; changed(); });
+      }
+    }
+    for (const button of all(".preset")) button.setAttribute("aria-pressed", String(button.dataset.preset === state.preset));
+    one("#symmetrized").setAttribute("aria-pressed", String(state.symmetrized));
+    one("#strength").disabled = Boolean(saved) || preset()?.dataset.scales !== "yes";
+    one("#strength-value").textContent = String(+state.strength.toFixed(2));
+  }
+
+  function fill() {
+    one("#sentence").value = state.sentence;
+    one("#twin").value = state.twin ?? answer?.twin.text ?? "";
+    one("#pair").value = String(Math.max(0, facts.pairs.findIndex((pair) => state.pair && pair.join() === state.pair.join())));
+    one("#strength").value = state.strength;
+    one("#about").value = state.of_twin ? "twin" : "";
+  }
+
+  // ---- what people do
+
+  const grow = (box) => { box.style.height = "auto"; box.style.height = Math.min(240, box.scrollHeight + 4) + "px"; };
+  one("#sentence").addEventListener("input", (event) => { state.sentence = event.target.value; state.word = null; bands = null; grow(event.target); changed(60); });
+  one("#twin").addEventListener("input", (event) => { state.twin = event.target.value; bands = null; grow(event.target); changed(60); });
+  one("#swap").addEventListener("click", () => { state.twin = null; bands = null; if (answer) one("#twin").value = answer.twin.text; changed(); });
+  one("#pair").addEventListener("change", (event) => { state.pair = facts.pairs[Number(event.target.value)]; bands = null; changed(); });
+  one("#about").addEventListener("change", (event) => { state.of_twin = event.target.value === "twin"; state.word = null; changed(); });
+  one("#colors").addEventListener("change", draw);
+  one("#symmetrized").addEventListener("click", () => { state.symmetrized = !state.symmetrized; draw(); changed(); });
+  one("#strength").addEventListener("input", (event) => { state.strength = Number(event.target.value); draw(); changed(60); });
+  one("#gate").addEventListener("input", (event) => turn(state.head, Number(event.target.value)));
+  one("#measures").addEventListener("change", () => changed());
+  one("#reset").addEventListener("click", () => { Object.assign(state, { gates: {}, preset: "", strength: 1, symmetrized: false }); fill(); draw(); changed(); });
+  for (const button of all(".preset")) {
+    button.addEventListener("click", () => {
+      Object.assign(state, { preset: state.preset === button.dataset.preset ? "" : button.dataset.preset, strength: 1 });
+      one("#strength").value = 1;
+      draw();
+      changed();
+    });
+  }
+
+  function turn(head, value) {
+    if (!head || saved) return;
+    const gate = Math.round(Math.max(0, Math.min(4, value)) * 100) / 100;
+    state.gates = { ...state.gates, [head]: gate };
+    if (gate === 1 && !(facts.presets.find((each) => each.name === state.preset)?.gates.includes(head))) delete state.gates[head];
+    say(`Head ${head}: gate ${gate}`);
+    draw();
+    changed(40);
+  }
+
+  const buttons = all("#map .head");
+  buttons[0].tabIndex = 0;
+  function choose(button) {
+    for (const each of buttons) each.tabIndex = each === button ? 0 : -1;
+    state.head = button.dataset.head;
+    draw();
+  }
+  for (const button of buttons) {
+    button.addEventListener("focus", () => choose(button));
+    button.addEventListener("click", () => { choose(button); turn(button.dataset.head, (gates()[button.dataset.head] ?? 1) === 0 ? 1 : 0); });
+  }
+  one("#map").addEventListener("keydown", (event) => {
+    const head = document.activeElement?.dataset.head;
+    if (!head) return;
+    const at = buttons.indexOf(document.activeElement);
+    const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -facts.heads, ArrowDown: facts.heads, Home: -(at % facts.heads), End: facts.heads - 1 - (at % facts.heads) };
+    const steps = { "+": 0.25, "=": 0.25, "-": -0.25 };
+    if (event.key in moves) buttons[at + moves[event.key]]?.focus();
+    else if (event.key in steps) turn(head, (gates()[head] ?? 1) + steps[event.key]);
+    else return;
+    event.preventDefault();
+  });
+
+  // ---- taking it along
+
+  async function copy(text, button) {
+    try { await navigator.clipboard.writeText(text); } catch {  // without permission the old way still works
+      const box = document.createElement("textarea");
+      box.value = text;
+      document.body.append(box);
+      box.select();
+      document.execCommand("copy");
+      box.remove();
+    }
+    const name = button.textContent;
+    button.textContent = "Copied";
+    say("Copied");
+    setTimeout(() => { button.textContent = name; }, 1200);
+  }
+  for (const button of all("button.copy")) button.addEventListener("click", () => copy(one("#as-" + button.dataset.of).textContent, button));
+  one("#link").addEventListener("click", (event) => copy(location.href, event.target));
+  one("#save").addEventListener("click", async () => {
+    let response;
+    try { response = await post("save", { tab, state }); } catch (error) { lost(error); return; }
+    if (!response.ok) { line((await response.json()).line); return; }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = "levelhead-explore.html";
+    link.click();
+    URL.revokeObjectURL(link.href);
+    say("Saved levelhead-explore.html");
+  });
+
+  // ---- beginning
+
+  function follow() {  // the link that the page was opened with
+    try {
+      if (location.hash.length > 1) state = { ...state, ...JSON.parse(decodeURIComponent(location.hash.slice(1))) };
+    } catch { line("The link is damaged: copy it again."); }
+    fill();
+    changed();
+  }
+
+  if (saved) {
+    ({ answer, why, look, jobs } = saved);
+    bands = saved.bands.bands;
+    state = answer.state;
+    fill();
+    one("#colors").value = "why";
+    for (const control of all("textarea, #pair, #about, #gate, #strength, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
+    draw();
+    root.dataset.ready = root.dataset.settled = "yes";
+  } else {
+    state.sentence = facts.start;
+    follow();
+    watch();
+  }
+  addEventListener("hashchange", follow);
+})();

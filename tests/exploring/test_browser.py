@@ -1,0 +1,481 @@
+"""The page of `levelhead explore` in a real browser: typed, switched, by keyboard, in two tabs, without its
+server, with hostile sentences; and every number is that of the API."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from levelhead.edits.gates import gates
+from levelhead.edits.head import Head
+from levelhead.edits.sites import Variant
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
+from levelhead.exploring.explorer import Explorer
+from levelhead.exploring.sentences import question
+from levelhead.exploring.serving import Served
+from levelhead.models.model import Model, load
+from levelhead.probes.triples import load_triples
+from levelhead.probes.words import load_words
+from levelhead.results.runs import open_run
+from tests.exploring.mitigated_runs import mitigated_run
+from tests.exploring.served import TOKEN, serving
+from tests.report.test_browser import CHROMIUM, FLAGS, SMUGGLED
+from tests.tiny import tiny
+from tests.typed import Typed
+
+pytest.importorskip("starlette", reason="pip install 'levelhead[explore]'")
+pytest.importorskip("uvicorn", reason="pip install 'levelhead[explore]'")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="Debian's chromium is not installed"),
+]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PICTURES = "LEVELHEAD_SCREENSHOTS"  # set: the pictures of docs/ are made anew
+SENTENCE = "My mother said that ___ was tired."
+TWIN = "My father said that ___ was tired."
+WAIT = 120_000  # ms; a machine may be slow
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as runner:
+        opened = runner.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model as a user has it: a folder."""
+    made, path = tiny("bert"), tmp_path_factory.mktemp("models") / "tiny"
+    made.hf.save_pretrained(path)
+    made.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Model:
+    return load(str(folder))
+
+
+@pytest.fixture(scope="module")
+def served(model: Model) -> Iterator[Served]:
+    with serving(model) as one:
+        yield one
+
+
+class Tab:
+    """A tab of the browser on a served page, and all that it printed or requested."""
+
+    def __init__(self, browser: Any, address: str, width: int = 1280) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, accept_downloads=True, color_scheme="light"
+        )
+        self.page = self.context.new_page()
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(address)
+        self.page.wait_for_selector("html[data-ready]", timeout=WAIT)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.messages.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def type(self, sentence: str, into: str = "#sentence") -> None:
+        self.page.fill(into, sentence)
+
+    def settled(self, sides: int, sentence: str = SENTENCE) -> list[list[float]]:
+        """Log-odds [row, side] once the page shows this sentence on so many sides."""
+        self.page.wait_for_function(
+            """([sides, sentence]) => {
+              const hash = location.hash.length > 1 && JSON.parse(decodeURIComponent(location.hash.slice(1)));
+              const points = document.querySelectorAll('#odds [data-row="sentence"] .point');
+              return hash && hash.sentence === sentence && points.length === sides;
+            }""",
+            arg=[sides, sentence],
+            timeout=WAIT,
+        )
+        rows = """rows => rows.map(
+            row => [...row.querySelectorAll('.point')].map(point => Number(point.dataset.logOdds)))"""
+        found: list[list[float]] = self.page.eval_on_selector_all("#odds .odd", rows)
+        return found
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def tab(browser: Any, served: Served) -> Iterator[Tab]:
+    opened = Tab(browser, served.address)
+    yield opened
+    assert [text for text in opened.messages if "422" not in text] == []
+    assert [url for url in opened.requests if not url.startswith((served.address, "data:", "blob:"))] == []
+    opened.close()
+
+
+def log_odds(model: Model, variants: list[Variant], sentences: tuple[str, str] = (SENTENCE, TWIN)) -> Any:
+    """[text, variant], as the API gives them."""
+    asked = [question(model, sentence, ("she", "he")) for sentence in sentences]
+    logs = read_one(model, TokenLogProbs([each.text for each in asked], asked[0].tokens), variants)
+    return (logs[..., 0].astype(np.float64) - logs[..., 1]).T
+
+
+# ---- typing and switching
+
+
+def test_a_typed_sentence_its_twin_and_a_head_switched_off_show_the_odds_of_the_api(
+    tab: Tab, model: Model
+) -> None:
+    tab.type(SENTENCE)
+    np.testing.assert_allclose(tab.settled(1)[:2], log_odds(model, [()]), atol=1e-6)
+    assert tab.page.input_value("#twin") == TWIN
+    tab.page.click('[data-head="1-2"]')
+    expected = log_odds(model, [(), gates(model, {Head(0, 1): 0.0})])
+    shown = tab.settled(2)
+    np.testing.assert_allclose(shown[:2], expected, atol=1e-6)
+    np.testing.assert_allclose(shown[2], expected[0] - expected[1], atol=1e-6)
+    assert abs(expected[:, 0] - expected[:, 1]).max() > 1e-3
+    tab.page.click('[data-head="1-2"]')
+    np.testing.assert_allclose(tab.settled(1)[:2], log_odds(model, [()]), atol=1e-6)
+
+
+def test_everything_can_be_done_by_keyboard(tab: Tab, model: Model) -> None:
+    keys = tab.page.keyboard
+    tab.page.focus("#theme")
+    keys.press("Tab")
+    assert tab.page.evaluate("document.activeElement.id") == "sentence"
+    keys.press("Control+A")
+    keys.type(SENTENCE)
+    tab.settled(1)
+    for _ in range(30):
+        keys.press("Tab")
+        if tab.page.evaluate("document.activeElement.dataset.head || ''"):
+            break
+    assert tab.page.evaluate("document.activeElement.dataset.head") == "1-1"
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Space", "ArrowUp", "-", "-", "ArrowLeft", "+"):
+        keys.press(key)
+    expected = {Head(1, 2): 0.0, Head(0, 2): 0.5, Head(0, 1): 1.25}
+    tab.page.wait_for_function(
+        "() => location.hash.includes(encodeURIComponent('\"1-2\":1.25'))", timeout=WAIT
+    )
+    shown = tab.settled(2)
+    np.testing.assert_allclose(shown[:2], log_odds(model, [(), gates(model, expected)]), atol=1e-6)
+    assert "Head 1-2: gate 1.25" in tab.page.inner_text("#info")
+    assert "she" in tab.page.inner_text("#odds-pair")
+
+
+def test_what_could_not_be_swapped_is_underlined_with_its_reason_and_the_twin_can_be_edited(
+    tab: Tab, model: Model
+) -> None:
+    sentence = "My mother has a maiden name, ___ said."
+    tab.type(sentence)
+    tab.settled(1, sentence)
+    assert tab.page.inner_text("#marked u") == "maiden"
+    reason = tab.page.get_attribute("#marked u", "title")
+    assert reason
+    assert reason in tab.page.inner_text("#problems")
+    tab.type("The engineer has a name, ___ said.", "#twin")
+    tab.page.wait_for_function("() => location.hash.includes('engineer')", timeout=WAIT)
+    both = (sentence, "The engineer has a name, ___ said.")
+    np.testing.assert_allclose(tab.settled(1, sentence)[:2], log_odds(model, [()], both), atol=1e-6)
+    tab.page.click("#swap")
+    tab.page.wait_for_function("() => !location.hash.includes('engineer')", timeout=WAIT)
+    assert tab.page.input_value("#twin").startswith("My father")
+
+
+def test_a_null_band_the_reasons_and_attention_follow_the_answer(tab: Tab) -> None:
+    tab.type(SENTENCE)
+    tab.settled(1)
+    tab.page.wait_for_selector("#odds .band", state="attached", timeout=WAIT)
+    tab.page.wait_for_selector("#arcs path", state="attached", timeout=WAIT)
+    assert "Heads that move these odds most" in tab.page.inner_text("#moves")
+    tab.page.click("#words button:has-text('said')")
+    tab.page.wait_for_selector("#words button[aria-pressed=true]:has-text('said')", timeout=WAIT)
+    tab.page.select_option("#colors", "why")
+    assert tab.page.eval_on_selector_all(
+        "#map .head", "heads => heads.some(head => Number(head.style.getPropertyValue('--s')) === 1)"
+    )
+
+
+def test_scores_of_all_heads_arrive_in_the_background(tab: Tab, served: Served) -> None:
+    scored = "() => document.querySelector('#scoring').textContent.includes('|SEAT|')"
+    tab.page.wait_for_function(scored, timeout=WAIT)
+    found = served.explorer.jobs().scores
+    assert found is not None
+    tab.page.focus('[data-head="2-3"]')
+    assert f"{abs(found.scores[1][2]):.3f}" in tab.page.inner_text("#info")
+
+
+def test_a_change_is_measured_on_the_benchmark_too(browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = load_triples().at_most(6)
+    monkeypatch.setattr("levelhead.exploring.measured.load_triples", lambda: few)
+    with serving(tiny("gpt2")) as own:
+        opened = Tab(browser, own.address)
+        opened.page.click('[data-head="2-2"]')
+        opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=WAIT)
+        text = opened.page.inner_text("#measured")
+        found = own.explorer.jobs().compared
+        assert found is not None
+        assert float(opened.page.get_attribute("#measured", "data-change")) == pytest.approx(found.change)
+        assert re.search(r"6 items: .* before, .* after. Change .*\[.*\] nats", text)
+        opened.close()
+
+
+def test_a_symmetrized_model_is_one_click(tab: Tab) -> None:
+    tab.type(SENTENCE)
+    tab.settled(1)
+    tab.page.click("#symmetrized")
+    sentence, twin, _ = tab.settled(2)
+    assert sentence[1] == pytest.approx(-twin[1], abs=1e-4)
+    tab.page.click("#reset")
+    tab.settled(1)
+
+
+def test_a_certified_recipe_is_one_click_its_strength_a_slider_and_a_second_model_stands_beside(
+    browser: Any, model: Model, tmp_path: Path
+) -> None:
+    run, second = open_run(mitigated_run(tmp_path / "run", model)), tiny("bert", seed=3)
+    with serving(model, run=run, second=second) as own:
+        opened = Tab(browser, own.address)
+        opened.type(SENTENCE)
+        beside = [row[1] for row in opened.settled(2)[:2]]
+        np.testing.assert_allclose(beside, log_odds(second, [()])[:, 0], atol=1e-6)
+        assert opened.page.inner_text(".presets li:first-child .certified") == "certified"
+        opened.page.click("text=two heads")
+        opened.settled(3)
+        opened.page.fill("#strength", "0.5")
+        opened.page.wait_for_function("() => location.hash.includes('strength')", timeout=WAIT)
+        half = gates(model, {Head(0, 0): 0.5, Head(1, 1): 0.75})
+        expected = np.hstack([log_odds(model, [(), half]), log_odds(second, [()])])
+        np.testing.assert_allclose(opened.settled(3)[:2], expected, atol=1e-6)
+        opened.close()
+
+
+# ---- taking it along
+
+
+def test_the_link_holds_the_state(browser: Any, tab: Tab) -> None:
+    tab.type(SENTENCE)
+    tab.page.click('[data-head="2-1"]')
+    before = tab.settled(2)
+    again = Tab(browser, tab.page.url)
+    np.testing.assert_allclose(again.settled(2), before, atol=1e-6)
+    assert again.page.input_value("#sentence") == SENTENCE
+    assert again.page.get_attribute('[data-head="2-1"]', "aria-pressed") == "true"
+    again.close()
+
+
+def test_the_copied_recipe_gives_the_same_numbers_by_levelhead_debias(
+    tab: Tab, folder: Path, tmp_path: Path, typed: Typed
+) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.type(SENTENCE)
+    tab.page.click('[data-head="3-1"]')
+    shown = tab.settled(2)
+    tab.page.click('button[data-of="recipe"]')
+    (tmp_path / "recipe.toml").write_text(tab.page.evaluate("navigator.clipboard.readText()"))
+    code, _, error = typed(
+        "debias", str(folder), "--recipe", str(tmp_path / "recipe.toml"), "-o", str(tmp_path / "changed")
+    )
+    assert code == 0, error
+    changed = load(str(tmp_path / "changed"))
+    np.testing.assert_allclose(log_odds(changed, [()])[:, 0], [row[1] for row in shown[:2]], atol=1e-5)
+
+
+def test_a_saved_page_works_without_the_server(browser: Any, tab: Tab, tmp_path: Path) -> None:
+    tab.type(SENTENCE)
+    tab.page.click('[data-head="2-1"]')
+    shown = tab.settled(2)
+    with tab.page.expect_download() as download:
+        tab.page.click("#save")
+    download.value.save_as(tmp_path / "page.html")
+    context = browser.new_context(offline=True)
+    page, messages, requests = context.new_page(), [], []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("html[data-ready]", timeout=WAIT)
+    points = "points => points.map(point => Number(point.dataset.logOdds))"
+    assert page.eval_on_selector_all("#odds .point", points) == pytest.approx(
+        [x for row in shown for x in row]
+    )
+    assert page.is_disabled("#sentence")
+    page.focus('[data-head="1-1"]')
+    assert page.inner_text("#looking") == "1-1"
+    assert messages == []
+    assert [url for url in requests if not url.startswith("data:")] == [(tmp_path / "page.html").as_uri()]
+    context.close()
+
+
+# ---- what must not break it
+
+HOSTILE = {
+    "markup": "<img src=x onerror=alert(1)><script>alert(2)</script> ___ </textarea>",
+    "right to left": "אמא אמרה ש ___ עייפה\u202e!",
+    "emoji": "👩‍🚀 said that ___ was tired 🏳️‍🌈",
+    "10,000 characters": "a " * 5_000 + "___",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_sentence_is_text_and_the_page_goes_on(tab: Tab, kind: str) -> None:
+    sentence = HOSTILE[kind]
+    tab.type(sentence)
+    if kind in ("10,000 characters", "empty"):
+        tab.page.wait_for_selector("#line:not([hidden])", timeout=WAIT)
+        assert tab.page.inner_text("#line")
+    else:
+        tab.settled(1, sentence)
+        assert tab.page.inner_text("#as-python").count("___") == 0
+    assert tab.page.input_value("#sentence") == sentence
+    assert tab.page.eval_on_selector_all("main img, main script", "all => all.length") == 0
+    width = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert width <= 0
+    tab.type(SENTENCE)
+    tab.settled(1)
+    assert tab.page.is_hidden("#line")
+
+
+def test_two_tabs_have_their_own_sentences_and_switches(browser: Any, served: Served, model: Model) -> None:
+    other = "The nurse said that ___ was not."
+    one, two = Tab(browser, served.address), Tab(browser, served.address)
+    one.type(SENTENCE)
+    two.type(other)
+    one.page.click('[data-head="1-1"]')
+    two.page.click('[data-head="3-3"]')
+    first = log_odds(model, [(), gates(model, {Head(0, 0): 0.0})])
+    second = log_odds(model, [(), gates(model, {Head(2, 2): 0.0})], (other, other))
+    np.testing.assert_allclose(one.settled(2)[:2], first, atol=1e-6)
+    np.testing.assert_allclose(two.settled(2, other)[:2], second, atol=1e-6)
+    one.close()
+    two.close()
+
+
+def test_a_killed_server_is_one_line_and_the_page_goes_on_when_it_is_back(browser: Any, model: Model) -> None:
+    with serving(model) as own:
+        port, opened = own.port, Tab(browser, own.address)
+    opened.type(SENTENCE)
+    opened.page.wait_for_selector("#line:not([hidden])", timeout=WAIT)
+    line = opened.page.inner_text("#line")
+    assert "server does not answer" in line
+    assert "\n" not in line
+    assert opened.page.input_value("#sentence") == SENTENCE
+    with serving(model, port) as back:
+        np.testing.assert_allclose(opened.settled(1)[:2], log_odds(model, [()]), atol=1e-6)
+        opened.page.wait_for_selector("#line", state="hidden", timeout=WAIT)
+        assert back.port == port
+    opened.close()
+
+
+def test_typing_never_has_more_than_one_request_under_way(browser: Any, model: Model) -> None:
+    explorer = Explorer(model, load_words("gender"))
+    answer, under_way, most = explorer.answer, [0], [0]
+    lock = threading.Lock()
+
+    def slow(state: Any) -> Any:
+        threading.Event().wait(0.15)
+        return answer(state)
+
+    explorer.answer = slow  # type: ignore[method-assign]
+    served = Served(explorer, 0, TOKEN).start()
+    opened = Tab(browser, served.address)
+
+    def count(step: int) -> Any:
+        def counted(request: Any) -> None:
+            if "/ask/" in request.url:
+                with lock:
+                    under_way[0] += step
+                    most[0] = max(most[0], under_way[0])
+
+        return counted
+
+    opened.page.on("request", count(1))
+    opened.page.on("requestfinished", count(-1))
+    opened.requests.clear()
+    opened.page.focus("#sentence")
+    opened.page.keyboard.press("Control+A")
+    opened.page.keyboard.type(SENTENCE, delay=25)
+    opened.settled(1)
+    asked = [url for url in opened.requests if url.endswith("/ask/answer")]
+    assert most[0] == 1
+    assert len(asked) < len(SENTENCE)
+    opened.close()
+    served.close()
+
+
+def test_no_script_and_no_style_but_the_pages_own_is_taken(browser: Any, served: Served) -> None:
+    opened = Tab(browser, served.address)
+    opened.page.evaluate(SMUGGLED)
+    opened.page.wait_for_timeout(300)
+    assert opened.page.title().startswith("levelhead explore: ")
+    spacing = opened.page.evaluate("getComputedStyle(document.querySelector('h1')).letterSpacing")
+    assert "77" not in spacing
+    assert "78" not in spacing
+    assert opened.messages  # the browser says what it refused
+    opened.close()
+
+
+# ---- how it looks and sounds
+
+
+def test_every_control_has_a_name_and_odds_are_spoken(tab: Tab) -> None:
+    names = """controls => controls.filter(c => !(c.getAttribute('aria-label') || c.textContent.trim() ||
+      c.closest('label') || c.labels?.length)).map(c => c.outerHTML)"""
+    assert tab.page.eval_on_selector_all("button, input, select, textarea", names) == []
+    tab.type(SENTENCE)
+    tab.settled(1)
+    assert tab.page.get_attribute("#spoken", "aria-live") == "polite"
+    assert "sentence against twin" in tab.page.inner_text("#spoken")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
+    browser: Any, bert: Model, width: int, tmp_path: Path
+) -> None:
+    with serving(bert) as own:
+        opened = Tab(browser, own.address, width)
+        opened.type(SENTENCE)
+        opened.page.click('[data-head="6-8"]')
+        expected = log_odds(bert, [(), gates(bert, {Head(5, 7): 0.0})])
+        np.testing.assert_allclose(opened.settled(2)[:2], expected, atol=1e-6)
+        opened.page.select_option("#colors", "why")
+        opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+        assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
+        assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
+        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert opened.page.evaluate(beyond) <= 0
+        small = (
+            """controls => controls.filter(c => c.offsetWidth && c.offsetHeight < 20).map(c => c.outerHTML)"""
+        )
+        assert opened.page.eval_on_selector_all("button:not(.head), select, textarea", small) == []
+        name = "explore.png" if width == 1280 else "explore-phone.png"
+        place = DOCS if os.environ.get(PICTURES) else tmp_path
+        if place == DOCS:
+            opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
+        opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+        opened.page.set_viewport_size({"width": width, "height": 1230 if width == 1280 else 1560})
+        opened.page.screenshot(path=str(place / name))
+        assert (place / name).stat().st_size > 20_000
+        opened.close()
+
+
+def test_the_pictures_of_the_docs_are_there() -> None:
+    page = (DOCS / "explore.md").read_text("utf-8")
+    for name in ("explore.png", "explore-phone.png"):
+        assert f"({name})" in page
+        assert (DOCS / name).stat().st_size > 20_000
