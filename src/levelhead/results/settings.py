@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -304,5 +304,23 @@ class MitigateRunSettings(RunSettings):
     max_perplexity: Annotated[float, Option("--max-perplexity", 2.0)]
     max_loss: Annotated[float, Option("--max-loss", 2.0)]
     null: Annotated[int, Option("--null", 19)]
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+
+@dataclass(frozen=True)
+class AtlasRunSettings(RunSettings):
+    """A run of `levelhead atlas`, and of `levelhead heads --objective`."""
+
+    COMMANDS = (Command(("atlas",)),)
+
+    model: Annotated[str, Argument()]
+    objectives: Annotated[tuple[str, ...], Option("--objectives", (), "list")]
+    data: Annotated[Mapping[str, str], Option("--data", {}, "named")]  # benchmark -> file
+    bias: Annotated[str, _BIAS]
+    localizer: Annotated[str, Option("--localizer", "gradient")]
+    splits: Annotated[int, Option("--splits", 2)]
+    null: Annotated[int, Option("--null", 19)]
+    limit: Annotated[int | None, Option("--limit")]
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
