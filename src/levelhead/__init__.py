@@ -62,6 +62,9 @@ _PUBLIC = {
     "MitigateSettings": "studies.mitigating.settings",
     "register_mitigation": "studies.mitigating.protocol",
     "Candidate": "studies.mitigating.protocol",
+    "AtlasSettings": "studies.localizing.settings",
+    "register_localizer": "studies.localizing.protocol",
+    "ComponentScores": "studies.localizing.protocol",
     "Sweep": "studies.projections.plan",
     "CounteractsSettings": "studies.counteracts",
     "GlueSettings": "studies.glue",
@@ -89,6 +92,7 @@ _PUBLIC = {
     "sweep": "api.studies",
     "SweepSettings": "api.studies",
     "counteracts": "api.studies",
+    "atlas": "api.studies",
     "glue": "api.studies",
     "survey": "api.studies",
     "debias": "api.mitigated",
@@ -103,6 +107,7 @@ _PUBLIC = {
     "open_head_comparison": "api.results",
     "open_planted": "api.results",
     "open_mitigate": "api.results",
+    "open_atlas": "api.results",
     "open_sweep": "api.results",
     "open_prompts": "api.results",
     "open_glue": "api.results",
@@ -131,6 +136,7 @@ if TYPE_CHECKING:
     from levelhead.api.reports import check as check
     from levelhead.api.reports import compare as compare
     from levelhead.api.reports import report as report
+    from levelhead.api.results import open_atlas as open_atlas
     from levelhead.api.results import open_audit as open_audit
     from levelhead.api.results import open_glue as open_glue
     from levelhead.api.results import open_head_comparison as open_head_comparison
@@ -142,6 +148,7 @@ if TYPE_CHECKING:
     from levelhead.api.results import open_survey as open_survey
     from levelhead.api.results import open_sweep as open_sweep
     from levelhead.api.studies import SweepSettings as SweepSettings
+    from levelhead.api.studies import atlas as atlas
     from levelhead.api.studies import audit as audit
     from levelhead.api.studies import certify as certify
     from levelhead.api.studies import compare_heads as compare_heads
@@ -195,6 +202,9 @@ if TYPE_CHECKING:
     from levelhead.studies.glue import GlueSettings as GlueSettings
     from levelhead.studies.heads.learning import LearnedGatesSettings as LearnedGatesSettings
     from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
+    from levelhead.studies.localizing.protocol import ComponentScores as ComponentScores
+    from levelhead.studies.localizing.protocol import register_localizer as register_localizer
+    from levelhead.studies.localizing.settings import AtlasSettings as AtlasSettings
     from levelhead.studies.mitigating.protocol import Candidate as Candidate
     from levelhead.studies.mitigating.protocol import register_mitigation as register_mitigation
     from levelhead.studies.mitigating.settings import MitigateSettings as MitigateSettings

@@ -28,8 +28,9 @@ class Option:
     """A setting with an option of its own, which is left out where it has its default.
 
     form: one value; a list with commas; the option repeated for each value, or for each NAME=VALUE of a
-    mapping; several values behind it; or a switch, which is written where the setting equals `on`. needs: another setting, and what it must contain,
-    because the command refuses an option that would change nothing.
+    mapping; several values behind it; or a switch, which is written where the setting equals `on`. needs:
+    another setting, and what it must contain, because the command refuses an option that would change
+    nothing.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """A battery as two halves that share no item: projections are chosen on one and judged on the other.
 
 Whatever stands or falls together stays together: triples of one context, inferences and prompts about one
-occupation, ability pairs of one premise, attribute words that are counterparts. What is not split (the shipped LPBS
-lists, measures of a user's own) is nothing that a projection is chosen by.
+occupation, ability pairs of one premise, attribute words that are counterparts. What is not split (the
+shipped LPBS lists, measures of a user's own) is nothing that a projection is chosen by.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heads by what the objective really loses without each: J − J(without the head) (docs/method.md, Ablation)."""
+"""Heads by what the objective loses without each: J − J(without the head) (docs/method.md, Ablation)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class ComponentScores:
     objective: float | None = None  # its value, where that comes with the scores
 
     @classmethod
-    def exact(cls, component: ComponentKind, values: Doubles, objective: float | None = None) -> ComponentScores:
+    def exact(
+        cls, component: ComponentKind, values: Doubles, objective: float | None = None
+    ) -> ComponentScores:
         """Scores without standard errors."""
         return cls(component, values, np.full(values.shape, np.nan), objective)
 
@@ -64,8 +66,8 @@ def register_localizer(localizer: Localizer) -> None:
     """Let `levelhead atlas`, `heads --objective` and `planted` use a localizer. A name is taken once."""
     if not isinstance(localizer, Localizer):
         raise BadOption(
-            f"{type(localizer).__name__} is no localizer: it needs name, component, why_not(model, objective) "
-            "and scores(model, objective)."
+            f"{type(localizer).__name__} is no localizer: it needs name, component, "
+            "why_not(model, objective) and scores(model, objective)."
         )
     if localizer.component not in ("heads", "neurons"):
         raise BadOption(

@@ -70,7 +70,7 @@ def questions(model: Model, settings: AtlasSettings) -> Questions:
 
 @dataclass(frozen=True, eq=False)
 class _Shipped:
-    """The shipped items for a bias, and their halves."""
+    """The shipped items for a bias, and their halves, in which each word has its first context alone."""
 
     battery: Battery
     parts: tuple[Halves, ...]  # [split]
@@ -84,8 +84,9 @@ class _Shipped:
             triples=load_triples().at_most(settings.limit),
             prompts=_base_prompts(settings.limit),
         )
+        single = replace(battery, contexts=tuple(words.table.first_contexts().contexts))
         seeds = range(settings.seed, settings.seed + settings.splits)
-        return cls(battery, tuple(halves(battery, seed) for seed in seeds))
+        return cls(battery, tuple(halves(single, seed) for seed in seeds))
 
     def question(self, model: Model, name: str) -> Question:
         """An objective by its name; CannotDo with the reason where the model has none."""

@@ -224,9 +224,7 @@ def _line(each: MappedHead) -> MapLine:
 def _agreements(maps: Maps, settings: AtlasSettings) -> list[MapAgreement]:
     """Every two maps; the p-values are corrected for all pairs together."""
     resampling = Resampling(seed=settings.seed)
-    measured = {
-        pair: _agreement(maps[pair[0]], maps[pair[1]], resampling) for pair in combinations(maps, 2)
-    }
+    measured = {pair: _agreement(maps[pair[0]], maps[pair[1]], resampling) for pair in combinations(maps, 2)}
     p = [np.nan if each.null is None else each.null.p_value for each in measured.values()]
     corrected = holm(np.array(p, np.float64))
     return [
