@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-import levelhead as lh
+from levelhead.api.results import open_mitigate
 from levelhead.pages.mitigating import costs, reached
 from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun
@@ -47,7 +47,7 @@ def main(given: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(given)
     print(_HEADER)
     for folder in asked.runs:
-        for row in rows(lh.open_mitigate(folder), asked.every):
+        for row in rows(open_mitigate(folder), asked.every):
             print(row)
 
 

@@ -201,7 +201,7 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
 
 RUNS = (
     *("heads", "planted", "sweep", "prompts", "glue", "finetune"),
-    *("mitigate", "audit", "survey", "reproduce"),
+    *("atlas", "mitigate", "audit", "survey", "reproduce"),
 )
 
 

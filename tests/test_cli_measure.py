@@ -11,7 +11,7 @@ import levelhead as lh
 from levelhead.scoring.benchmarks import protocol
 from levelhead.scoring.benchmarks.catalog import benchmarks
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, registered_benchmarks
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, register_benchmark, registered_benchmarks
 from tests.scoring.benchmarks import test_stereoset as stereoset
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
@@ -32,7 +32,7 @@ def test_the_command_prints_what_the_function_gives(typed: Typed, saved: str, tm
     words = ("measure", "crows-pairs", saved, "--data", str(file), "--rule", "lm-eval", "--null", "2")
     code, printed, error = typed(*words, "--category", "gender", "--json")
     assert code == 0, error
-    settings = lh.BenchmarkSettings(file, "lm-eval", ("gender",), null=2)
+    settings = lh.settings.BenchmarkSettings(file, "lm-eval", ("gender",), null=2)
     result = lh.measure("crows-pairs", saved, settings, tmp_path / "result")
     shown = json.loads(printed)
     assert shown["measurements"] == json.loads(
@@ -100,8 +100,8 @@ def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.Monkey
             "mine", "Mine", "?", ("mlm",), "0", CROWS_PAIRS.info.rules, "CC0", "me", "none", 2026, ("a.csv",)
         )
 
-    lh.register_benchmark(Mine())
+    register_benchmark(Mine())
     assert "mine" in registered_benchmarks()
     assert "mine" in benchmarks()
     with pytest.raises(lh.LevelheadError, match="got object as benchmark"):
-        lh.register_benchmark(object())  # type: ignore[arg-type]
+        register_benchmark(object())  # type: ignore[arg-type]

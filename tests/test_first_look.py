@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.api.results import open_audit
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.cli.audit_printed import print_first_look
 from levelhead.pages.contents import open_contents
@@ -41,7 +42,7 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Audit, list
         assert not (tmp_path / "run" / "heads").exists()  # the whole has not begun
         pages.append(look.report.read_text(encoding="utf-8"))
 
-    settings = lh.AuditSettings(bias=gender_toml(tmp_path))
+    settings = lh.settings.AuditSettings(bias=gender_toml(tmp_path))
     return audit(tiny("bert", "nsp"), tmp_path / "run", settings, first_look=told, device="cpu"), pages
 
 
@@ -57,17 +58,17 @@ def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_wh
     whole = result.report.read_text(encoding="utf-8")
     assert "First look:" not in whole
     assert RELOADS not in whole
-    inner = lh.open_audit(result.folder / layout.FIRST_LOOK)
+    inner = open_audit(result.folder / layout.FIRST_LOOK)
     assert inner.settings.quick
     assert not inner.mitigations
-    assert not lh.open_audit(result.folder).settings.quick
+    assert not open_audit(result.folder).settings.quick
 
 
 def test_audits_of_given_sizes_and_quick_ones_have_no_first_look_of_their_own() -> None:
     model = tiny("bert")
-    assert extent.Extent(lh.AuditSettings(sizes=FEWEST), model).first_look is None
-    assert extent.Extent(lh.AuditSettings(quick=True), model).first_look is None
-    first = extent.Extent(lh.AuditSettings(null=2, full=True), model).first_look
+    assert extent.Extent(lh.settings.AuditSettings(sizes=FEWEST), model).first_look is None
+    assert extent.Extent(lh.settings.AuditSettings(quick=True), model).first_look is None
+    first = extent.Extent(lh.settings.AuditSettings(null=2, full=True), model).first_look
     assert first is not None
     assert extent.Extent(first, model).sizes == replace(QUICK, null=2)
 

@@ -42,6 +42,7 @@ _PUBLIC = {
     # studies
     "audit": "api.studies",
     "heads": "api.studies",
+    "atlas": "api.studies",
     "planted": "api.studies",
     "sweep": "api.studies",
     "counteracts": "api.studies",
@@ -53,7 +54,6 @@ _PUBLIC = {
     "debias": "api.mitigated",
     "learn_gates": "api.mitigated",
     "coin": "probes.coin",
-    "Recipe": "mitigation.recipe",
     "load_recipe": "mitigation.recipe",
     # what was found
     "report": "api.reports",
@@ -94,6 +94,7 @@ _MOVED = {  # names of 0.1, which 0.3 will not have here, and their modules
     "Predictions": "engine.readings",
     "Projection": "edits.projection",
     "ReproduceSettings": "settings",
+    "Recipe": "mitigation.recipe",
     "Run": "results.folder",
     "SeatSettings": "settings",
     "Site": "edits.sites",
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     from levelhead.api.reports import compare as compare
     from levelhead.api.reports import report as report
     from levelhead.api.results import open_run as open_run
+    from levelhead.api.studies import atlas as atlas
     from levelhead.api.studies import audit as audit
     from levelhead.api.studies import certify as certify
     from levelhead.api.studies import counteracts as counteracts
@@ -162,7 +164,6 @@ if TYPE_CHECKING:
     from levelhead.errors import LevelheadError as LevelheadError
     from levelhead.measures.catalog import MeasureInfo as MeasureInfo
     from levelhead.measures.measurement import Measurement as Measurement
-    from levelhead.mitigation.recipe import Recipe as Recipe
     from levelhead.mitigation.recipe import load_recipe as load_recipe
     from levelhead.models.model import Model as Model
     from levelhead.models.model import load as load

@@ -17,6 +17,7 @@ from levelhead.studies.extent import AuditSettings as AuditSettings
 from levelhead.studies.glue import GlueSettings as GlueSettings
 from levelhead.studies.heads.learning import LearnedGatesSettings as LearnedGatesSettings
 from levelhead.studies.heads.settings import HeadsSettings as HeadsSettings
+from levelhead.studies.localizing.settings import AtlasSettings as AtlasSettings
 from levelhead.studies.mitigating.settings import MitigateSettings as MitigateSettings
 from levelhead.studies.planted.settings import PlantedSettings as PlantedSettings
 from levelhead.studies.projections.plan import Sweep as Sweep

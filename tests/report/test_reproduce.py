@@ -30,6 +30,7 @@ from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
 from levelhead.results.presets import AuditSizes, audit_preset, survey_preset
 from levelhead.results.settings import (
+    AtlasRunSettings,
     AuditRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
@@ -148,6 +149,30 @@ MITIGATE_RUNS = st.builds(
     null=st.integers(2, 30),
     words_in_memory=st.just(False),
     loading=LOADING,
+)
+ATLAS_RUNS = st.sampled_from(
+    (
+        ((), {}),
+        (("seat", "log-odds"), {}),
+        (("crows-pairs", "cosine-gap"), {"crows-pairs": HOSTILE}),
+        ((), {"crows-pairs": "-x=y"}),
+    )
+).flatmap(
+    lambda asked: st.builds(
+        AtlasRunSettings,
+        study=st.just("atlas"),
+        seed=SEED,
+        model=TEXT,
+        objectives=st.just(asked[0]),
+        data=st.just(asked[1]),
+        bias=st.just("gender") | TEXT,
+        localizer=st.just("gradient") | TEXT,
+        splits=COUNT,
+        null=NULLS,
+        limit=st.none() | st.integers(2, 99),
+        words_in_memory=st.just(False),
+        loading=LOADING,
+    )
 )
 PROMPTS_RUNS = st.builds(
     PromptsRunSettings,
@@ -319,6 +344,7 @@ READERS = {  # what commands read, and studies that they call
     "levelhead.studies.heads.comparison.compare_heads": stop,
     "levelhead.studies.planted.study.plant_and_find": stop,
     "levelhead.studies.mitigating.study.run_mitigations": stop,
+    "levelhead.studies.localizing.study.atlas": stop,
     "levelhead.studies.projections.plan.Sweep.open": stop,
     "levelhead.studies.counteracts.counteracts": stop,
     "levelhead.studies.glue.glue": stop,
@@ -453,6 +479,7 @@ STUDIES = (
     Study(layout.PLANTED, PLANTED_RUNS, of_heads),
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
     Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
+    Study(layout.ATLAS, ATLAS_RUNS, of_heads),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
     Study(layout.GLUE, GLUE_RUNS, of_glue),
     Study(layout.AUDIT, audit_runs(), of_audit),
@@ -510,6 +537,8 @@ def test_every_option_of_a_command_is_stored_or_changes_no_number(study: Study) 
         stored = {each.how.name for each in run.asked() if isinstance(each.how, Option)}
         if isinstance(run, AuditRunSettings):
             stored.add("--train-rows")  # stored where GLUE was asked for
+        if isinstance(run, HeadsRunSettings):
+            stored |= {"--objective", "--data"}  # with them the command makes a run of the atlas
         assert flags - NO_NUMBER_CHANGES == stored
 
     has_all()
@@ -560,6 +589,7 @@ def in_python(text: str) -> dict[str, Any]:
         "heads",
         "planted",
         "certify",
+        "atlas",
         "counteracts",
         "glue",
         "audit",

@@ -23,6 +23,7 @@ from levelhead.results.records.heads import ArcSheet, HeadScore, Removal
 from levelhead.results.records.planted import PlantTrial
 from levelhead.results.records.projections import PredictedLabels, SettingMeasured
 from levelhead.results.settings import (
+    AtlasRunSettings,
     AuditRunSettings,
     AuditSizes,
     GlueRunSettings,
@@ -129,6 +130,18 @@ MITIGATE = MitigateRunSettings(
     max_loss=2.0,
     null=19,
 )
+ATLAS = AtlasRunSettings(
+    study=layout.ATLAS.study,
+    seed=0,
+    model="a",
+    objectives=(),
+    data={},
+    bias="gender",
+    localizer="gradient",
+    splits=2,
+    null=19,
+    limit=None,
+)
 STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.HEADS, HEADS, runs.open_heads, runs.HeadsRun),
     (layout.HEAD_COMPARISON, COMPARISON, runs.open_head_comparison, runs.HeadComparisonRun),
@@ -139,6 +152,7 @@ STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.AUDIT, AUDIT, runs.open_audit, runs.AuditRun),
     (layout.SURVEY, SURVEY, runs.open_survey, runs.SurveyRun),
     (layout.MITIGATE, MITIGATE, runs.open_mitigate, runs.MitigateRun),
+    (layout.ATLAS, ATLAS, runs.open_atlas, runs.AtlasRun),
 ]
 studies = pytest.mark.parametrize(
     ("study", "settings", "opener", "kind"), STUDIES, ids=[study.study for study, *_ in STUDIES]

@@ -105,13 +105,13 @@ def test_it_says_why_it_cannot_run() -> None:
     nobody = battery(replace(GENDER, pairs=()))
     assert "states no counterparts" in method.why_not(model, nobody)
     with pytest.raises(BadOption, match="steps=-1"):
-        lh.MitigateSettings(steps=-1)
+        lh.settings.MitigateSettings(steps=-1)
 
 
 @pytest.mark.slow
 def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, text: Path) -> None:
     model = tiny("bert", "nsp", max_position_embeddings=256)
-    settings = lh.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
+    settings = lh.settings.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
     run = run_mitigations(model, settings, tmp_path / "run")
     assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
         "distilled, 1 steps",

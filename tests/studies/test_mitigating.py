@@ -205,4 +205,4 @@ def test_finished_runs_are_one_table_with_a_row_per_method(
     assert header.startswith("| model | mitigation")
     assert [line.count("|") for line in lines] == [6, 6]  # symmetrized, and one strength of ablated heads
     arena.main([str(run), "--every"])
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(lh.open_mitigate(run).candidates)
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(open_mitigate(run).candidates)

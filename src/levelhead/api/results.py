@@ -21,6 +21,7 @@ from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
 from levelhead.pages.fill_in import corrected
 from levelhead.pages.headline import notebook_html
+from levelhead.pages.localizing import atlas_sentence, maps_chart
 from levelhead.pages.mitigating import picture
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
@@ -29,6 +30,7 @@ from levelhead.results.folder import LOCK, read_run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.projections import Table7Line
 from levelhead.results.runs import (
+    AtlasRun,
     AuditRun,
     GlueRun,
     HeadComparisonRun,
@@ -41,6 +43,7 @@ from levelhead.results.runs import (
     SweepRun,
 )
 from levelhead.results.settings import (
+    AtlasRunSettings,
     AuditRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
@@ -138,6 +141,25 @@ class MitigateResult(MitigateRun, StudyResult[MitigateRunSettings]):
         if drawn is None:
             raise CannotDo(f"No mitigation could be tried on {self.model}: there is nothing to draw.")
         return drawn
+
+
+class AtlasResult(AtlasRun, StudyResult[AtlasRunSettings]):
+    """The heads behind several objectives: `objectives`, `heads`, `significant`, `agreements`, `top`."""
+
+    @property
+    def sentence(self) -> str:
+        """Whether the maps agree beyond null models."""
+        return atlas_sentence(self)
+
+    def lines(self) -> Sequence[Line]:
+        """Every head in every map."""
+        return [{**line_of(each), "significant": each.significant} for each in self.heads]
+
+    def chart(self) -> Chart:
+        """The maps side by side."""
+        if not self.objectives:
+            raise CannotDo(f"{self.folder} has no map yet. Run the same command again; it goes on.")
+        return maps_chart(self)
 
 
 class SweepResult(SweepRun, StudyResult[SweepRunSettings]):
@@ -267,6 +289,8 @@ AnyResult = (
     | GlueResult
     | AuditResult
     | SurveyResult
+    | MitigateResult
+    | AtlasResult
 )
 _KINDS: tuple[type[AnyResult], ...] = get_args(AnyResult)
 
@@ -281,6 +305,7 @@ open_heads = HeadsResult.open
 open_head_comparison = HeadComparisonResult.open
 open_planted = PlantedResult.open
 open_mitigate = MitigateResult.open
+open_atlas = AtlasResult.open
 open_sweep = SweepResult.open
 open_prompts = PromptsResult.open
 open_glue = GlueResult.open

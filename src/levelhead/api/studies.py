@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from levelhead import auditing, surveying
 from levelhead.api.results import (
+    AtlasResult,
     AuditResult,
     GlueResult,
     HeadComparisonResult,
@@ -37,6 +38,8 @@ from levelhead.studies import glue as learning
 from levelhead.studies.extent import AuditSettings
 from levelhead.studies.heads import comparison, study
 from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.localizing import study as localizing
+from levelhead.studies.localizing.settings import AtlasSettings
 from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.planted.settings import PlantedSettings
@@ -117,6 +120,15 @@ def planted(
     place = Place.of(folder)
     asked = settings_of(PlantedSettings, settings)
     return PlantedResult(plant_and_find(loaded(model), asked, place.run).data, place.scratch)
+
+
+def atlas(
+    model: AnyModel, settings: AtlasSettings | Words | None = None, folder: Folder = None
+) -> AtlasResult:
+    """Map which heads carry each of several bias measures, and say whether the maps agree."""
+    place = Place.of(folder)
+    asked = settings_of(AtlasSettings, settings)
+    return AtlasResult(localizing.atlas(loaded(model), asked, place.run).data, place.scratch)
 
 
 def certify(

@@ -20,6 +20,7 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
+from levelhead.cli.atlas import map_objectives, one_objective
 from levelhead.cli.measured import Output, end_measured, write_items, write_measured
 from levelhead.cli.options import (
     Bias,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from levelhead.probes.lpbs import Kind, LpbsTemplates
     from levelhead.results.runs import HeadsRun
 
+_CONTEXTS, _EXPERIMENTS = "templates", "scores,ablation,counter"
 _SHOWN = 5  # heads at either end of the ranking
 
 
@@ -54,10 +56,10 @@ def heads(
     bias: Bias = "gender",
     contexts: Annotated[
         str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
-    ] = "templates",
+    ] = _CONTEXTS,
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
-    ] = "scores,ablation,counter",
+    ] = _EXPERIMENTS,
     per_word: PerWord = None,
     score_contexts: Annotated[
         int | None,
@@ -71,6 +73,15 @@ def heads(
     text: FluencyText = None,
     null: NullTwins = 19,
     trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="Map the heads behind this instead: log-odds, preference, crows-pairs ... (atlas)."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --objective: the benchmark's published file.")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -83,6 +94,16 @@ def heads(
     from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
+    refuse_idle(objective is not None, "--objective", {"--data": data})
+    if objective is not None:
+        others = {"--per-word": per_word, "--score-contexts": score_contexts, "--sentences": sentences}
+        others |= {"--top": top, "--text": text, "--trim": trim or None}
+        if (contexts, experiments) != (_CONTEXTS, _EXPERIMENTS):
+            others["--contexts or --experiments"] = True
+        refuse_idle(False, "the study of |SEAT|, which runs without --objective", others)
+        one = one_objective(objective, data, bias, null, seed)
+        map_objectives(load(name, **loading), one, out, json)
+        return
     chosen = tuple(listed(experiments))
     refuse_idle("debias" in chosen, "the experiment debias", {"--top": top, "--text": text})
     refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": sentences})

@@ -17,6 +17,7 @@ import typer
 from levelhead import __version__
 from levelhead.cli import (
     STOPPED,
+    atlas,
     audit,
     cache,
     compare_heads,
@@ -43,6 +44,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     cache,
     measure,
     heads,
+    atlas,
     planted,
     compare_heads,
     projections,

@@ -1,7 +1,8 @@
-"""Which heads are clear? Those whose score holds on other words, farther than any head's does in twins.
+"""Which heads are clear? Those whose score holds on other items, farther than any head's does in twins.
 
-Scores b come from disjoint halves of the words (pairs and targets split together), several splits. What one
-half says about a head counts as far as the other half says the same:
+Scores b come from disjoint halves of the items (words with their pairs and targets together, items of one
+cluster together), several splits. What one half says about a head counts as far as the other half says the
+same:
 
     held[head] = mean over splits of  sign(b1) · min(|b1|, |b2|)   where b1 and b2 have one sign, else 0
 
@@ -47,7 +48,7 @@ def half_agreement(halves: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class HeadTest:
-    """Scores that hold on other words, and how they compare with twins."""
+    """Scores that hold on other items, and how they compare with twins."""
 
     held: FloatArray  # [layer, head]
     p_value: FloatArray  # [layer, head], corrected for the number of heads

@@ -88,6 +88,29 @@ class HeadMap:
 
 
 @dataclass(frozen=True)
+class MatrixCell:
+    """One cell of a matrix: a number that leads to what it is made of."""
+
+    text: str
+    label: str  # for screen readers and the hover text
+    share: float  # -1 to 1, by which it is colored
+    strong: bool = False
+    to: str = ""  # the id that it leads to
+    at: str = ""  # the address of the record that holds the number
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Everything against everything, each cell a link."""
+
+    caption: str
+    names: Sequence[tuple[str, str]]  # of rows and columns, each with the id that it leads to
+    cells: Sequence[Sequence[MatrixCell]]  # [row, column]
+    note: str
+    kind: str = field(default="matrix", init=False)
+
+
+@dataclass(frozen=True)
 class SettingRecipe:
     """What makes the model of one setting."""
 
@@ -139,7 +162,7 @@ class Code:
     kind: str = field(default="code", init=False)
 
 
-Block = Cards | Shown | Drawn | HeadMap | Frontier | Points | Code
+Block = Cards | Shown | Drawn | HeadMap | Matrix | Frontier | Points | Code
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from levelhead.results.records.glue import GlueCell, GlueCost
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
 from levelhead.results.runs import (
     AnyRun,
+    AtlasRun,
     AuditRun,
     GlueRun,
     HeadsRun,
@@ -101,6 +102,11 @@ class Contents:
     def mitigations(self) -> MitigateRun | None:
         """The run, where it is one of mitigations."""
         return self.run if isinstance(self.run, MitigateRun) else None
+
+    @property
+    def atlas(self) -> AtlasRun | None:
+        """The run, where it is an atlas."""
+        return self.run if isinstance(self.run, AtlasRun) else None
 
     @cached_property
     def parts(self) -> dict[str, AnyRun]:

@@ -11,6 +11,7 @@ from levelhead.edits.head import Head
 from levelhead.results.asked import REQUIRED, Argument, InPython, Option
 from levelhead.results.presets import AuditSizes
 from levelhead.results.settings import (
+    AtlasRunSettings,
     AuditRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
@@ -71,6 +72,7 @@ _CALLS: dict[type[RunSettings], _Call] = {
     SurveyRunSettings: _Call(
         "survey", "SurveySettings", keywords={"questions": "measures"}, hidden={"words_in_memory": "biases"}
     ),
+    AtlasRunSettings: _Call("atlas", "AtlasSettings", hidden=_WORDS),
     MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-Form = Literal["value", "list", "each", "several", "switch"]
+Form = Literal["value", "list", "each", "named", "several", "switch"]
 LAST_SEED = 2**32 - 1  # the largest that every generator of random numbers takes
 REQUIRED = object()  # the default of an option that is always written
 
@@ -27,9 +27,10 @@ class Argument:
 class Option:
     """A setting with an option of its own, which is left out where it has its default.
 
-    form: one value; a list with commas; the option repeated for each value; several values behind it; or a
-    switch, which is written where the setting equals `on`. needs: another setting, and what it must contain,
-    because the command refuses an option that would change nothing.
+    form: one value; a list with commas; the option repeated for each value, or for each NAME=VALUE of a
+    mapping; several values behind it; or a switch, which is written where the setting equals `on`. needs:
+    another setting, and what it must contain, because the command refuses an option that would change
+    nothing.
     """
 
     name: str
@@ -163,6 +164,10 @@ def _each(how: Option, value: Any) -> list[str]:
     return [word for part in value for word in _named(how.name, str(part))]
 
 
+def _name_by_name(how: Option, value: Any) -> list[str]:
+    return [word for name, part in value.items() for word in _named(how.name, f"{name}={part}")]
+
+
 def _several(how: Option, value: Any) -> list[str]:
     return [how.name, *map(str, value)]
 
@@ -175,6 +180,7 @@ _FORMS: Mapping[Form, Callable[[Option, Any], list[str]]] = {
     "value": _one,
     "list": _listed,
     "each": _each,
+    "named": _name_by_name,
     "several": _several,
     "switch": _switch,
 }

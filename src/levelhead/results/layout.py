@@ -47,6 +47,15 @@ from levelhead.results.records.heads import (
     WordList,
     WordsUsed,
 )
+from levelhead.results.records.localizing import (
+    MapAgreement,
+    MapLine,
+    MappedHead,
+    MappedObjective,
+    ObjectiveLeftOut,
+    ObjectiveMap,
+    TopOfAll,
+)
 from levelhead.results.records.mitigating import (
     BiasDetected,
     BiasMoved,
@@ -69,6 +78,7 @@ from levelhead.results.records.projections import (
 from levelhead.results.records.reproduction import ReproducedCell, Reproduction
 from levelhead.results.records.survey import SurveyDifference, SurveyLine, SurveyTask
 from levelhead.results.settings import (
+    AtlasRunSettings,
     AuditRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
@@ -98,6 +108,23 @@ MITIGATE = Layout(
     MitigateRunSettings,
     (DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED),
 )
+
+# ---- atlas
+
+OBJECTIVES_LEFT_OUT = Key("left out", ObjectiveLeftOut)
+OBJECTIVE_MAPS = KeyFamily("map/", ObjectiveMap)  # labels: objective/model, objective/null model 1 ...
+MAPPED_OBJECTIVES = Key("objectives", MappedObjective)
+MAPPED_HEADS = Key("heads", MappedHead)
+MAP_AGREEMENTS = Key("agreements", MapAgreement)
+TOP_OF_ALL = Key("top of all maps", TopOfAll)
+ATLAS = Layout(
+    "atlas",
+    "levelhead atlas",
+    AtlasRunSettings,
+    (OBJECTIVES_LEFT_OUT, MAPPED_OBJECTIVES, MAPPED_HEADS, MAP_AGREEMENTS, TOP_OF_ALL),
+    (OBJECTIVE_MAPS,),
+)
+MAPS_TABLE = CsvFile("maps.csv", MapLine)
 
 # ---- heads
 
@@ -304,4 +331,5 @@ LAYOUTS: tuple[Layout[Any], ...] = (
     AUDIT,
     SURVEY,
     MITIGATE,
+    ATLAS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -307,5 +307,23 @@ class MitigateRunSettings(RunSettings):
     text: Annotated[str, Option("--text", "")] = ""
     steps: Annotated[int, Option("--steps", 0)] = 0
     lora: Annotated[bool, Option("--lora", False, "switch")] = False
+    words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+
+@dataclass(frozen=True)
+class AtlasRunSettings(RunSettings):
+    """A run of `levelhead atlas`, and of `levelhead heads --objective`."""
+
+    COMMANDS = (Command(("atlas",)),)
+
+    model: Annotated[str, Argument()]
+    objectives: Annotated[tuple[str, ...], Option("--objectives", (), "list")]
+    data: Annotated[Mapping[str, str], Option("--data", {}, "named")]  # benchmark -> file
+    bias: Annotated[str, _BIAS]
+    localizer: Annotated[str, Option("--localizer", "gradient")]
+    splits: Annotated[int, Option("--splits", 2)]
+    null: Annotated[int, Option("--null", 19)]
+    limit: Annotated[int | None, Option("--limit")]
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()

@@ -16,7 +16,7 @@ from levelhead.engine.ways_back import Objective as Number
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.bias import about_gender
+from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.triples import TripleSet
 from levelhead.scoring.battery import Battery
@@ -38,6 +38,20 @@ def objectives(model: Model, items: Battery) -> dict[str, Objective]:
             found[LOG_ODDS] = log_odds_objective(model, items.prompts)
     table = word_table(items.test, items.contexts)
     return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}
+
+
+def shipped_objective(name: str, model: Model, items: Battery) -> Objective:
+    """One of them by its name; CannotDo with the reason where the model, or the bias, has none."""
+    if name in (PREFERENCE, LOG_ODDS) and not about_gender(items.test):
+        raise CannotDo(none_ships(f"items of {name}", items.test))
+    if name == PREFERENCE:
+        return preference_objective(model, items.triples)
+    if name == LOG_ODDS:
+        if items.prompts is None or not model.abilities & {"mlm", "causal"}:
+            raise CannotDo(f"{model.name} predicts no tokens, so it has no log-odds")
+        return log_odds_objective(model, items.prompts)
+    table = word_table(items.test, items.contexts)
+    return cosine_objective(table) if name == COSINE else seat_objective(table)
 
 
 def behavior(model: Model, items: Battery) -> Objective | None:

@@ -1,8 +1,8 @@
 """A battery as two halves that share no item: projections are chosen on one and judged on the other.
 
-Whatever stands or falls together stays together: triples of one context, inferences about one occupation,
-ability pairs of one premise, attribute words that are counterparts. What is not split (the shipped LPBS
-lists, prompts, measures of a user's own) is nothing that a projection is chosen by.
+Whatever stands or falls together stays together: triples of one context, inferences and prompts about one
+occupation, ability pairs of one premise, attribute words that are counterparts. What is not split (the
+shipped LPBS lists, measures of a user's own) is nothing that a projection is chosen by.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from levelhead.errors import BadProbe
+from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.words import WordTest
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.word_table import word_table
@@ -37,6 +38,7 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
     occupations = dealt(battery.probe.occupations, seed)
     premises = dealt((pair.premise for pair in battery.ability.pairs), seed)
     sentences = dealt(battery.sentences, seed)
+    prompts = _prompts(battery.prompts, seed)
     tests = _tests(battery, seed)
     parts = [
         replace(
@@ -47,6 +49,7 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
             probe=battery.probe.about(occupations[side], screen if side == 0 else None),
             ability=battery.ability.about(premises[side]),
             sentences=tuple(text for text in battery.sentences if text in sentences[side]),
+            prompts=prompts[side],
             null=0,
         )
         for side in (0, 1)
@@ -60,6 +63,14 @@ def dealt(items: Iterable[str], seed: int) -> tuple[frozenset[str], frozenset[st
     order = np.random.default_rng(seed).permutation(len(distinct))
     sides = [frozenset(distinct[int(i)] for i in order[start::2]) for start in (1, 0)]
     return sides[0], sides[1]
+
+
+def _prompts(prompts: ClozeSet | None, seed: int) -> tuple[ClozeSet | None, ClozeSet | None]:
+    """Two sets of prompts that share no occupation, where a battery has prompts."""
+    if prompts is None:
+        return None, None
+    first, second = dealt((prompt.occupation for prompt in prompts.prompts), seed)
+    return prompts.about(first), prompts.about(second)
 
 
 def _tests(battery: Battery, seed: int) -> tuple[WordTest, WordTest]:

@@ -11,6 +11,7 @@ from levelhead.pages.sections.closing import limits_section, reproduce_section
 from levelhead.pages.sections.glue import glue_section
 from levelhead.pages.sections.heads import heads_section
 from levelhead.pages.sections.knowledge import knowledge_section
+from levelhead.pages.sections.localizing import atlas_section
 from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.sections.mitigating import mitigating_section
 from levelhead.pages.sections.survey import (
@@ -23,6 +24,7 @@ from levelhead.pages.sections.sweep import sweep_section
 
 _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     mitigating_section,
+    atlas_section,
     measured_section,
     heads_section,
     knowledge_section,

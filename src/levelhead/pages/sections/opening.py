@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.doubts import doubt_text
 from levelhead.pages.infos import info_of, verdict_of
+from levelhead.pages.localizing import atlas_sentence
 from levelhead.pages.mitigating import sentence
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.sections.survey import survey_findings, survey_headline
@@ -47,6 +48,8 @@ def _of_study(contents: Contents) -> Opening:
         return Opening(text, findings)
     if contents.mitigations is not None:
         return Opening(sentence(contents.mitigations), [])
+    if contents.atlas is not None:
+        return Opening(atlas_sentence(contents.atlas), [])
     if contents.glue is not None:
         return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
     return Opening(f"What was measured on {contents.model}", findings)

@@ -12,8 +12,8 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,10 @@ class ClozeSet:
     def kinds(self) -> tuple[str, ...]:
         """The kinds in the order of the file, base first."""
         return tuple(self.templates)
+
+    def about(self, occupations: Collection[str]) -> ClozeSet:
+        """The prompts about these occupations, a part of the set."""
+        return replace(self, prompts=tuple(p for p in self.prompts if p.occupation in occupations))
 
 
 def load_cloze(

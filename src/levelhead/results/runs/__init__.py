@@ -13,6 +13,7 @@ from levelhead.results.runs.glue import GlueRun as GlueRun
 from levelhead.results.runs.heads import HeadComparisonRun as HeadComparisonRun
 from levelhead.results.runs.heads import HeadsRun as HeadsRun
 from levelhead.results.runs.heads import PlantedRun as PlantedRun
+from levelhead.results.runs.localizing import AtlasRun as AtlasRun
 from levelhead.results.runs.mitigating import MitigateRun as MitigateRun
 from levelhead.results.runs.projections import SweepRun as SweepRun
 from levelhead.results.runs.prompts import PromptsRun as PromptsRun
@@ -32,6 +33,7 @@ AnyRun = (
     | AuditRun
     | SurveyRun
     | MitigateRun
+    | AtlasRun
 )
 
 _KINDS: tuple[type[AnyRun], ...] = get_args(AnyRun)
@@ -58,3 +60,4 @@ open_glue = GlueRun.open
 open_audit = AuditRun.open
 open_survey = SurveyRun.open
 open_mitigate = MitigateRun.open
+open_atlas = AtlasRun.open

@@ -3,6 +3,7 @@
     gradient    b = d|SEAT| / d gate (docs/method.md, Head scores)
     ablation    how far |SEAT| falls when the head alone is removed (Ablation)
     attention   how far attention to the attribute falls when the stereotype is turned (Counter-stereotypes)
+    and every other localizer of heads that is registered, by its scores for |SEAT| (docs/atlas.md)
 
 Two kinds of plant (planting.py): "value" writes a direction into the target words, "attention" makes target
 words look at the stereotyped attribute words. The heads are drawn anew for every seed. A localizer ranks all
@@ -41,6 +42,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
+from levelhead.scoring.objectives import seat_objective
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
@@ -48,6 +50,8 @@ from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.counter_sentences import counter_sentences, sentence_source
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import FROM_TEMPLATES
+from levelhead.studies.localizing.catalog import localizers
+from levelhead.studies.localizing.protocol import scored
 from levelhead.studies.planted.planting import Kind, Planter
 from levelhead.studies.planted.settings import LARGEST, PlantedSettings
 
@@ -148,8 +152,17 @@ def localize(model: Model, questions: Questions) -> Suspicion:
             "gradient": head_scores(model, questions.table).scores,
             "ablation": abs_seat - np.reshape(without, (model.layers, model.heads)),
             "attention": _mean_of_scored(original - counter),
+            **_by_registered(model, questions.table),
         },
     )
+
+
+def _by_registered(model: Model, table: WordTable) -> dict[str, Doubles]:
+    """What localizers of a user's own say of |SEAT|; those that cannot score this model are left out."""
+    objective = seat_objective(table)
+    own = {name: each for name, each in localizers("heads").items() if name not in LOCALIZERS}
+    able = {name: each for name, each in own.items() if not each.why_not(model, objective)}
+    return {name: scored(each, model, objective).values for name, each in able.items()}
 
 
 def _mean_of_scored(change: Doubles) -> Doubles:
@@ -257,7 +270,7 @@ def _trial(
     heads = sorted(strengths)
     after = localize(planter.planted(strengths), questions)
     trials = []
-    for name in LOCALIZERS:
+    for name in base.suspicion:
         alone = after.by_localizer[name]
         for way, scores in zip(WAYS, (alone, alone - np.array(base.suspicion[name])), strict=True):
             placed = ranks(scores, heads)
@@ -286,7 +299,9 @@ def _base(model: Model, questions: Questions) -> PlantedBase:
     if seat.value is None:
         raise CannotDo(f"{questions.test.name}: there is nothing to find, because {seat.reason}.")
     suspicion = localize(model, questions)
-    stored = {name: tuple(map(tuple, suspicion.by_localizer[name].tolist())) for name in LOCALIZERS}
+    stored = {
+        name: tuple(map(tuple, suspicion.by_localizer[name].tolist())) for name in suspicion.by_localizer
+    }
     return PlantedBase(seat.value, suspicion.abs_seat, stored)
 
 
@@ -295,7 +310,7 @@ def summary(trials: Sequence[PlantTrial], settings: PlantedSettings, heads: int)
     records: list[PlantSummary] = []
     for kind in settings.kinds:
         of_kind = [trial for trial in trials if trial.kind == kind]
-        for name in LOCALIZERS:
+        for name in dict.fromkeys(trial.localizer for trial in of_kind):
             for way in WAYS:
                 some = [trial for trial in of_kind if (trial.localizer, trial.way) == (name, way)]
                 precisions, mean_ranks = [t.precision for t in some], [t.mean_rank for t in some]

@@ -1,0 +1,27 @@
+"""All localizers: the built-in ones, and those of a user's own."""
+
+from __future__ import annotations
+
+from levelhead.errors import BadOption
+from levelhead.studies.localizing.head_ablation import HeadAblation
+from levelhead.studies.localizing.head_gradient import HeadGradient
+from levelhead.studies.localizing.neuron_gradient import NeuronGradient
+from levelhead.studies.localizing.neuron_integration import NeuronIntegration
+from levelhead.studies.localizing.protocol import ComponentKind, Localizer, registered_localizers
+
+BUILT_IN: tuple[Localizer, ...] = (HeadGradient(), HeadAblation(), NeuronGradient(), NeuronIntegration())
+
+
+def localizers(component: ComponentKind | None = None) -> dict[str, Localizer]:
+    """Every localizer by its name, or those of one component; a built-in one keeps its name."""
+    built_in = {each.name: each for each in BUILT_IN}
+    known = {**built_in, **{n: own for n, own in registered_localizers().items() if n not in built_in}}
+    return {name: each for name, each in known.items() if component in (None, each.component)}
+
+
+def localizer_of(name: str, component: ComponentKind) -> Localizer:
+    """The localizer of this name, which must score this component."""
+    known = localizers(component)
+    if name not in known:
+        raise BadOption(f"No localizer of {component} is called {name!r}. There are: {', '.join(known)}.")
+    return known[name]

@@ -1,0 +1,166 @@
+"""Objectives of the atlas: each on all of its items, and on halves of them that share no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.models.model import Model
+from levelhead.probes.bias import data_hash
+from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
+from levelhead.probes.contexts import contexts_fingerprint
+from levelhead.probes.triples import load_triples
+from levelhead.results.records.localizing import ObjectiveLeftOut
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.catalog import benchmark_of
+from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.objectives import SEAT, shipped_objective
+from levelhead.studies.halves import Halves, dealt, halves
+from levelhead.studies.heads.prepared import prepare
+from levelhead.studies.heads.settings import HeadsSettings
+from levelhead.studies.localizing.settings import SHIPPED, AtlasSettings
+
+_CONTEXTS = 2  # of each word: a standard error over contexts needs two
+_SHORT = "its word list is too short to be split into halves"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One objective."""
+
+    name: str
+    items: int
+    fingerprint: str  # of its items
+    whole: Objective  # on all items
+    splits: tuple[tuple[Objective, Objective], ...]  # on two halves of them, several times
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """What can be asked of a model, and what cannot."""
+
+    asked: tuple[Question, ...]
+    left_out: tuple[ObjectiveLeftOut, ...]
+
+
+def questions(model: Model, settings: AtlasSettings) -> Questions:
+    """Every objective of the settings that a model has; the others with the reason."""
+    shipped: _Shipped | None = None
+    asked: list[Question] = []
+    left_out: list[ObjectiveLeftOut] = []
+    for name in settings.names:
+        try:
+            if name in SHIPPED:
+                shipped = shipped or _Shipped.of(model, settings)
+                asked.append(shipped.question(model, name))
+            else:
+                asked.append(_of_benchmark(model, benchmark_of(name), settings))
+        except CannotDo as error:
+            left_out.append(ObjectiveLeftOut(name, str(error).rstrip(".")))
+    return Questions(tuple(asked), tuple(left_out))
+
+
+# ---- shipped items
+
+
+@dataclass(frozen=True, eq=False)
+class _Shipped:
+    """The shipped items for a bias, and their halves, in which each word has its first context alone."""
+
+    battery: Battery
+    parts: tuple[Halves, ...]  # [split]
+
+    @classmethod
+    def of(cls, model: Model, settings: AtlasSettings) -> _Shipped:
+        words = prepare(model, HeadsSettings(settings.bias, per_word=_CONTEXTS))
+        battery = Battery(
+            words.test,
+            tuple(words.table.contexts),
+            triples=load_triples().at_most(settings.limit),
+            prompts=_base_prompts(settings.limit),
+        )
+        single = replace(battery, contexts=tuple(words.table.first_contexts().contexts))
+        seeds = range(settings.seed, settings.seed + settings.splits)
+        return cls(battery, tuple(halves(single, seed) for seed in seeds))
+
+    def question(self, model: Model, name: str) -> Question:
+        """An objective by its name; CannotDo with the reason where the model has none."""
+        objective = SHIPPED[name]
+        if objective in (COSINE, SEAT) and not all(part.words_apart for part in self.parts):
+            raise CannotDo(_SHORT)
+        whole = shipped_objective(objective, model, self.battery)
+        splits = tuple(_pair(objective, model, part) for part in self.parts)
+        items, fingerprint = self._items(objective)
+        return Question(name, items, fingerprint, whole, splits)
+
+    def _items(self, objective: str) -> tuple[int, str]:
+        """How many items an objective has, and their hash."""
+        battery = self.battery
+        if objective == PREFERENCE:
+            return len(battery.triples.pairs), battery.triples.fingerprint
+        if objective == LOG_ODDS and battery.prompts is not None:
+            return len(battery.prompts.prompts), battery.prompts.fingerprint
+        words = len({context.word for context in battery.contexts})
+        return words, f"{data_hash(battery.test)} {contexts_fingerprint(battery.contexts)}"
+
+
+def _pair(objective: str, model: Model, part: Halves) -> tuple[Objective, Objective]:
+    try:
+        first, second = (shipped_objective(objective, model, half) for half in (part.choose, part.report))
+    except BadProbe as error:  # a half without words of one kind
+        raise CannotDo(f"half of its items is too few: {error}") from error
+    return first, second
+
+
+def _base_prompts(limit: int | None) -> ClozeSet:
+    """The prompts without knowledge, at most so many, evenly spread."""
+    prompts = load_cloze(per_background=1)
+    base = tuple(prompt for prompt in prompts.prompts if prompt.kind == BASE)
+    if limit is not None and limit < len(base):
+        base = tuple(base[i * len(base) // limit] for i in range(limit))
+    return replace(prompts, prompts=base)
+
+
+# ---- benchmarks
+
+
+def _of_benchmark(model: Model, benchmark: Benchmark, settings: AtlasSettings) -> Question:
+    name = benchmark.info.name
+    items = benchmark.load(settings.data[name], Asked(limit=settings.limit))
+    if reason := benchmark.why_not(model):
+        raise CannotDo(reason)
+    whole = _absolute(model, benchmark, items)
+    splits = []
+    for seed in range(settings.seed, settings.seed + settings.splits):
+        sides = dealt(items.clusters, seed)
+        if not all(sides):
+            raise CannotDo("its items are of one cluster, so that they have no halves")
+        first, second = (_absolute(model, benchmark, _of_clusters(items, side)) for side in sides)
+        splits.append((first, second))
+    return Question(name, len(items.items), items.fingerprint, whole, tuple(splits))
+
+
+def _of_clusters(items: Items, clusters: frozenset[str]) -> Items:
+    numbers: Sequence[int] = [i for i, cluster in enumerate(items.clusters) if cluster in clusters]
+    return items.chosen(numbers)
+
+
+def _absolute(model: Model, benchmark: Benchmark, items: Items) -> Objective:
+    """The size of a benchmark's bias: a head that adds to it does so whichever way the model leans, as for
+    the shipped objectives."""
+    try:
+        signed = benchmark.objective(model, items)
+    except BadProbe as error:
+        raise CannotDo(str(error)) from error
+    if signed is None:
+        raise CannotDo(f"{benchmark.info.name} has no differentiable form for {model.name}")
+
+    def number(answer: Tensor) -> Tensor:
+        return signed.number(answer).abs()
+
+    return replace(signed, number=number)
