@@ -26,9 +26,9 @@ from levelhead.probes.words import WordTest
 from levelhead.results.codec import Record
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import PREFERENCE, ItemValues, NaturalItems, cosine_values, natural_bias
+from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.prepared import prepare
-from levelhead.studies.heads.scores import absolute_seat
 from levelhead.studies.heads.settings import HeadsSettings
 
 _CONTEXTS, _TEXTS = 4, 8  # triples and texts of one portion

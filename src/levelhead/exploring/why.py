@@ -9,8 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import inside
+from levelhead.edits.sites import Variant, inside
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, TokenLogProbs
 from levelhead.engine.run import read_one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 
@@ -102,7 +103,7 @@ def maps_chart(run: AtlasRun) -> Chart:
     return Chart("atlas", title, f"Head maps of {len(panels)} objectives side by side.", chart.to_dict())
 
 
-def _panel(run: AtlasRun, objective: MappedObjective) -> tuple[alt.LayerChart, Sequence[MappedHead]]:
+def _panel(run: AtlasRun, objective: MappedObjective) -> tuple[Any, Sequence[MappedHead]]:
     """The heat map of one objective; a frame marks significant heads."""
     heads = [each for each in run.heads if each.objective == objective.objective]
     layers, width = (1 + max(place) for place in zip(*(each.head for each in heads), strict=True))
@@ -121,7 +122,7 @@ def _panel(run: AtlasRun, objective: MappedObjective) -> tuple[alt.LayerChart, S
     )
     framed = [_point(each) for each in run.significant if each.objective == objective.objective]
     frames = chart_of(framed).mark_rect(fill=None, stroke="$ink", strokeWidth=2).encode(x=x, y=y)
-    drawn = cells + frames if framed else alt.layer(cells)
+    drawn = alt.layer(cells, frames) if framed else alt.layer(cells)
     return drawn.properties(width=_CELL * width, height=_CELL * layers), heads
 
 

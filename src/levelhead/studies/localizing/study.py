@@ -54,8 +54,8 @@ from levelhead.results.records.localizing import (
 from levelhead.results.runs import AtlasRun
 from levelhead.results.settings import AtlasRunSettings
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
+from levelhead.studies.heads.null_models import drawable_twins
 from levelhead.studies.heads.scores import finite
-from levelhead.studies.heads.study import drawable_twins
 from levelhead.studies.localizing.catalog import localizer_of
 from levelhead.studies.localizing.protocol import Localizer, scored
 from levelhead.studies.localizing.questions import Question, Questions, questions
