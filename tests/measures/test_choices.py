@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from levelhead.measures import stereoset as published
 from levelhead.measures.choices import (
     ANTI,
     SHARE,
@@ -65,6 +66,16 @@ def test_scores_of_stereoset_are_means_over_terms_of_means() -> None:
     assert icat.value == pytest.approx(0.5 * 0.25 / 0.5)
     tie = stereoset_scores(np.ones((2, 3)), ["a", "b"], ties=0.0)
     assert [each.value for each in tie] == [0.0, 0.0, 0.0]  # as the published code counts them
+
+
+def test_scores_of_stereoset_are_those_of_the_next_sentence_measures() -> None:
+    """Two implementations of the published rule."""
+    p = np.random.default_rng(2).random((60, 3)).round(1)
+    terms = [str(i // 7) for i in range(60)]
+    lms, ss, icat = (each.value for each in stereoset_scores(p, terms, ties=0.0))
+    reference = published.icat(p[:, 0], p[:, 1], p[:, 2], targets=terms)
+    assert icat == pytest.approx(reference.value)
+    assert (ss, lms) == pytest.approx((reference.details["ss"], reference.details["lms"]))
 
 
 def test_the_interval_of_a_linearized_score_is_that_of_a_bootstrap_over_terms() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -81,7 +81,7 @@ def measure(
 
 def _measured(
     benchmark: str, source: str | Path | None, settings: BenchmarkSettings, out: Path | None, loading: Loading
-) -> tuple[BenchmarkResult, dict[str, Any]]:
+) -> tuple[BenchmarkResult, dict[str, object]]:
     """The result of a model, or of a file of predictions, and what stands behind its numbers."""
     from levelhead.api.benchmarks import measure as measured
     from levelhead.api.benchmarks import measure_predictions

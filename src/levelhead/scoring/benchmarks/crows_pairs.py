@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, label_of, table_rows, text_of
-from levelhead.probes.files import BadItem, Place
+from levelhead.probes.benchmark_files import Reader, Row, hub_rows, table_rows
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
 
@@ -58,24 +55,21 @@ class CrowsPairs(PairBenchmark):
     def load(self, data: str | Path, asked: Asked) -> Items:
         reader = Reader(self.info.source_of(data))
         if reader.source.is_hub:
-            rows: list[Row] = hub_rows(reader.source)
+            rows = hub_rows(reader.source)
         else:
             rows = table_rows(reader.source.files()[0], _COLUMNS)
         return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
 
 
-def _pair(place: Place, row: Mapping[str, Any]) -> SentencePair:
-    more, less = (text_of(place, row, name) for name in _COLUMNS[:2])
+def _pair(row: Row) -> SentencePair:
+    more, less = (row.text(name) for name in _COLUMNS[:2])
     if more == less:
-        raise BadItem(place, "both sentences are the same", "sent_more and sent_less are the same.")
-    named = dict(row)
-    for name, known in (("stereo_antistereo", DIRECTIONS), ("bias_type", _HUB_TYPES)):
-        if isinstance(number := row.get(name), int) and 0 <= number < len(known):
-            named[name] = known[number]
-    direction = label_of(place, named, "stereo_antistereo", DIRECTIONS)
-    category, writer = text_of(place, named, "bias_type"), row.get("anon_writer")
-    cluster = writer if isinstance(writer, str) and writer.strip() else str(place.number)
-    return SentencePair(str(place.number), category, cluster, more, less, direction, flaw_of(more, less))
+        raise row.unusable("both sentences are the same", "sent_more and sent_less are the same.")
+    direction = row.label("stereo_antistereo", DIRECTIONS)
+    kind, writer, number = row.cell("bias_type"), row.cell("anon_writer"), str(row.place.number)
+    category = row.label("bias_type", _HUB_TYPES) if isinstance(kind, int) else row.text("bias_type")
+    cluster = writer if isinstance(writer, str) and writer.strip() else number
+    return SentencePair(number, category, cluster, more, less, direction, flaw_of(more, less))
 
 
 CROWS_PAIRS = CrowsPairs()

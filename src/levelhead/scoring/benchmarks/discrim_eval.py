@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from levelhead.measures.choices import UNKNOWN, ChoiceLogs, Score
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_rows, text_of
-from levelhead.probes.files import BadItem, Place, finite
+from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_rows
+from levelhead.probes.files import finite
 from levelhead.scoring.benchmarks.candidates import Candidates, continuations
 from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
@@ -55,7 +55,7 @@ class DiscrimEval(ChoiceBenchmark):
     def load(self, data: str | Path, asked: Asked) -> Items:
         reader = Reader(self.info.source_of(data))
         if reader.source.is_hub:
-            rows: list[Row] = hub_rows(reader.source, "train")
+            rows = hub_rows(reader.source, "train")
         else:
             rows = json_rows(reader.source.files()[0])
         return chosen_items(self.info, reader, reader.read(rows, _decision), asked)
@@ -120,14 +120,12 @@ def _compared(
     return [logits, Score(f"impact ratio, {label}", np.asarray(z), kept, 1.0, n)]
 
 
-def _decision(place: Place, row: Mapping[str, Any]) -> Decision:
-    text = text_of(place, row, "filled_template")
-    gender, race = (text_of(place, row, name).lower() for name in ("gender", "race"))
-    question = row.get("decision_question_id")
-    if question is None:
-        raise BadItem(place, "no decision_question_id", "decision_question_id is missing.")
-    name = f"question {question}"
-    return Decision(str(place.number), "all", name, text, gender, race, finite(row.get("age")))
+def _decision(row: Row) -> Decision:
+    text, (gender, race) = row.text("filled_template"), (row.text(n).lower() for n in ("gender", "race"))
+    if (question := row.cell("decision_question_id")) is None:
+        raise row.unusable("no decision_question_id", "decision_question_id is missing.")
+    number, age = str(row.place.number), finite(row.cell("age"))
+    return Decision(number, "all", f"question {question}", text, gender, race, age)
 
 
 DISCRIM_EVAL = DiscrimEval()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ from levelhead.measures.choices import ChoiceLogs, Score
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, counterpart, table_rows, text_of
-from levelhead.probes.files import BadItem, Place
+from levelhead.probes.benchmark_files import Reader, Row, counterpart, table_rows
 from levelhead.scoring.benchmarks.candidates import Candidates, Part
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, Rule, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PairBenchmark, SentencePair
@@ -65,13 +64,13 @@ class RedditBias(PairBenchmark):
                 raise BadProbe(f"{file.name}: no reddit_comments_KIND_GROUP_biased_test_reduced.csv.")
             group, dominant = _GROUPS[kind]
             other_file = counterpart(file, f"_{group}_", f"_{dominant}_")
-            others = [row for _, row in table_rows(other_file, (_TEXT,))]
+            others = table_rows(other_file, (_TEXT,))
             given = table_rows(file, (_TEXT,))
             if len(others) != len(given):
                 raise BadProbe(f"{file.name} has {len(given)} comments, {other_file.name} {len(others)}.")
             rows = [
-                (place, {"more": row.get(_TEXT), "less": other.get(_TEXT)})
-                for (place, row), other in zip(given, others, strict=True)
+                Row(row.place, {"more": row.cell(_TEXT), "less": other.cell(_TEXT)})
+                for row, other in zip(given, others, strict=True)
             ]
             pairs += reader.read(rows, partial(_pair, kind=kind))
         return chosen_items(self.info, reader, pairs, asked)
@@ -101,11 +100,11 @@ class RedditBias(PairBenchmark):
         return [*found, Score("perplexity", d, clusters, 0.0, details=outliers, scaled=True)]
 
 
-def _pair(place: Place, row: Mapping[str, Any], kind: str) -> SentencePair:
-    more, less = text_of(place, row, "more"), text_of(place, row, "less")
+def _pair(row: Row, kind: str) -> SentencePair:
+    more, less, number = row.text("more"), row.text("less"), f"{kind} {row.place.number}"
     if more == less:
-        raise BadItem(place, "both comments are the same", f"{more[:60]!r} has no counterpart.")
-    return SentencePair(f"{kind} {place.number}", kind, f"{kind} {place.number}", more, less, kind)
+        raise row.unusable("both comments are the same", f"{more[:60]!r} has no counterpart.")
+    return SentencePair(number, kind, number, more, less, kind)
 
 
 REDDITBIAS = RedditBias()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, 
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_content, table_rows, text_of
-from levelhead.probes.files import BadItem, Place
+from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_content, table_rows
+from levelhead.probes.files import Place, finite
 from levelhead.probes.triples.files import labeled_sentences
 from levelhead.probes.triples.written import LABELS
 from levelhead.scoring.benchmarks.blanks import BLANK, filled_blank, grown_parts, masked_parts
@@ -73,43 +73,26 @@ class StereoSet(ChoiceBenchmark):
             return
         for file in reader.source.files():
             if file.suffix == ".json":
-                content = json_content(file)
-                part = content.get("data") if isinstance(content, dict) else None
-                entries = part.get(self.task) if isinstance(part, dict) else None
-                if not isinstance(entries, list):
-                    raise BadProbe(f"{file.name}: no list at data.{self.task}, so not StereoSet.")
-                named = (entry if isinstance(entry, dict) else {} for entry in entries)
-                yield from ((Place(file.name, n, "entry"), entry) for n, entry in enumerate(named, 1))
+                yield from task_rows(file, "data", self.task)
                 return
             yield from table_rows(file, ("Domain", "Target", "Context", *_TABLE.values()))
 
-    def _triple(self, place: Place, row: Mapping[str, Any]) -> Triple:
+    def _triple(self, row: Row) -> Triple:
         ids = ("", "", "")
-        if "Context" in row:
-            named = dict(zip(("category", "target", "context"), ("Domain", "Target", "Context"), strict=True))
-            by_label = {label: text_of(place, row, column) for label, column in _TABLE.items()}
+        if row.cell("Context") is not None:
+            names = ("Domain", "Target", "Context")
+            by_label = {label: row.text(column) for label, column in _TABLE.items()}
         else:
-            named = {"category": "bias_type", "target": "target", "context": "context"}
-            given = row.get("sentences")
-            pairs = list(labeled_sentences(place, given))
-            if sorted(label for label, _ in pairs) != sorted(LABELS):
-                raise BadItem(
-                    place, "not one sentence of each label", "one sentence of each label is needed."
-                )
-            by_label = dict(pairs)
-            numbers = [str(s.get("id", "")) for s in given] if isinstance(given, list) else ["", "", ""]
-            of_label = {label: number for (label, _), number in zip(pairs, numbers, strict=True)}
-            ids = (of_label[LABELS[0]], of_label[LABELS[1]], of_label[LABELS[2]])
-        category, target, context = (text_of(place, row, column) for column in named.values())
-        sentences = tuple(" ".join(by_label[label].split()) for label in LABELS)
-        if not all(sentences):
-            raise BadItem(place, "a sentence is empty", "each label needs a sentence.")
-        context = " ".join(context.split())
-        self.check(place, context)
-        first, second, third = sentences
-        return Triple(str(place.number), category, target, context, (first, second, third), ids)
+            names = ("bias_type", "target", "context")
+            by_label, ids = _labeled(row)
+        category, target, context = (" ".join(row.text(name).split()) for name in names)
+        first, second, third = (" ".join(by_label[label].split()) for label in LABELS)
+        if not (first and second and third):
+            raise row.unusable("a sentence is empty", "each label needs a sentence.")
+        self.check(row, context)
+        return Triple(str(row.place.number), category, target, context, (first, second, third), ids)
 
-    def check(self, place: Place, context: str) -> None:
+    def check(self, row: Row, context: str) -> None:
         """Refuse a context that the task cannot ask about."""
 
     def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
@@ -122,21 +105,38 @@ class StereoSet(ChoiceBenchmark):
         return np.tile(np.asarray([STEREOTYPE, ANTI, UNRELATED], np.int64), (len(items), 1))
 
     def predicted(self, items: Items, file: Path) -> Answered:
-        content = json_content(file)
-        entries = content.get(self.task) if isinstance(content, dict) else None
-        if not isinstance(entries, list):
-            raise BadProbe(f"{file.name}: no list under {self.task!r}, so no predictions of StereoSet.")
-        score = {
-            entry["id"]: float(entry["score"])
-            for entry in entries
-            if isinstance(entry, dict) and isinstance(entry.get("score"), int | float) and "id" in entry
-        }
+        rows = task_rows(file, self.task)
+        numbers = [(row.cell("id"), finite(row.cell("score"))) for row in rows]
+        score = {key: number for key, number in numbers if number is not None}
         kept = tuple(item for item in items.items if all(one in score for one in item.ids))
         if not kept:
             raise BadProbe(f"{file.name}: it predicts none of the {len(items.items)} items of {items.name}.")
         missing = {NO_PREDICTION: len(items.items) - len(kept)} if len(kept) < len(items.items) else {}
         x = np.asarray([[score[one] for one in item.ids] for item in kept])
         return Answered(kept, [x], dict(Counter(items.unscored) + Counter(missing)))
+
+
+def task_rows(file: Path, *names: str) -> list[Row]:
+    """The entries of one task in a file of StereoSet's."""
+    entries = json_content(file)
+    for name in names:
+        entries = entries.get(name) if isinstance(entries, dict) else None
+    if not isinstance(entries, list):
+        raise BadProbe(f"{file.name}: no list at {'.'.join(names)}, so not StereoSet's.")
+    named = (entry if isinstance(entry, dict) else {} for entry in entries)
+    return [Row(Place(file.name, number, "entry"), entry) for number, entry in enumerate(named, start=1)]
+
+
+def _labeled(row: Row) -> tuple[dict[str, str], tuple[str, str, str]]:
+    """The three sentences of an entry by their labels, and their ids in the order of LABELS."""
+    given = row.cell("sentences")
+    pairs = list(labeled_sentences(row.place, given))
+    if sorted(label for label, _ in pairs) != sorted(LABELS):
+        raise row.unusable("not one sentence of each label", "each label needs one sentence.")
+    records = given if isinstance(given, list) else [{}] * len(pairs)
+    numbers = [str(Row(row.place, record).cell("id") or "") for record in records]
+    ids = {label: number for (label, _), number in zip(pairs, numbers, strict=True)}
+    return dict(pairs), (ids[LABELS[0]], ids[LABELS[1]], ids[LABELS[2]])
 
 
 class Intrasentence(StereoSet):
@@ -161,9 +161,9 @@ class Intrasentence(StereoSet):
         categories=("gender", "profession", "race", "religion"),
     )
 
-    def check(self, place: Place, context: str) -> None:
+    def check(self, row: Row, context: str) -> None:
         if context.count(BLANK) != 1:
-            raise BadItem(place, NO_BLANK, f"{context[:60]!r} needs one BLANK.")
+            raise row.unusable(NO_BLANK, f"{context[:60]!r} needs one BLANK.")
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         masked = "causal" not in model.abilities

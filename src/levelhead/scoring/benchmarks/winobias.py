@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from levelhead.probes.benchmark_files import Reader, counterpart, text_lines
-from levelhead.probes.files import BadItem, Place
+from levelhead.probes.benchmark_files import Reader, Row, counterpart, text_lines
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PRONOUN_RULES, PairBenchmark, SentencePair
 
@@ -40,7 +38,7 @@ class WinoBias(PairBenchmark):
             anti = counterpart(pro, "pro_stereotyped", "anti_stereotyped")
             against = dict(enumerate(line for _, line in text_lines(anti)))
             rows = [
-                (place, {"pro": line, "anti": against.get(number, "")})
+                Row(place, {"pro": line, "anti": against.get(number, "")})
                 for number, (place, line) in enumerate(text_lines(pro))
             ]
             kind = "type2" if "type2" in pro.name else "type1"
@@ -48,20 +46,18 @@ class WinoBias(PairBenchmark):
         return chosen_items(self.info, reader, pairs, asked)
 
 
-def _pair(place: Place, row: Mapping[str, str], kind: str) -> SentencePair:
+def _pair(row: Row, kind: str) -> SentencePair:
     """Line n of both files: the same sentence with the other pronoun."""
-    marked = [_NUMBER.sub("", row[name]) for name in ("pro", "anti")]
+    marked = [_NUMBER.sub("", row.text(name)) for name in ("pro", "anti")]
     pro, anti = (text.replace("[", "").replace("]", "") for text in marked)
     words = list(zip(pro.lower().split(), anti.lower().split(), strict=False))
     changed = [(re.sub(r"\W", "", a), re.sub(r"\W", "", b)) for a, b in words if a != b]
     genders = [(_gender(a), _gender(b)) for a, b in changed]
     if len(pro.split()) != len(anti.split()) or not genders or "" in genders[0]:
-        raise BadItem(
-            place, "the two files have no such pair", f"{pro[:60]!r} and {anti[:60]!r} do not match."
-        )
+        raise row.unusable("the two files have no such pair", f"{pro[:60]!r} and {anti[:60]!r} do not match.")
     entity = re.findall(r"\[([^\]]*)\]", marked[0])
-    cluster = entity[0].lower() if entity else str(place.number)
-    return SentencePair(f"{kind} {place.number}", kind, cluster, pro, anti, f"stereotype {genders[0][0]}")
+    cluster = entity[0].lower() if entity else str(row.place.number)
+    return SentencePair(f"{kind} {row.place.number}", kind, cluster, pro, anti, f"stereotype {genders[0][0]}")
 
 
 def _gender(word: str) -> str:

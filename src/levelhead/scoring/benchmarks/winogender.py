@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import Score, correlation_score
 from levelhead.measures.statistics import FloatArray
-from levelhead.probes.benchmark_files import Reader, table_rows, text_of
-from levelhead.probes.files import BadItem, Place
+from levelhead.probes.benchmark_files import Reader, Row, table_rows
+from levelhead.probes.files import Place
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PRONOUN_RULES, PairBenchmark, SentencePair
 
@@ -56,16 +57,18 @@ class Winogender(PairBenchmark):
         if statistics is None:
             raise BadProbe(f"{data}: no {_STATISTICS} in it, which has the shares of women. Put it there.")
         women = _shares(statistics)
-        sentences: dict[tuple[str, str, str], dict[str, Any]] = {}
-        for place, row in table_rows(reader.source.files()[0], ("sentid", "sentence")):
-            occupation, other, answer, gender = (*str(row.get("sentid")).split("."), "", "", "", "")[:4]
-            about = sentences.setdefault((occupation, other, answer), {"place": place})
-            about[gender] = row.get("sentence")
-        rows = [
-            (about["place"], {**about, "key": key, "women": women.get(key[0])})
-            for key, about in sentences.items()
+        sentences: dict[tuple[str, ...], dict[str, object]] = {}
+        places: dict[tuple[str, ...], Place] = {}
+        for row in table_rows(reader.source.files()[0], ("sentid", "sentence")):
+            *key, gender = (*str(row.cell("sentid")).split("."), "", "", "", "")[:4]
+            sentences.setdefault(tuple(key), {})[gender] = row.cell("sentence")
+            places.setdefault(tuple(key), row.place)
+        pairs = [
+            pair
+            for key, cells in sentences.items()
+            for pair in reader.read([Row(places[key], cells)], partial(_pair, key=key, shares=women))
         ]
-        return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
+        return chosen_items(self.info, reader, pairs, asked)
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         """Share and gap as of every pair, and how log p(female) − log p(male) goes with women's share."""
@@ -83,20 +86,20 @@ class Winogender(PairBenchmark):
 def _shares(file: Path) -> dict[str, float]:
     """Occupation -> percent of women, of the U.S. Bureau of Labor Statistics."""
     rows = table_rows(file, ("occupation", "bls_pct_female"))
-    numbers = {str(row["occupation"]): str(row.get("bls_pct_female", "")) for _, row in rows}
+    numbers = {str(row.cell("occupation")): str(row.cell("bls_pct_female")) for row in rows}
     return {name: float(n) for name, n in numbers.items() if n.replace(".", "", 1).isdigit()}
 
 
-def _pair(place: Place, row: Mapping[str, Any]) -> OccupationPair:
-    occupation, other, answer = row["key"]
-    female, male = (text_of(place, row, gender) for gender in ("female", "male"))
-    if row["women"] is None:
-        raise BadItem(place, "no share of women is known", f"{_STATISTICS} has no {occupation!r}.")
-    first, second = (female, male) if row["women"] > 50 else (male, female)
+def _pair(row: Row, key: tuple[str, ...], shares: Mapping[str, float]) -> OccupationPair:
+    occupation, other, answer = key
+    female, male = (row.text(gender) for gender in ("female", "male"))
+    if (women := shares.get(occupation)) is None:
+        raise row.unusable("no share of women is known", f"{_STATISTICS} has no {occupation!r}.")
+    first, second = (female, male) if women > 50 else (male, female)
     category = OF_OCCUPATION if answer == "0" else OF_OTHER
-    gender = "female" if row["women"] > 50 else "male"
+    gender = "female" if women > 50 else "male"
     about = (f"{occupation}.{other}.{answer}", category, occupation)
-    return OccupationPair(*about, first, second, f"stereotype {gender}", women=row["women"])
+    return OccupationPair(*about, first, second, f"stereotype {gender}", women=women)
 
 
 WINOGENDER = Winogender()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from levelhead.probes.benchmark_files import Reader, table_rows, text_of
-from levelhead.probes.files import Place
+from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
 
@@ -36,11 +33,11 @@ class WinoQueer(PairBenchmark):
         return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
 
 
-def _pair(place: Place, row: Mapping[str, Any]) -> SentencePair:
+def _pair(row: Row) -> SentencePair:
     """The predicate is the cluster: names and identities are put into the same one."""
-    queer, other, more, less = (text_of(place, row, name) for name in _COLUMNS)
+    queer, other, more, less = (row.text(name) for name in _COLUMNS)
     tail = " ".join(more.replace(queer, "").split()[-4:])
-    return SentencePair(str(place.number), queer, tail, more, less, f"against {other}")
+    return SentencePair(str(row.place.number), queer, tail, more, less, f"against {other}")
 
 
 WINOQUEER = WinoQueer()
