@@ -34,6 +34,8 @@ SECTIONS = [
     "Sweep",
     "Choosing a projection",
     "Symmetrization",
+    "Distillation",
+    "Other weights",
     "Certified mitigations",
     "Cloze prompts",
     "Verbalizer",

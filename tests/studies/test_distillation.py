@@ -88,8 +88,7 @@ def test_pairs_for_a_judge_are_about_groups_or_not_on_both_sides() -> None:
 
 
 def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:
-    trains = {each.name for each in mitigations() if isinstance(each, Trains)}
-    assert "distilled" in trains
+    assert not any(isinstance(each, Trains) for each in mitigations())
     assert isinstance(mitigations(["distilled"])[0], Trains)
 
 

@@ -62,4 +62,4 @@ def steps_of(
     return {name: step * (size / max(length, 1e-30)) ** 0.5 for name, step in steps.items()}
 
 
-register_mitigation(GradientEdit())
+register_mitigation(GradientEdit(), on_request=True)

@@ -49,7 +49,7 @@ NO_MEANS = Means()
 
 @runtime_checkable
 class Trains(Mitigation, Protocol):
-    """A mitigation that trains: it takes minutes, so it runs where it is asked for by its name."""
+    """A mitigation that trains, with the means that a run gives it."""
 
     def with_means(self, means: Means) -> Self:
         """The same with these means."""
