@@ -28,4 +28,4 @@ class CounterfactualText(TrainedMitigation):
         return Counterfactual(model, swap, some), Counterfactual(model, swap, few)
 
 
-register_mitigation(CounterfactualText(), on_request=True)
+register_mitigation(CounterfactualText())

@@ -28,4 +28,4 @@ class Distillation(TrainedMitigation):
         return Distilling(model, swap, some), Distilling(model, swap, few)
 
 
-register_mitigation(Distillation(), on_request=True)
+register_mitigation(Distillation())

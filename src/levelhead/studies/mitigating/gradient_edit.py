@@ -29,6 +29,7 @@ class GradientEdit:
     """One step along the difference of two mean gradients."""
 
     name = "gradient edit"
+    quick = False
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return why_no_choices(model, fit)
@@ -62,4 +63,4 @@ def steps_of(
     return {name: step * (size / max(length, 1e-30)) ** 0.5 for name, step in steps.items()}
 
 
-register_mitigation(GradientEdit(), on_request=True)
+register_mitigation(GradientEdit())

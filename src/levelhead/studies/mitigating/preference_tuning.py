@@ -25,4 +25,4 @@ class PreferenceTuning(TrainedMitigation):
         return Preferring(model, some), Preferring(model, few)
 
 
-register_mitigation(PreferenceTuning(), on_request=True)
+register_mitigation(PreferenceTuning())

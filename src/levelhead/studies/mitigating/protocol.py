@@ -49,14 +49,10 @@ class Mitigation(Protocol):
 
 
 _REGISTERED: dict[str, Mitigation] = {}
-_ON_REQUEST: set[str] = set()
 
 
-def register_mitigation(mitigation: Mitigation, *, on_request: bool = False) -> None:
-    """Let `levelhead mitigate` try a mitigation too. A name is taken once.
-
-    on_request: only where it is asked for by its name, because it takes minutes.
-    """
+def register_mitigation(mitigation: Mitigation) -> None:
+    """Let `levelhead mitigate` try a mitigation too. A name is taken once."""
     if not isinstance(mitigation, Mitigation):
         raise BadOption(
             f"{type(mitigation).__name__} is no mitigation: it needs name, why_not(model, fit) and "
@@ -66,20 +62,16 @@ def register_mitigation(mitigation: Mitigation, *, on_request: bool = False) -> 
     if known is not None and type(known) is not type(mitigation):
         raise BadOption(f"Two mitigations are called {mitigation.name!r}. Rename one of them.")
     _REGISTERED[mitigation.name] = mitigation
-    if on_request:
-        _ON_REQUEST.add(mitigation.name)
 
 
 def mitigations(names: Sequence[str] = ()) -> tuple[Mitigation, ...]:
-    """Those of these names, in their order; without names all that are registered and not on request."""
+    """Those of these names, in their order; without names all that are registered."""
     _load_installed()
     if unknown := [name for name in names if name not in _REGISTERED]:
         raise BadOption(
             f"No mitigation is called {unknown[0]!r}. There are: {', '.join(sorted(_REGISTERED))}."
         )
-    return tuple(
-        _REGISTERED[name] for name in names or [each for each in _REGISTERED if each not in _ON_REQUEST]
-    )
+    return tuple(_REGISTERED[name] for name in names or _REGISTERED)
 
 
 @cache

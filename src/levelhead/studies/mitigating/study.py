@@ -243,6 +243,8 @@ def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
     check_tree(folder)  # another library opens what is in it
     means = Means(settings.text, settings.steps, settings.lora, settings.seed, folder)
     every = mitigations(settings.methods)
+    if not settings.methods:
+        return [method for method in every if not isinstance(method, Trains)]
     return [method.with_means(means) if isinstance(method, Trains) else method for method in every]
 
 

@@ -99,6 +99,7 @@ class TrainedMitigation(ABC):
     """A mitigation that is a lesson and a plan; one candidate for each number of steps that is kept."""
 
     means: Means = NO_MEANS
+    quick: ClassVar[bool] = False
     name: ClassVar[str]
     own_plan: ClassVar[TrainingPlan]
 

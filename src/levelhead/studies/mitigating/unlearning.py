@@ -33,4 +33,4 @@ class Unlearning(TrainedMitigation):
         return Forgetting(model, some, kept), Forgetting(model, few, kept)
 
 
-register_mitigation(Unlearning(), on_request=True)
+register_mitigation(Unlearning())
