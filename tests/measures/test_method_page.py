@@ -36,6 +36,8 @@ SECTIONS = [
     "Sweep",
     "Choosing a projection",
     "Symmetrization",
+    "Distillation",
+    "Other weights",
     "Certified mitigations",
     "Steering",
     "Self-Debias",

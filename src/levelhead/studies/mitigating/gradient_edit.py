@@ -29,6 +29,7 @@ class GradientEdit:
     """One step along the difference of two mean gradients."""
 
     name = "gradient edit"
+    quick = False
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return why_no_choices(model, fit)

@@ -49,7 +49,7 @@ NO_MEANS = Means()
 
 @runtime_checkable
 class Trains(Mitigation, Protocol):
-    """A mitigation that trains: it takes minutes, so it runs where it is asked for by its name."""
+    """A mitigation that trains, with the means that a run gives it."""
 
     def with_means(self, means: Means) -> Self:
         """The same with these means."""
@@ -99,6 +99,7 @@ class TrainedMitigation(ABC):
     """A mitigation that is a lesson and a plan; one candidate for each number of steps that is kept."""
 
     means: Means = NO_MEANS
+    quick: ClassVar[bool] = False
     name: ClassVar[str]
     own_plan: ClassVar[TrainingPlan]
 
