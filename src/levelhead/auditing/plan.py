@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.models.model import Model
+from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
@@ -31,14 +32,20 @@ _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
 
 
-def audit_plan(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
-    """The stages of an audit of a model, and of a classifier beside it, with their work."""
+def audit_plan(
+    extent: Extent, battery: Battery, models: Sequence[Model], *, looks: bool
+) -> dict[Stage, float]:
+    """The stages of an audit of a model, and of a classifier beside it, with their work.
+
+    looks: it begins with a first look.
+    """
     plan = {**_words(extent, battery), **_questions(extent, battery, models)}
     if not extent.settings.quick:
         plan |= _changes(extent, plan)
-    if (first := extent.first_look) is not None:
+    if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
-        plan = {Stage.LOOK: sum(audit_plan(look, look.battery(), models).values()), **plan}
+        inside = audit_plan(look, look.battery(), models, looks=False)
+        plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 
 
@@ -55,7 +62,7 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
         Stage.WORDS: _texts(context.text for context in table.contexts),
         Stage.NULLS: sizes.null * (twin + fit) + fit,
     }
-    if settings.experiments != ("association",):
+    if settings.experiments != (ASSOCIATION,):
         plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
     if "counter" in settings.experiments:
         plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
