@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
 from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.word_table import word_table
@@ -71,23 +72,24 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
 
 def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
     able = frozenset().union(*(model.abilities for model in models))
+    ours = about_gender(battery.test)  # what ships for gender alone
     plan: dict[Stage, float] = {}
     if "mlm" in able:
         plan[Stage.BLANKS] = _BLANKS
-    if able & {"nsp", "causal"}:
+    if ours and able & {"nsp", "causal"}:
         kinds = ("stereotype", "anti", "unrelated")
         pairs = [pair.original for pair in battery.triples.pairs]
         asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
         plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
     if "nli" in able:
-        pairs_asked = (*battery.probe.pairs, *battery.ability.pairs)
+        pairs_asked = (*(battery.probe.pairs if ours else ()), *battery.ability.pairs)
         plan[Stage.INFERENCES] = _texts(f"{pair.premise} {pair.hypothesis}" for pair in pairs_asked)
     if able & {"mlm", "causal"}:
         turns = [len(text) // 5 if "mlm" in able else 1 for text in battery.sentences]
         plan[Stage.TEXT] = sum(
             turn * _texts([text]) for turn, text in zip(turns, battery.sentences, strict=True)
         )
-        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent)
+        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent) if ours else 0.0
     return plan
 
 
