@@ -1,4 +1,4 @@
-"""A model of 7 B parameters on a card of 24 GiB: the quick audit and head scores. Skipped without CUDA.
+"""A model of 7 B parameters on a card of 24 GiB: an audit and head scores. Skipped without CUDA.
 
 `set_per_process_memory_fraction` makes a small card out of a large one. Weights are random, Llama-2-7B's
 shape in bfloat16, written to a folder first, so that loading and hashing are a part of what is timed.
@@ -83,10 +83,10 @@ def _written(folder: Path) -> Path:
 
 
 def _commands(folder: Path, runs: Path, card: str) -> list[Claim]:
-    """The quick audit, and scores of all heads on all template contexts, each from the folder to its run."""
+    """An audit, and scores of all heads on all template contexts, each from the folder to its run."""
     every = HeadsSettings(experiments=("scores",), score_contexts=len(TEMPLATES), null=0)
     commands = {
-        "quick audit": (lambda: audit(str(folder), runs / "audit"), 45),
+        "audit": (lambda: audit(str(folder), runs / "audit"), 45),
         "heads on all contexts": (lambda: heads(load(folder), every, runs / "heads"), None),
     }
     claims = []

@@ -97,5 +97,8 @@ def test_null_models_after_which_no_more_could_change_anything_are_not_too_few()
 
 def test_one_null_model_beyond_the_largest_score_settles_that_no_head_is_clear() -> None:
     largest = NullDistribution(np.array([0.1, 0.2, 0.3]))
-    assert largest_settled(largest, 0.25)
-    assert not largest_settled(largest, 0.35)
+    assert largest_settled(largest, 0.25, PLANNED)
+    assert not largest_settled(largest, 0.35, PLANNED)
+    assert not largest_settled(largest, 0.25, 39)  # of 39 a head may leave one out
+    assert largest_settled(largest, 0.15, 39)
+    assert largest_settled(largest, 0.35, 9)  # of so few no head can be clear at all

@@ -7,9 +7,9 @@
     verify     the same questions again, on items that no projection was chosen on, and what the change cost
     report     headline, page, recipes (pages/)
 
-It begins with a first look, a small audit of its own (results/presets.py, QUICK), whose answers and page are
-there within a minute. Every result is stored as soon as it is there; a killed audit goes on and ends with the
-same bytes.
+The command begins with a first look, a small audit of its own (results/presets.py, QUICK), whose answers and
+page are there within a minute. Every result is stored as soon as it is there; a killed audit goes on and ends
+with the same bytes.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def audit(
 ) -> Audit:
     """Audit a model: `audit("lh:bert-mini", "runs/bert")`. loading: device, dtype ... as for `load`.
 
-    first_look: is given the answers of a first look, within about a minute on two cores; the audit goes on.
+    first_look: is given the answers of a first look, within about a minute on two cores, and the audit goes
+    on; None: no first look is taken.
     """
     settings, folder = settings or AuditSettings(), Path(folder)
     model = _loaded(model, **loading)
@@ -114,11 +115,12 @@ def _ask(
     subjects = _subjects(extent.model, classifier)
     with (
         _opened(folder, extent, battery, classifier) as run,
-        keeping_long_work(run, [subject.model for subject in subjects]),
-        whole("Audit", audit_plan(extent, battery, [subject.model for subject in subjects])),
+        keeping_long_work(run, _models(subjects)),
+        whole("Audit", audit_plan(extent, battery, _models(subjects), looks=told is not None)),
     ):
-        with stage(Stage.LOOK):
-            _look_first(extent, classifier, run, told)
+        if told is not None:
+            with stage(Stage.LOOK):
+                _look_first(extent, classifier, run, told)
         located = _locate(extent, run)
         for subject in subjects:
             _measure(subject, battery, run)
@@ -127,13 +129,11 @@ def _ask(
             _prompts(extent, ways, battery.test, run)
         with stage(Stage.LEARNING):
             _glue(extent, run)
-        note_places(run, [subject.model for subject in subjects])
+        note_places(run, _models(subjects))
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
 
 
-def _look_first(
-    extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None] | None
-) -> None:
+def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None]) -> None:
     """A small audit inside the audit, whose page stands in the folder while the audit goes on."""
     if (settings := extent.first_look) is None or layout.HEADLINE in run:
         return
@@ -141,8 +141,7 @@ def _look_first(
     _ask(folder, Extent(settings, extent.model), classifier, None)
     if not page.exists():
         write_report(folder, page, reload=True)
-    if told is not None:
-        told(read_audit(folder, page))
+    told(read_audit(folder, page))
 
 
 def _ways_out(
@@ -193,6 +192,10 @@ def _subjects(model: Model, classifier: Model | None) -> list[_Subject]:
     others = tuple(question for question in questions() if question.of_classifier)
     beside = _Subject(classifier, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
     return [_Subject(model, own), beside]
+
+
+def _models(subjects: Sequence[_Subject]) -> list[Model]:
+    return [subject.model for subject in subjects]
 
 
 def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | None) -> Open:

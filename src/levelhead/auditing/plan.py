@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
+from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
@@ -31,14 +33,20 @@ _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
 
 
-def audit_plan(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
-    """The stages of an audit of a model, and of a classifier beside it, with their work."""
+def audit_plan(
+    extent: Extent, battery: Battery, models: Sequence[Model], *, looks: bool
+) -> dict[Stage, float]:
+    """The stages of an audit of a model, and of a classifier beside it, with their work.
+
+    looks: it begins with a first look.
+    """
     plan = {**_words(extent, battery), **_questions(extent, battery, models)}
     if not extent.settings.quick:
         plan |= _changes(extent, plan)
-    if (first := extent.first_look) is not None:
+    if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
-        plan = {Stage.LOOK: sum(audit_plan(look, look.battery(), models).values()), **plan}
+        inside = audit_plan(look, look.battery(), models, looks=False)
+        plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 
 
@@ -55,7 +63,7 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
         Stage.WORDS: _texts(context.text for context in table.contexts),
         Stage.NULLS: sizes.null * (twin + fit) + fit,
     }
-    if settings.experiments != ("association",):
+    if settings.experiments != (ASSOCIATION,):
         plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
     if "counter" in settings.experiments:
         plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
@@ -64,24 +72,24 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
 
 def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dict[Stage, float]:
     able = frozenset().union(*(model.abilities for model in models))
+    ours = about_gender(battery.test)  # what ships for gender alone
     plan: dict[Stage, float] = {}
     if "mlm" in able:
         plan[Stage.BLANKS] = _BLANKS
-    if able & {"nsp", "causal"}:
+    if ours and able & {"nsp", "causal"}:
         kinds = ("stereotype", "anti", "unrelated")
         pairs = [pair.original for pair in battery.triples.pairs]
         asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
         plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
     if "nli" in able:
-        fair = [f"{pair.premise} {pair.hypothesis}" for pair in battery.probe.pairs]
-        able_pairs = [f"{pair.premise} {pair.hypothesis}" for pair in battery.ability.pairs]
-        plan[Stage.INFERENCES] = _texts([*fair, *able_pairs])
+        pairs_asked = (*(battery.probe.pairs if ours else ()), *battery.ability.pairs)
+        plan[Stage.INFERENCES] = _texts(f"{pair.premise} {pair.hypothesis}" for pair in pairs_asked)
     if able & {"mlm", "causal"}:
         turns = [len(text) // 5 if "mlm" in able else 1 for text in battery.sentences]
         plan[Stage.TEXT] = sum(
             turn * _texts([text]) for turn, text in zip(turns, battery.sentences, strict=True)
         )
-        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent)
+        plan[Stage.PROMPTS] = _PROMPTS * _prompts(extent) if ours else 0.0
     return plan
 
 

@@ -87,9 +87,10 @@ def says_too_little(null: Null | None, enough: int = ENOUGH) -> bool:
     return null.draws < 2 or least_p_of(null.p_value, null.draws, enough, null.long_tailed) < ALPHA
 
 
-def largest_settled(largest: NullDistribution, value: float) -> bool:
-    """Whether no head can be clear any more: a null model has a larger score than the model's largest.
+def largest_settled(largest: NullDistribution, value: float, planned: int) -> bool:
+    """Whether no head can be clear any more: too many null models have a larger score than the model's.
 
-    A head must lie beyond all of 19 null models, so one that does not is enough.
+    A head must lie beyond all of 19 null models (38 of 39 ...), so one that does not is enough.
     """
-    return bool(np.any(largest.values >= value))
+    allowed = math.floor(ALPHA * (planned + 1) + 1e-9) - 1
+    return int(np.sum(largest.values >= value)) > allowed

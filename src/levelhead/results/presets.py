@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from levelhead.results.codec import Record
 
-EXPERIMENTS = ("association", "scores", "ablation", "counter", "debias")  # of the heads study
+EXPERIMENTS = ("scores", "ablation", "counter", "debias")  # of the heads study
+ASSOCIATION = "association"  # in their place: SEAT alone, no head is scored
 GLUE_ROWS = 1000  # of each GLUE task, to train on inside an audit
 
 
@@ -75,7 +76,7 @@ FULL = AuditSizes(
     null=199,
 )
 QUICK = AuditSizes(  # the first look
-    experiments=("association",),
+    experiments=(ASSOCIATION,),
     contexts=2,
     score_contexts=1,
     splits=0,

@@ -74,7 +74,7 @@ class Extent:
 
     @property
     def large(self) -> bool:
-        """Whether the model is so large that a quick audit asks less."""
+        """Whether the model is so large that an audit asks less, unless it is a full one."""
         return int(sum(p.numel() for p in self.model.hf.parameters())) > MANY_PARAMETERS
 
     @property

@@ -149,7 +149,7 @@ def fits_settled(fits: Sequence[CrossFit], planned: int) -> bool:
     if len(twins) < 2:
         return False
     largest = float(np.abs(held_scores(own)).max())
-    if not largest_settled(largest_held(np.array(twins)), largest):
+    if not largest_settled(largest_held(np.array(twins)), largest, planned):
         return False
     values = [_means(fits, attrgetter(name)) for name in ("rho", "other")]
     return all(settled(NullDistribution(null), value, planned) for value, null in values)

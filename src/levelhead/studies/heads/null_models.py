@@ -84,6 +84,8 @@ class NullModels:
 
     def stored(self) -> None:
         """Take what a run that has asked all of them keeps."""
+        if any(each.value is None for each in self.run.stored(layout.CROSS_FIT)):
+            return  # the words cannot be halved
         labels = ("model", *map(_label, range(self.planned)))
         self.fits = [fit for label in labels for fit in self.run.stored(layout.CROSS_FITS.of(label))]
 

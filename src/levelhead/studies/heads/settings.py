@@ -9,7 +9,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import Words, WordTest
-from levelhead.results.presets import EXPERIMENTS
+from levelhead.results.presets import ASSOCIATION, EXPERIMENTS
 
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
@@ -24,7 +24,7 @@ class HeadsSettings:
 
     bias: a shipped word list, a file, a folder of published lists, or lists in memory
     contexts: templates, a text file, a folder, hub:NAME
-    experiments: of scores, ablation, counter, debias
+    experiments: of scores, ablation, counter, debias; or association, which scores no head
     per_word: contexts per word; by default all 16 templates, or 20 sentences of a corpus
     sentences: of the counter experiment: "shipped", a text file, a folder, hub:NAME
     n_sentences: how many sentences the counter experiment asks at most
@@ -54,10 +54,11 @@ class HeadsSettings:
     score_contexts: int | None = None
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.experiments if name not in EXPERIMENTS]
+        allowed = (*EXPERIMENTS, ASSOCIATION)
+        unknown = [name for name in self.experiments if name not in allowed]
         if unknown or not self.experiments:
             raise BadOption(
-                f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(EXPERIMENTS)}."
+                f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(allowed)}."
             )
         contexts = [n for n in (self.per_word, self.score_contexts) if n is not None]
         if min(*contexts, self.n_sentences, self.top) < 1:

@@ -34,6 +34,7 @@ from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import in_memory, words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
+from levelhead.results.presets import ASSOCIATION
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.heads import (
     CROSS_FITTED,
@@ -95,7 +96,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
         if settings.splits:
             run.results(layout.CROSS_FIT, lambda: _cross_fit(nulls))
-        if settings.experiments == ("association",):
+        if settings.experiments == (ASSOCIATION,):
             note_places(run, [model])
             return HeadsRun(run.data())
         fits = nulls.fits
