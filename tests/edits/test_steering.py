@@ -62,5 +62,7 @@ def test_further_directions_are_orthonormal_and_explain_what_is_left() -> None:
         left.append(float(np.linalg.norm(y - y.mean() - fitted)))
     assert left[0] > left[1] > left[2]
     assert left[2] < 1e-8
-    with pytest.raises(BadProbe, match="2 directions were asked for"):
+    with pytest.raises(BadProbe, match="2 directions were asked of 2 states"):
         partial_least_squares([[1.0, 0.0], [-1.0, 0.0]], [1.0, -1.0], 2)
+    with pytest.raises(BadProbe, match="only 1 go along"):
+        partial_least_squares([[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0], [-2.0, 0.0]], [1.0, -1.0, 2.0, -2.0], 2)

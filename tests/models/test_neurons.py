@@ -147,6 +147,19 @@ def test_integrated_gradients_add_up_to_what_all_of_them_do_together(component: 
     assert scores.sum() == pytest.approx(ends[0] - ends[1], rel=5e-2)
 
 
+def test_blocks_that_run_again_on_the_way_back_give_the_same_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = tiny("llama")
+    spans = [find_word(TEXTS[0], "nurse"), find_word(TEXTS[1], "nurses")]
+    reading = StaticVectors([Text(text) for text in TEXTS], spans, [0, 1])
+    kept = neuron_gradients(model, reading, lambda v: (v[0] * v[1]).sum())
+    monkeypatch.setattr(Model, "waits_on_host", True)  # as where a device map leaves weights on the host
+    again = neuron_gradients(model, reading, lambda v: (v[0] * v[1]).sum(), batch_tokens=12)
+    np.testing.assert_allclose(again.scores, kept.scores, atol=1e-5)
+    assert np.abs(kept.scores).max() > 1e-3
+
+
 @pytest.mark.parametrize("family", EXPERTS)
 def test_blocks_of_experts_have_no_neuron_gates(family: str) -> None:
     with pytest.raises(CannotDo, match="experts share the work"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ import torch
 from levelhead.edits.gates import gates
 from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
+from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 from levelhead.probes.cloze import BASE, load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.triples import load_triples
+from levelhead.scoring import objectives as module
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.cloze import log_odds_question
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_biases
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import SEAT, objectives
@@ -89,3 +93,19 @@ def check_gradients(model: Model, objective: Objective) -> None:
     exact = [*(scores.scores[head] for head in heads), *(by_neuron[neuron] for neuron in neurons)]
     np.testing.assert_allclose(exact, slopes, rtol=0, atol=2e-2 * np.abs(slopes).max())
     assert torch.isfinite(torch.from_numpy(by_neuron)).all()
+
+
+def test_a_vocabulary_without_words_of_one_group_has_no_log_odds(
+    items: Battery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny("bert", "nsp", max_position_embeddings=256)
+
+    def one_sided(*given: Any) -> Any:
+        reading, codes = log_odds_question(*given)
+        return reading, abs(codes)
+
+    monkeypatch.setattr(module, "log_odds_question", one_sided)
+    assert LOG_ODDS not in objectives(model, items)
+    assert items.prompts is not None
+    with pytest.raises(CannotDo, match="no single token"):
+        module.log_odds_objective(model, items.prompts)

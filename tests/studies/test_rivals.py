@@ -140,7 +140,7 @@ def test_ablated_neurons_fold_and_their_recipe_makes_them_again(
 def test_neurons_are_chosen_by_integrated_gradients(bert: Model, fit: Battery) -> None:
     objective = behavior(bert, fit)
     assert objective is not None
-    scores = objective.neuron_scores(bert, 8)
+    scores = objective.neuron_scores(bert, 4)
     weakest = NeuronAblation().candidates(bert, fit)[0]
     (edit,) = (cast(NeuronGates, each) for each in weakest.edits)
     assert (edit.layer, edit.numbers) == (highest(scores, 1)[0].layer, (highest(scores, 1)[0].head,))

@@ -19,6 +19,10 @@ def partial_least_squares(states: npt.ArrayLike, response: npt.ArrayLike, rank: 
     each other that of what is left. Reference: Wold 1975 (NIPALS).
     """
     x, y = np.asarray(states, np.float64), np.asarray(response, np.float64)
+    if len(y) <= rank:
+        raise BadProbe(
+            f"{rank} directions were asked of {len(y)} states; give more states, or ask for fewer."
+        )
     x, y = x - x.mean(axis=0), y - y.mean()
     size = float(np.linalg.norm(x) * np.linalg.norm(y))
     found: list[Doubles] = []
@@ -26,8 +30,8 @@ def partial_least_squares(states: npt.ArrayLike, response: npt.ArrayLike, rank: 
         w = x.T @ y
         if float(np.linalg.norm(w)) <= 1e-9 * size:
             raise BadProbe(
-                f"{rank} directions were asked for; only {len(found)} of {len(y)} states go along with their "
-                "numbers. Ask for fewer."
+                f"{rank} directions were asked for; only {len(found)} go along with the numbers of {len(y)} "
+                "states. Ask for fewer."
             )
         w /= np.linalg.norm(w)
         t = x @ w

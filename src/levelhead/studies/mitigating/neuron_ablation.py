@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from levelhead.edits.neurons import Neuron, removed_neurons
 from levelhead.errors import CannotDo
 from levelhead.mitigation.recipe import Recipe
@@ -12,7 +14,8 @@ from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
 _SHARES = (0.001, 0.005, 0.02)  # of all neurons
-_STEPS = 8  # of the way from 0 to 1
+_STEPS = 4  # of the way from 0 to 1
+_TRIPLES = 24  # that a preference is scored on: each step asks twice and goes back once
 
 
 class NeuronAblation:
@@ -30,7 +33,7 @@ class NeuronAblation:
         return "" if behavior(model, fit) else f"{model.name} has neither log-odds nor a next-sentence head"
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        objective = behavior(model, fit)
+        objective = behavior(model, replace(fit, triples=fit.triples.at_most(_TRIPLES)))
         if objective is None:
             return []
         scores = objective.neuron_scores(model, _STEPS)
