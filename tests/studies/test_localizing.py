@@ -1,0 +1,305 @@
+"""Localizers and the atlas: maps by hand, plugins, what is claimed and what is not, resuming, the page."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from torch import Tensor
+from typer.testing import CliRunner
+
+import levelhead as lh
+from levelhead.cli.app import app
+from levelhead.cli.main import COMMANDS
+from levelhead.edits.gates import all_heads, removed
+from levelhead.edits.head import Head
+from levelhead.errors import BadOption, CannotDo
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.models.model import Model
+from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.pages.localizing import atlas_sentence
+from levelhead.pages.page import write_report
+from levelhead.probes.contexts import template_contexts
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.localizing import MapAgreement, MappedHead
+from levelhead.results.runs import open_atlas
+from levelhead.scoring import plugins
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.objectives import cosine_objective, seat_objective
+from levelhead.scoring.word_table import word_table
+from levelhead.studies.localizing import protocol
+from levelhead.studies.localizing.catalog import localizer_of, localizers
+from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores
+from levelhead.studies.localizing.questions import questions
+from levelhead.studies.localizing.study import atlas
+from levelhead.studies.planted.planting import Planter
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
+from tests.tiny import tiny
+from tests.word_lists import GENDER
+
+WORDS = lh.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, null=3)
+
+
+@pytest.fixture(scope="module")
+def bert() -> Model:
+    return tiny("bert", "nsp", max_position_embeddings=256)
+
+
+@pytest.fixture(scope="module")
+def run(bert: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("atlas") / "run"
+    atlas(bert, WORDS, folder)
+    return folder
+
+
+def both_and_sum() -> tuple[Objective, Objective, Objective]:
+    table = word_table(GENDER, template_contexts(GENDER, 1))
+    first, second = seat_objective(table), cosine_objective(table)
+
+    def total(vectors: Tensor) -> Tensor:
+        return first.number(vectors) + second.number(vectors)
+
+    return first, second, replace(first, number=total)
+
+
+# ---- localizers
+
+
+@pytest.mark.parametrize("name", ["gradient", "ablation", "neuron gradient", "integrated gradients"])
+def test_the_sum_of_two_objectives_has_the_sum_of_the_maps(bert: Model, name: str) -> None:
+    localizer = localizers()[name]
+    first, second, total = (localizer.scores(bert, each).values for each in both_and_sum())
+    units = bert.heads if localizer.component == "heads" else bert.neurons
+    assert total.shape == (bert.layers, units)
+    assert np.abs(second).max() > 1e-6
+    np.testing.assert_allclose(total, first + second, atol=1e-5 * np.abs(total).max())
+
+
+def test_ablation_is_what_the_objective_loses_without_each_head(bert: Model) -> None:
+    objective, _, _ = both_and_sum()
+    scores = localizer_of("ablation", "heads").scores(bert, objective)
+    (whole,) = objective.values(bert)
+    for head in all_heads(bert)[::5]:
+        (without,) = objective.values(bert, [removed(bert, [head])])
+        assert scores.values[head] == pytest.approx(whole - without, abs=1e-5)
+    assert scores.objective == whole
+    assert np.isnan(scores.stderr).all()
+
+
+class LastLayer:
+    """A localizer of a user's own: it suspects the last layer, whatever is asked."""
+
+    name = "last layer"
+    component: ClassVar[ComponentKind] = "heads"
+
+    def why_not(self, model: Model, objective: Objective) -> str:
+        return "" if model.layers > 1 else "it needs two layers"
+
+    def scores(self, model: Model, objective: Objective) -> ComponentScores:
+        values = np.tile(np.arange(1.0, model.layers + 1)[:, None], (1, model.heads))
+        return ComponentScores.exact(self.component, values)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    lh.register_localizer(LastLayer())
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_localizer_of_ones_own_is_taken_by_name(bert: Model, tmp_path: Path) -> None:
+    found = atlas(bert, replace(WORDS, localizer="last layer", null=0), tmp_path / "run")
+    assert {each.score for each in found.heads if each.head.layer == 2} == {3.0}
+    assert all(each.p is None and each.stderr is None for each in found.heads)
+    assert not found.significant
+    assert found.agreements[0].measurement.value == pytest.approx(1)
+    assert "too few null models" in atlas_sentence(found)
+
+
+def test_what_is_no_localizer_is_refused_in_one_line(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    with pytest.raises(BadOption, match="needs name, component"):
+        protocol.register_localizer(object())  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match=r"No localizer of heads is called 'neuron gradient'.*ablation"):
+        localizer_of("neuron gradient", "heads")
+
+    class Flat(LastLayer):
+        def scores(self, model: Model, objective: Objective) -> ComponentScores:
+            return ComponentScores.exact("heads", np.zeros(3))
+
+    with pytest.raises(BadOption, match=r"shape \(3,\)"):
+        protocol.scored(Flat(), bert, both_and_sum()[0])
+    lh.register_localizer(LastLayer())
+    with pytest.raises(BadOption, match="Two localizers"):
+        lh.register_localizer(Flat())
+
+
+def test_an_installed_package_brings_its_localizers_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import levelhead as lh\nfrom tests.studies.test_localizing import LastLayer\n"
+    (tmp_path / "my_localizers.py").write_text(text + "lh.register_localizer(LastLayer())\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_localizers", raising=False)
+    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    points = [EntryPoint("mine", "my_localizers", protocol.ENTRY_POINTS)]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points if "localizers" in group else [])
+    protocol._load_installed.cache_clear()
+    try:
+        assert "last layer" in localizers("heads")
+        assert "last layer" not in localizers("neurons")
+    finally:
+        protocol._load_installed.cache_clear()
+
+
+# ---- objectives and halves
+
+
+def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> None:
+    data = {"crows-pairs": str(write(tmp_path, PAIRS))}
+    asked = questions(bert, lh.AtlasSettings(("log-odds", "crows-pairs"), data, GENDER, splits=1, limit=8))
+    assert [each.name for each in asked.asked] == ["log-odds", "crows-pairs"]
+    for each in asked.asked:
+        ((first, second),) = each.splits
+        parts = [{str(text) for text in half.reading.texts} for half in (first, second)]
+        assert all(parts)
+        assert not parts[0] & parts[1]
+        assert each.whole.values(bert)[0] >= 0
+
+
+def test_an_objective_that_a_model_lacks_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    gpt = tiny("gpt2", n_positions=256)
+    asked = questions(gpt, replace(WORDS, objectives=("preference", "seat")))
+    assert [each.name for each in asked.asked] == ["seat"]
+    assert [each.objective for each in asked.left_out] == ["preference"]
+    with pytest.raises(CannotDo, match=r"none of the objectives\. preference:"):
+        atlas(gpt, replace(WORDS, objectives=("preference",)), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"objectives": ("fairness",)}, "No objective is called 'fairness'"),
+        ({"objectives": ("crows-pairs",)}, "needs its published file"),
+        ({"objectives": ("seat",), "data": {"crows-pairs": "x"}}, "no benchmark among the objectives"),
+        ({"null": 1}, "null=1"),
+        ({"splits": 0}, "splits=0"),
+    ],
+)
+def test_wrong_settings_are_one_line(changed: dict[str, object], complaint: str) -> None:
+    with pytest.raises(BadOption, match=complaint) as caught:
+        lh.AtlasSettings(**changed)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+# ---- runs
+
+
+def test_a_run_has_a_map_for_every_objective_and_null_model(bert: Model, run: Path) -> None:
+    found = lh.open_atlas(run)
+    assert len(found.maps) == 2 * (1 + 3)
+    assert len(found.heads) == 2 * bert.layers * bert.heads
+    assert [each.objective for each in found.objectives] == ["seat", "cosine-gap"]
+    exact = seat_objective(word_table(GENDER, template_contexts(GENDER, 2))).gradients(bert)
+    own = found.maps[0]
+    assert own.value == pytest.approx(exact.objective, rel=1e-4)
+    np.testing.assert_allclose(own.scores, exact.scores, atol=1e-4 * np.abs(exact.scores).max())
+    assert found.top is not None
+    assert found.top.k == 1
+    assert found.to_frame().shape[0] == len(found.heads)
+    assert lh.open_run(run).folder == run
+    assert found.chart().spec["concat"]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
+    whole = (run / "results.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    again = tmp_path / "run"
+    atlas(bert, WORDS, again)
+    (again / "results.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:30])
+    atlas(bert, WORDS, again)
+    assert (again / "results.jsonl").read_bytes() == whole
+
+
+def test_the_page_has_a_matrix_that_leads_to_the_maps(run: Path) -> None:
+    html = write_report(run).read_text(encoding="utf-8")
+    assert 'class="matrix"' in html
+    for number in (1, 2):
+        assert f'href="#atlas-chart-3-{number}"' in html
+        assert f'id="atlas-chart-3-{number}"' in html
+    assert "style=" not in html.split('class="matrix"')[1].split("</table>")[0]
+
+
+def test_heads_with_an_objective_makes_a_run_of_the_atlas(
+    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert COMMANDS
+    monkeypatch.setattr("levelhead.cli.app.preflight", lambda given: None)
+    monkeypatch.setattr("levelhead.models.model.load", lambda name, **options: bert)
+    file, folder = write(tmp_path, PAIRS), tmp_path / "run"
+    typed = [
+        "heads",
+        "m",
+        "--objective",
+        "crows-pairs",
+        "--data",
+        str(file),
+        "--null",
+        "2",
+        "-o",
+        str(folder),
+    ]
+    ended = CliRunner().invoke(app, typed, catch_exceptions=False)
+    assert ended.exit_code == 0
+    assert [each.objective for each in open_atlas(folder).objectives] == ["crows-pairs"]
+    with pytest.raises(BadOption, match="--top would change nothing"):
+        CliRunner().invoke(app, [*typed, "--top", "3"], catch_exceptions=False)
+
+
+# ---- what is claimed
+
+
+@pytest.mark.slow
+def test_a_planted_head_is_significant_and_a_null_model_has_none(bert: Model, tmp_path: Path) -> None:
+    asked = replace(WORDS, objectives=("seat",), null=19, splits=4)
+    head = Head(1, 2)
+    planted = Planter(bert, template_contexts(GENDER, 4)).planted({head: 3.0})
+    found = atlas(planted, asked, tmp_path / "planted")
+    assert head in [each.head for each in found.significant]
+    assert str(head) in atlas_sentence(found)
+    silent = atlas(twin_copy(bert, draw_twin(bert, 77)), replace(asked, seed=5), tmp_path / "null")
+    assert not silent.significant
+    assert "no head stands out" in atlas_sentence(silent)
+
+
+def claimed(folder: Path, run: Path, rho: float, p: float) -> str:
+    """The sentence of a run whose two maps agree so far beyond null models."""
+    read = open_atlas(run)
+    null = Null("null twins; two-sided", 19, 0.1, 0.1, p)
+    agreement = MapAgreement("seat", "cosine-gap", Measurement("agreement of maps", rho, null=null), p)
+    with Run.open(folder, layout.ATLAS, read.settings) as made:
+        for each in read.maps:
+            key = layout.OBJECTIVE_MAPS.of(f"{each.objective}/{each.null_model}")
+            made.results(key, lambda each=each: [each])  # type: ignore[misc]
+        made.results(layout.MAPPED_OBJECTIVES, lambda: list(read.objectives))
+        made.results(layout.MAP_AGREEMENTS, lambda: [agreement])
+    return atlas_sentence(open_atlas(folder))
+
+
+def test_maps_are_said_to_agree_only_beyond_null_models(run: Path, tmp_path: Path) -> None:
+    assert "the two maps agree" in claimed(tmp_path / "a", run, 0.8, 0.001)
+    assert "no two maps are shown to agree" in claimed(tmp_path / "b", run, 0.8, 0.3)
+    assert "no two maps are shown to agree" in claimed(tmp_path / "c", run, -0.8, 0.001)
+
+
+def test_a_head_is_significant_from_p_five_percent_on() -> None:
+    head = MappedHead("seat", Head(0, 0), 1.0, None, 0.5, 0.05, 1)
+    assert head.significant
+    assert not replace(head, p=0.06).significant
+    assert not replace(head, p=None).significant
