@@ -169,6 +169,7 @@ class Section:
     how: str  # to read what follows
     blocks: Sequence[Block]
     example: Example | None = None
+    found: str = ""  # the answer in one sentence, which stands where the chapter is folded
 
     @property
     def draws(self) -> bool:
@@ -219,3 +220,4 @@ class Page:
     sections: Sequence[Section]
     what_now: WhatNow | None = None
     names: Names = field(default_factory=Names)
+    folded: bool = False  # whether chapters are unfolded by the reader
