@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from levelhead.edits.head import Head
@@ -11,23 +12,12 @@ from levelhead.models.model import Model
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.mitigating import CandidateTested
-from levelhead.results.settings import MitigateRunSettings
+from tests.results.test_runs import MITIGATE
 
 
 def mitigated_run(folder: Path, model: Model) -> Path:
     """The folder of the run: "two heads" is certified, "one head" is not shown to help."""
-    settings = MitigateRunSettings(
-        study=layout.MITIGATE.study,
-        seed=0,
-        model=model.name,
-        bias="gender",
-        methods=(),
-        objective="",
-        gain=0.0,
-        max_perplexity=2.0,
-        max_loss=2.0,
-        null=19,
-    )
+    settings = replace(MITIGATE, model=model.name)
     candidates = [
         _candidate(model, "one head", {Head(0, 3): 0.0}, False),
         _candidate(model, "two heads", {Head(0, 0): 0.0, Head(1, 1): 0.5}, True),

@@ -27,7 +27,7 @@ from levelhead.probes.words import load_words
 from levelhead.results.runs import open_run
 from tests.exploring.mitigated_runs import mitigated_run
 from tests.exploring.served import TOKEN, serving
-from tests.report.test_browser import CHROMIUM, FLAGS, SMUGGLED
+from tests.report.test_browser import CHROMIUM, SMUGGLED
 from tests.tiny import tiny
 from tests.typed import Typed
 
@@ -43,15 +43,6 @@ PICTURES = "LEVELHEAD_SCREENSHOTS"  # set: the pictures of docs/ are made anew
 SENTENCE = "My mother said that ___ was tired."
 TWIN = "My father said that ___ was tired."
 WAIT = 120_000  # ms; a machine may be slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as runner:
-        opened = runner.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

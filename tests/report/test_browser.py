@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from levelhead.pages.glossary import explained, glossary
 from levelhead.pages.page import write_report
 from levelhead.pages.pdf import write_pdf
 from tests.report.synthetic import (
@@ -60,9 +61,20 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class OpenPage:
     """A page in the browser, and all that it printed or requested."""
 
-    def __init__(self, browser: Any, folder: Path, width: int = 1280, scheme: str = "light") -> None:
+    def __init__(
+        self,
+        browser: Any,
+        folder: Path,
+        width: int = 1280,
+        scheme: str = "light",
+        height: int = 900,
+        unfolded: bool = True,
+    ) -> None:
         self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, accept_downloads=True
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            offline=True,
+            accept_downloads=True,
         )
         self.page = self.context.new_page()
         self.messages: list[str] = []
@@ -74,6 +86,10 @@ class OpenPage:
         self.address = (folder / "report.html").as_uri()
         self.page.goto(self.address)
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+        if unfolded:
+            self.page.evaluate(
+                "() => document.querySelectorAll('details.study').forEach(study => { study.open = true; })"
+            )
 
     def _dismiss(self, dialog: Any) -> None:
         self.messages.append(f"dialog {dialog.message}")
@@ -358,3 +374,45 @@ def test_the_theme_can_be_switched(report: OpenPage) -> None:
     assert report.page.get_attribute("#theme", "aria-pressed") == "true"
     assert report.page.evaluate(background) != before
     report.page.wait_for_timeout(1500)
+
+
+# ---- folded
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_before_anything_is_unfolded_the_page_has_six_screens_at_most(
+    browser: Any, audit: Path, width: int, height: int
+) -> None:
+    opened = OpenPage(browser, audit, width, height=height, unfolded=False)
+    screens = opened.page.evaluate("() => document.documentElement.scrollHeight") / height
+    assert screens <= 6
+    assert opened.page.locator("details.study[open]").count() == 0
+    lines = opened.page.eval_on_selector_all(".found-line", "all => all.map(e => e.textContent.trim())")
+    assert len(lines) == opened.page.locator("details.study").count() > 5
+    assert all(lines)
+    opened.close()
+
+
+def test_the_contents_stay_in_sight_and_unfold_what_they_lead_to(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit, unfolded=False)
+    opened.page.click('nav a[href="#heads"]')
+    opened.page.wait_for_selector("#heads details.study[open]")
+    opened.page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
+    opened.page.wait_for_timeout(500)
+    assert opened.page.evaluate("() => document.querySelector('nav').getBoundingClientRect().top") == 0
+    widths = "plots => plots.map(plot => plot.querySelector('svg').getBoundingClientRect().width)"
+    assert min(opened.page.eval_on_selector_all("#heads .plot", widths)) > 200
+    opened.close()
+
+
+def test_technical_words_are_defined_on_hover_and_in_the_glossary(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit)
+    listed = opened.page.inner_text("#glossary")
+    terms = opened.page.eval_on_selector_all(
+        ".found-line abbr, .lead abbr", "all => all.map(e => [e.textContent, e.title])"
+    )
+    assert len(terms) > 3
+    known = {term for group in glossary() for term in group.terms}
+    assert all(f"{term}: {title}" in listed for term, title in terms if term in known)
+    assert any(term in explained() for term, _ in terms)
+    opened.close()

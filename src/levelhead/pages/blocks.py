@@ -192,6 +192,7 @@ class Section:
     how: str  # to read what follows
     blocks: Sequence[Block]
     example: Example | None = None
+    found: str = ""  # the answer in one sentence, which stands where the chapter is folded
 
     @property
     def draws(self) -> bool:
@@ -244,3 +245,4 @@ class Page:
     names: Names = field(default_factory=Names)
     notice: str = ""  # what must be known before anything is read
     reload: int | None = None  # after so many seconds
+    folded: bool = False  # whether chapters are unfolded by the reader

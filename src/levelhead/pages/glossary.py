@@ -1,14 +1,21 @@
-"""What technical words mean: data, for pages and documents."""
+"""What technical words mean: data, shown on hover where they stand, in a list at the end, and in the documents."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from levelhead.pages.blocks import Points, Section
+from levelhead.pages.names import Piece
+from levelhead.pages.tables import words
 
 _FILE = Path(__file__).with_name("glossary.toml")
+_SHORTEST = 3  # letters of a term that is explained on hover
 
 
 @dataclass(frozen=True)
@@ -22,8 +29,44 @@ class TermGroup:
 @cache
 def glossary() -> tuple[TermGroup, ...]:
     """Every term with its definition."""
-    groups = tomllib.loads(_FILE.read_text(encoding="utf-8"))["group"]
-    return tuple(TermGroup(group["title"], group["terms"]) for group in groups)
+    return tuple(TermGroup(group["title"], group["terms"]) for group in _data()["group"])
+
+
+@cache
+def explained() -> Mapping[str, str]:
+    """What is explained on hover: every term that is a word, and other forms of it."""
+    terms = {term: meaning for group in glossary() for term, meaning in group.terms.items()}
+    forms = {form: terms[term] for form, term in _data()["forms"].items()}
+    return {term: meaning for term, meaning in {**terms, **forms}.items() if len(term) >= _SHORTEST}
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    longest_first = sorted(explained(), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?!\w)")
+
+
+def defined(text: str) -> list[Piece]:
+    """A text in pieces; the first time that a term stands in it, its definition is the piece's title."""
+    pieces, seen = [], set[str]()
+    for part in _pattern().split(text):
+        title = "" if part in seen else explained().get(part, "")
+        seen.add(part)
+        if part:
+            pieces.append(Piece(part, title))
+    return pieces
+
+
+def glossary_section() -> Section:
+    """All terms with their definitions."""
+    lines = [f"{term}: {meaning}" for group in glossary() for term, meaning in group.terms.items()]
+    question = "What do the technical words mean?"
+    return Section("glossary", "Words of this page", question, "", [Points([words(line) for line in lines])])
 
 
 def glossary_page() -> str:

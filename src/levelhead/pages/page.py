@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from levelhead.files import write_output
 from levelhead.pages.blocks import Page
 from levelhead.pages.contents import Contents, consistent, open_contents
 from levelhead.pages.doubts import openings_text
+from levelhead.pages.found import found
+from levelhead.pages.glossary import defined, glossary_section
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
@@ -46,17 +49,19 @@ def report_html(contents: Contents, *, reload: bool = False) -> str:
     """The report of one run as one page. reload: it reloads itself."""
     with consistent(contents):
         first = opening(contents)
+        chapters = [*sections(contents), glossary_section()]
         page = Page(
             title=contents.model,
             study=contents.study,
             headline=first.text,
             findings=first.findings,
             facts=_facts(contents),
-            sections=sections(contents),
+            sections=[replace(each, found=found(contents, each.id)) for each in chapters],
             what_now=what_now(contents),
             names=names_of(contents),
             notice=_notice(contents, reload),
             reload=_RELOAD if reload else None,
+            folded=True,
         )
     return render(page)
 
@@ -72,6 +77,7 @@ def render(page: Page) -> str:
         scripts=[theme, *vega, js],
         styled=_Styled(),
         policy=content_policy,
+        defined=defined,
         version=__version__,
     )
 

@@ -100,6 +100,7 @@
 
   async function draw(figure) {
     const plot = one(".plot", figure);
+    figure.toggleAttribute("data-unseen", !plot.clientWidth);  // some browsers give what is folded no width
     views.get(figure)?.finalize();
     const spec = themed(read(one("script", figure)));
     const theme = root.dataset.theme === "dark" ? "dark" : "light";
@@ -320,6 +321,18 @@
 
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; showArcs(); } });
+  function unfold() {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const study = target && (target.closest("details.study") || one("details.study", target));
+    if (study) study.open = true;
+  }
+  addEventListener("hashchange", unfold);
+  for (const link of all("nav a")) link.addEventListener("click", () => setTimeout(unfold));
+  for (const study of all("details.study")) {
+    study.addEventListener("toggle", () => {
+      if (study.open) { showArcs(); all("figure[data-unseen]", study).forEach(draw); }
+    });
+  }
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = all("details:not([open])");
@@ -328,5 +341,6 @@
   addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
 
   if (current) select(current);
+  unfold();
   redraw();
 })();

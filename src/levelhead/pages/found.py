@@ -1,0 +1,99 @@
+"""What each chapter found, in one sentence: what a reader sees before a chapter is unfolded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from levelhead.pages.claims import valued
+from levelhead.pages.contents import Contents, measurements
+from levelhead.pages.glossary import explained
+from levelhead.pages.headline import spoken_measures
+from levelhead.pages.infos import info_of
+from levelhead.pages.limits import limits
+from levelhead.pages.mitigating import sentence
+from levelhead.pages.tables import shown as written
+
+_NAMED = 3  # measures that a sentence names
+
+
+def found(contents: Contents, chapter: str) -> str:
+    """The sentence of a chapter, by its id; empty where its question says enough."""
+    return _SENTENCES.get(chapter, lambda _: "")(contents)
+
+
+def _measured(contents: Contents) -> str:
+    known = [
+        each
+        for each in measurements(contents)
+        if each.measurement.value is not None and info_of(contents, each.name).side == "bias"
+    ]
+    if contents.audit is None:
+        return f"{len(known)} measures of bias have a value."
+    spoken = spoken_measures(contents.audit)
+    shown = [info_of(contents, each.name).title for each in known if each.name in spoken]
+    if not shown:
+        return f"None of {len(known)} measures of bias can be told from a model without meaning."
+    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    return f"A bias shows in {len(shown)} of {len(known)} measures: {', '.join(shown[:_NAMED])}{more}."
+
+
+def _heads(contents: Contents) -> str:
+    run = contents.heads
+    if run is None or not run.scores:
+        return ""
+    clear, first = run.clear_heads, run.ranked[0]
+    stand = f"{len(clear)} of {len(run.scores)} heads stand out clearly"
+    named = f" ({', '.join(map(str, clear[:_NAMED]))})" if clear else ""
+    return f"{stand}{named}; the highest score is {written(first.score)}, of head {first.head}."
+
+
+def _knowledge(contents: Contents) -> str:
+    run = contents.prompts
+    cell = None if run is None else run.log_odds()
+    if cell is None or cell.measurement.value is None:
+        return ""
+    return f"Without knowledge the log-odds toward the stereotype are {valued(cell.measurement)}."
+
+
+def _changes(contents: Contents) -> str:
+    audit = contents.audit
+    ways = () if audit is None else tuple(each.variant for each in audit.mitigations)
+    return f"{len(ways)} changes were verified on items that none of them was chosen on." if ways else ""
+
+
+def _sweep(contents: Contents) -> str:
+    if contents.sweep is not None:
+        return f"{len({each.variant for each in contents.sweep.measured})} settings were measured."
+    tried = () if contents.audit is None else contents.audit.candidates
+    chosen = [each.variant for each in tried if each.chosen]
+    best = (
+        f"the one with the largest gain that keeps its ability is {chosen[0]}"
+        if chosen
+        else "none was chosen"
+    )
+    return f"{len(tried)} settings were tried; {best}." if tried else ""
+
+
+def _limits(contents: Contents) -> str:
+    return f"{len(limits(contents))} things that may not be concluded from this page."
+
+
+def _mitigate(contents: Contents) -> str:
+    return "" if contents.mitigations is None else sentence(contents.mitigations)
+
+
+def _reproduce(contents: Contents) -> str:
+    return f"One command, seed {contents.run.settings.seed}, and the versions that it ran with."
+
+
+_SENTENCES: Mapping[str, Callable[[Contents], str]] = {
+    "measured": _measured,
+    "heads": _heads,
+    "knowledge": _knowledge,
+    "changes": _changes,
+    "sweep": _sweep,
+    "mitigate": _mitigate,
+    "limits": _limits,
+    "glossary": lambda _: f"{len(explained())} terms, which are also explained where they stand.",
+    "reproduce": _reproduce,
+}
