@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
-WORDS = lh.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, null=3)
+WORDS = lh.settings.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, null=3)
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +163,14 @@ def test_an_installed_package_brings_its_localizers_along(
 
 def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> None:
     data = {"crows-pairs": str(write(tmp_path, PAIRS))}
-    asked = questions(bert, lh.AtlasSettings(("log-odds", "crows-pairs"), data, GENDER, splits=1, limit=8))
+    asked = questions(
+        bert, lh.settings.AtlasSettings(("log-odds", "crows-pairs"), data, GENDER, splits=1, limit=8)
+    )
     assert [each.name for each in asked.asked] == ["log-odds", "crows-pairs"]
     for each in asked.asked:
         ((first, second),) = each.splits
-        parts = [{str(text) for text in half.reading.texts} for half in (first, second)]
+        readings: list[Any] = [half.reading for half in (first, second)]
+        parts = [{str(text) for text in reading.texts} for reading in readings]
         assert all(parts)
         assert not parts[0] & parts[1]
         assert each.whole.values(bert)[0] >= 0
@@ -194,7 +197,7 @@ def test_an_objective_that_a_model_lacks_is_left_out_with_its_reason(tmp_path: P
 )
 def test_wrong_settings_are_one_line(changed: dict[str, object], complaint: str) -> None:
     with pytest.raises(BadOption, match=complaint) as caught:
-        lh.AtlasSettings(**changed)  # type: ignore[arg-type]
+        lh.settings.AtlasSettings(**changed)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""What technical words mean: data, shown on hover where they stand, in a list at the end, and in documents."""
+"""What technical words mean: data, shown on hover where they stand, in a list at the end, in documents."""
 
 from __future__ import annotations
 
