@@ -108,6 +108,15 @@ def test_it_says_why_it_cannot_run() -> None:
         lh.settings.MitigateSettings(steps=-1)
 
 
+def test_options_of_training_are_refused_where_nothing_is_trained(tmp_path: Path) -> None:
+    told = ({"lora": True}, {"steps": 4, "methods": ("symmetrized",)})
+    for options in told:
+        settings = replace(lh.MitigateSettings(), **options)
+        with pytest.raises(BadOption, match="would change nothing: no mitigation that trains is named"):
+            run_mitigations(tiny("bert", "nsp"), settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, text: Path) -> None:
     model = tiny("bert", "nsp", max_position_embeddings=256)

@@ -35,6 +35,7 @@ from levelhead.models.model import Model
 from levelhead.progress import steps
 
 LOOKS = 8  # at the texts apart, while a training runs
+_POINTS = 40  # at which a checkpoint may be written
 _PATIENCE = 2  # looks without a lower loss, after which a training ends
 _DONE = "done.json"
 _LOSS = "loss on texts apart"
@@ -213,7 +214,7 @@ def _trainer(student: Model, lesson: Lesson, plan: TrainingPlan, seed: int, fold
         lr_scheduler_type="linear",
         warmup_steps=int(plan.warmup * plan.steps),
         weight_decay=0.0,
-        logging_steps=max(1, plan.steps // LOOKS),
+        logging_steps=max(1, plan.steps // _POINTS),
         eval_strategy="no",
     )
     args._n_gpu = min(args.n_gpu, 1)  # a lesson runs the network block by block, on its own device

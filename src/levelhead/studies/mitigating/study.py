@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from levelhead.errors import CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import (
     LEVEL,
     Certificate,
@@ -142,6 +142,7 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
     None: the default settings.
     """
     settings = settings or MitigateSettings()
+    _check_training(settings)
     battery = _battery(settings)
     split = parts(battery, settings.seed)
     stored = MitigateRunSettings(
@@ -257,6 +258,18 @@ def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
     if not settings.methods:
         return [method for method in every if not isinstance(method, Trains)]
     return [method.with_means(means) if isinstance(method, Trains) else method for method in every]
+
+
+def _check_training(settings: MitigateSettings) -> None:
+    """Refuse to be told how to train where nothing is trained."""
+    told = {"text": settings.text, "steps": settings.steps, "lora": settings.lora}
+    useless = [name for name, value in told.items() if value]
+    trains = settings.methods and any(isinstance(each, Trains) for each in mitigations(settings.methods))
+    if useless and not trains:
+        raise BadOption(
+            f"{useless[0]} would change nothing: no mitigation that trains is named. Name one, such as "
+            "methods=distilled."
+        )
 
 
 def _place(seen: Certificate, settings: MitigateSettings) -> tuple[bool, float]:
