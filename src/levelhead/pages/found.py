@@ -18,8 +18,8 @@ _NAMED = 3  # measures that a sentence names
 
 def found(contents: Contents, chapter: str) -> str:
     """The sentence of a chapter, by its id; empty where its question says enough."""
-    write = _SENTENCES.get(chapter)
-    return "" if write is None else write(contents)
+    said = _SENTENCES.get(chapter)
+    return "" if said is None else said(contents)
 
 
 def _measured(contents: Contents) -> str:
