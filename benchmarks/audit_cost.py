@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,8 +38,8 @@ REST = "loading, hashes, intervals, pages"
 class Recorder:
     """Counts what the engine does, in the place of a progress bar."""
 
-    tokens: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _stages: list[str] = field(default_factory=list)
     _last: float = field(default_factory=time.process_time)
 

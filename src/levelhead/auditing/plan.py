@@ -82,8 +82,9 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
         asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
         plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
     if "nli" in able:
-        pairs_asked = (*(battery.probe.pairs if ours else ()), *battery.ability.pairs)
-        plan[Stage.INFERENCES] = _texts(f"{pair.premise} {pair.hypothesis}" for pair in pairs_asked)
+        fair = [f"{pair.premise} {pair.hypothesis}" for pair in (battery.probe.pairs if ours else ())]
+        ordinary = [f"{pair.premise} {pair.hypothesis}" for pair in battery.ability.pairs]
+        plan[Stage.INFERENCES] = _texts([*fair, *ordinary])
     if able & {"mlm", "causal"}:
         turns = [len(text) // 5 if "mlm" in able else 1 for text in battery.sentences]
         plan[Stage.TEXT] = sum(

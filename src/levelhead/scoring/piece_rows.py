@@ -95,7 +95,8 @@ class RowsQuestion:
     @cached_property
     def vectors(self) -> Doubles:
         """The model's vectors of all contexts."""
-        return read_one(self.model, self.table.each(), label="Word association")[0]
+        (vectors,) = read_one(self.model, self.table.each(), label="Word association")
+        return np.asarray(vectors)
 
     @cached_property
     def _own(self) -> dict[str, Doubles]:
@@ -123,7 +124,8 @@ class RowsQuestion:
 
     def read_few(self) -> Doubles:
         """The contexts that twins are asked, in the twin that the model is at the moment: [context, d]."""
-        return read_one(self.model, self.few.each(), label="Word association in null models")[0]
+        (vectors,) = read_one(self.model, self.few.each(), label="Word association in null models")
+        return np.asarray(vectors)
 
     def seats(self, vectors: Doubles) -> list[TwinSeat]:
         """SEAT of every row in one twin, from its vectors of the first contexts."""

@@ -100,7 +100,8 @@ class NullModels:
                 self._fit(label, number, lambda: once()[first])
 
     def _read_first(self) -> Doubles:
-        return read_one(self.model, self._splits.table.each(), label="Heads in null models")[0]
+        (vectors,) = read_one(self.model, self._splits.table.each(), label="Heads in null models")
+        return np.asarray(vectors)
 
     @cached_property
     def _splits(self) -> Splits:
