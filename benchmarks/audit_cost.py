@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,9 +38,11 @@ REST = "loading, hashes, intervals, pages"
 class Recorder:
     """Counts what the engine does, in the place of a progress bar."""
 
-    tokens: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    looked: float = 0.0  # seconds until the first look was there
     _stages: list[str] = field(default_factory=list)
+    _began: float = field(default_factory=time.process_time)
     _last: float = field(default_factory=time.process_time)
 
     @property
@@ -56,7 +58,8 @@ class Recorder:
 
     def end(self) -> None:
         self._tick()
-        self._stages.pop()
+        if self._stages.pop() == Stage.LOOK:
+            self.looked = self._last - self._began
 
     def _tick(self) -> None:
         now = time.process_time()
@@ -95,6 +98,7 @@ class Cost:
     tokens: dict[str, float]
     seconds: dict[str, float]
     plain: tuple[float, float]  # tokens and seconds of a plain pass
+    looked: float  # seconds until the first look was there, loading included
 
     @property
     def passes(self) -> float:
@@ -103,8 +107,8 @@ class Cost:
 
     @property
     def first_look(self) -> float:
-        """The first look, with loading, in plain passes; the whole where there is no other."""
-        return self.seconds.get(Stage.LOOK, 0.0) / self.plain[1]
+        """The first look, loading included, in plain passes."""
+        return self.looked / self.plain[1]
 
     def lines(self) -> Iterator[str]:
         """A Markdown table."""
@@ -125,7 +129,7 @@ def measured(name: str, settings: AuditSettings) -> Cost:
     plain = plain_pass(load(name, device="cpu"))
     with tempfile.TemporaryDirectory() as place, recorded() as recorder:
         audit(name, Path(place) / "run", settings, first_look=lambda _: None, device="cpu")
-    return Cost(name, dict(recorder.tokens), dict(recorder.seconds), plain)
+    return Cost(name, dict(recorder.tokens), dict(recorder.seconds), plain, recorder.looked)
 
 
 def bench() -> list[Claim]:

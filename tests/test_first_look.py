@@ -64,6 +64,24 @@ def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_wh
     assert not open_audit(result.folder).settings.quick
 
 
+@pytest.mark.slow
+def test_an_audit_that_ends_at_its_first_look_goes_on_to_the_same_bytes(
+    looked: tuple[Audit, list[str]], tmp_path: Path
+) -> None:
+    def ended(_: Audit) -> None:
+        raise KeyboardInterrupt
+
+    run, settings = tmp_path / "again", lh.AuditSettings(bias=gender_toml(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        audit(tiny("bert", "nsp"), run, settings, first_look=ended, device="cpu")
+    assert RELOADS in (run / "report.html").read_text(encoding="utf-8")
+    audit(tiny("bert", "nsp"), run, settings, first_look=lambda _: None, device="cpu")
+    for part in (".", "heads", "prompts", layout.FIRST_LOOK):
+        name = f"{part}/results.jsonl"
+        assert (run / name).read_bytes() == (looked[0].folder / name).read_bytes(), name
+    assert RELOADS not in (run / "report.html").read_text(encoding="utf-8")
+
+
 def test_audits_of_given_sizes_and_quick_ones_have_no_first_look_of_their_own() -> None:
     model = tiny("bert")
     assert extent.Extent(lh.settings.AuditSettings(sizes=FEWEST), model).first_look is None
