@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.api.benchmarks import measure_predictions
 from levelhead.scoring.benchmarks import protocol
 from levelhead.scoring.benchmarks.catalog import benchmarks
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
@@ -90,6 +91,18 @@ def test_what_is_typed_wrong_is_one_line(typed: Typed, words: tuple[str, ...], c
     assert code in (2, 3, 4)
     assert complaint in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_control_without_an_effect_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, PAIRS)
+    with pytest.raises(lh.LevelheadError, match="asks no questions"):
+        lh.measure("crows-pairs", tiny("gpt2"), lh.BenchmarkSettings(file, chat=True))
+    with pytest.raises(lh.LevelheadError, match="allowed are 0, or 2"):
+        lh.BenchmarkSettings(file, null=1)
+    with pytest.raises(lh.LevelheadError, match="Leave null and chat out"):
+        measure_predictions("crows-pairs", file, lh.BenchmarkSettings(file, null=2))
+    with pytest.raises(lh.LevelheadError, match="No published predictions"):
+        measure_predictions("crows-pairs", file, file)
 
 
 def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
