@@ -116,5 +116,5 @@ def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.Monkey
     lh.register_benchmark(Mine())
     assert "mine" in registered_benchmarks()
     assert "mine" in benchmarks()
-    with pytest.raises(lh.LevelheadError, match="got object as benchmark"):
+    with pytest.raises(lh.LevelheadError, match="benchmark"):
         lh.register_benchmark(object())  # type: ignore[arg-type]
