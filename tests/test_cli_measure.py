@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.api.benchmarks import measure_predictions
 from levelhead.scoring.benchmarks import protocol
 from levelhead.scoring.benchmarks.catalog import benchmarks
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
@@ -92,6 +93,18 @@ def test_what_is_typed_wrong_is_one_line(typed: Typed, words: tuple[str, ...], c
     assert len(error.strip().splitlines()) == 1
 
 
+def test_a_control_without_an_effect_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, PAIRS)
+    with pytest.raises(lh.LevelheadError, match="asks no questions"):
+        lh.measure("crows-pairs", tiny("gpt2"), lh.settings.BenchmarkSettings(file, chat=True))
+    with pytest.raises(lh.LevelheadError, match="allowed are 0, or 2"):
+        lh.settings.BenchmarkSettings(file, null=1)
+    with pytest.raises(lh.LevelheadError, match="Leave null and chat out"):
+        measure_predictions("crows-pairs", file, lh.settings.BenchmarkSettings(file, null=2))
+    with pytest.raises(lh.LevelheadError, match="No published predictions"):
+        measure_predictions("crows-pairs", file, file)
+
+
 def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_REGISTERED", {})
 
@@ -103,5 +116,5 @@ def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.Monkey
     register_benchmark(Mine())
     assert "mine" in registered_benchmarks()
     assert "mine" in benchmarks()
-    with pytest.raises(lh.LevelheadError, match="got object as benchmark"):
+    with pytest.raises(lh.LevelheadError, match="benchmark"):
         register_benchmark(object())  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_every_file_that_the_guide_for_contributors_names_exists() -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("what", ["a family of models", "a measure", "a bias", "a command"])
+@pytest.mark.parametrize("what", ["a family of models", "a measure", "a benchmark", "a bias", "a command"])
 def test_each_way_to_add_something_has_a_table_of_files(what: str) -> None:
     _, _, section = text("CONTRIBUTING.md").partition(f"## Add {what}\n")
     lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]

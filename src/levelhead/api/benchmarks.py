@@ -44,8 +44,8 @@ class BenchmarkSettings:
     def __post_init__(self) -> None:
         if isinstance(self.categories, str):
             raise BadOption(f"categories is {self.categories!r}; give a list, [{self.categories!r}].")
-        if not 0 <= self.null <= 10_000:
-            raise BadOption(f"null is {self.null}; allowed are 0 to 10000 null models.")
+        if self.null == 1 or not 0 <= self.null <= 10_000:
+            raise BadOption(f"null is {self.null}; allowed are 0, or 2 to 10000 null models.")
 
     @property
     def asked(self) -> Asked:
@@ -88,6 +88,8 @@ def measure_predictions(
     if not isinstance(known, ChoiceBenchmark):
         raise CannotDo(f"{benchmark} does not read published predictions. Give a model.")
     rule, items = known.info.rule(asked.rule).name, known.load(asked.data, asked.asked)
+    if asked.null or asked.chat:
+        raise BadOption("Published predictions have neither null models nor chats. Leave null and chat out.")
     answered = known.predicted(items, Path(file))
     measured = known.measured(answered, 0, rule, Resampling(asked.resamples, asked.seed))
     by_name = {each.name: each for each in measured}

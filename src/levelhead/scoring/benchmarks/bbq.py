@@ -79,6 +79,7 @@ class Bbq(ChoiceBenchmark):
         files=tuple(f"{name}.jsonl" for name in _CATEGORIES),
         folder="BBQ",
         categories=_CATEGORIES,
+        chat=True,
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

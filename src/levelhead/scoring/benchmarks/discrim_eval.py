@@ -50,6 +50,7 @@ class DiscrimEval(ChoiceBenchmark):
         year=2023,
         files=("explicit.jsonl", "implicit.jsonl"),
         folder="DiscrimEval",
+        chat=True,
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

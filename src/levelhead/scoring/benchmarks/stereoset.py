@@ -17,6 +17,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, Score, stereoset_scores
 from levelhead.measures.statistics import FloatArray
+from levelhead.models.chat import require_chat
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_content, table_rows
@@ -107,7 +108,7 @@ class StereoSet(ChoiceBenchmark):
     def predicted(self, items: Items, file: Path) -> Answered:
         rows = task_rows(file, self.task)
         numbers = [(row.cell("id"), finite(row.cell("score"))) for row in rows]
-        score = {key: number for key, number in numbers if number is not None}
+        score = {str(key): number for key, number in numbers if number is not None}
         kept = tuple(item for item in items.items if all(one in score for one in item.ids))
         if not kept:
             raise BadProbe(f"{file.name}: it predicts none of the {len(items.items)} items of {items.name}.")
@@ -208,6 +209,7 @@ class Intersentence(StereoSet):
         files=(*_FILES, "intersentence*.csv"),
         folder="StereoSet",
         categories=("gender", "profession", "race", "religion"),
+        chat=True,
     )  # fmt: skip
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
@@ -217,6 +219,8 @@ class Intersentence(StereoSet):
         if "causal" in model.abilities:
             return super().answered(model, items, rule, variants)
         model.require("nsp", self.info.title)
+        if items.chat:
+            require_chat(model)
         kept, unscored = [], Counter(items.unscored)
         for item in items.items:
             fits = all(row_of(model, Text(item.context, each)) is not None for each in item.sentences)
