@@ -25,6 +25,7 @@ from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.pages.localizing import atlas_sentence
 from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import WordTest
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.localizing import MapAgreement, MappedHead
@@ -43,6 +44,14 @@ from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
+WHOLE_TOKENS = WordTest(  # of the tiny tokenizers: null models leave the letters that spell other words alone
+    "whole-tokens",
+    A=("she", "her", "mothers", "women"),
+    B=("he", "him", "fathers", "men"),
+    X=("nurse", "nurses", "grandmothers", "kitchen"),
+    Y=("engineer", "engineers", "teacher", "book"),
+    pairs=(("she", "he"), ("her", "him"), ("mothers", "fathers"), ("women", "men")),
+)
 WORDS = lh.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, null=3)
 
 
@@ -267,11 +276,11 @@ def test_heads_with_an_objective_makes_a_run_of_the_atlas(
 
 @pytest.mark.slow
 def test_a_planted_head_is_significant_and_a_null_model_has_none(bert: Model, tmp_path: Path) -> None:
-    asked = replace(WORDS, objectives=("seat",), null=19, splits=4)
+    asked = lh.AtlasSettings(("cosine-gap",), bias=WHOLE_TOKENS, null=19)
     head = Head(1, 2)
-    planted = Planter(bert, template_contexts(GENDER, 4)).planted({head: 3.0})
+    planted = Planter(bert, template_contexts(WHOLE_TOKENS, 4)).planted({head: 16.0})
     found = atlas(planted, asked, tmp_path / "planted")
-    assert head in [each.head for each in found.significant]
+    assert [each.head for each in found.significant] == [head]
     assert str(head) in atlas_sentence(found)
     silent = atlas(twin_copy(bert, draw_twin(bert, 77)), replace(asked, seed=5), tmp_path / "null")
     assert not silent.significant
