@@ -28,6 +28,8 @@ BORDERS: dict[str, tuple[frozenset[str] | None, str]] = {  # place -> names, Non
     "pages/charts/heads.py": (frozenset({"way"}), "a point of a chart is Vega-Lite's"),
     "pages/figures/heads.py": (frozenset({"ablation", "counter"}), "names of SVG files"),
     "pages/sections/sweep.py": (frozenset({"title"}), "recipes are TOML files that people write"),
+    "exploring/guard.py": (frozenset({"method"}), "a request is ASGI's"),
+    "exploring/server.py": (frozenset({"kind"}), "a part of an address"),
     "pages/check.py": (frozenset({"bound", "variant"}), "thresholds are TOML files that people write"),
 }
 # Mappings that are open by design: what stands in them differs from measure to measure and run to run.

@@ -164,7 +164,7 @@ ATLAS_RUNS = st.sampled_from(
         seed=SEED,
         model=TEXT,
         objectives=st.just(asked[0]),
-        data=st.just(asked[1]),
+        benchmark_files=st.just(asked[1]),
         bias=st.just("gender") | TEXT,
         localizer=st.just("gradient") | TEXT,
         splits=COUNT,
@@ -388,6 +388,10 @@ def of_heads(got: Understood) -> dict[str, Any]:
     return {**vars(asked), "model": model.name, "folder": str(folder), **loaded(model.options)}
 
 
+def of_atlas(got: Understood) -> dict[str, Any]:
+    return {**of_heads(got), "benchmark_files": got.given[1].data}
+
+
 def of_comparison(got: Understood) -> dict[str, Any]:
     runs, folder, top = got.given
     return {"runs": tuple(map(str, runs)), "folder": str(folder), "top": top}
@@ -479,7 +483,7 @@ STUDIES = (
     Study(layout.PLANTED, PLANTED_RUNS, of_heads),
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
     Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
-    Study(layout.ATLAS, ATLAS_RUNS, of_heads),
+    Study(layout.ATLAS, ATLAS_RUNS, of_atlas),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
     Study(layout.GLUE, GLUE_RUNS, of_glue),
     Study(layout.AUDIT, audit_runs(), of_audit),

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.pages.localizing import atlas_sentence
 from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import WordTest
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.localizing import MapAgreement, MappedHead
@@ -35,7 +36,7 @@ from levelhead.scoring.objectives import cosine_objective, seat_objective
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.localizing import protocol
 from levelhead.studies.localizing.catalog import localizer_of, localizers
-from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores
+from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores, register_localizer
 from levelhead.studies.localizing.questions import questions
 from levelhead.studies.localizing.study import atlas
 from levelhead.studies.planted.planting import Planter
@@ -43,6 +44,14 @@ from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
+WHOLE_TOKENS = WordTest(  # of the tiny tokenizers: null models leave the letters that spell other words alone
+    "whole-tokens",
+    A=("she", "her", "mothers", "women"),
+    B=("he", "him", "fathers", "men"),
+    X=("nurse", "nurses", "grandmothers", "kitchen"),
+    Y=("engineer", "engineers", "teacher", "book"),
+    pairs=(("she", "he"), ("her", "him"), ("mothers", "fathers"), ("women", "men")),
+)
 WORDS = lh.settings.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, null=3)
 
 
@@ -109,7 +118,7 @@ class LastLayer:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_REGISTERED", {})
-    lh.register_localizer(LastLayer())
+    register_localizer(LastLayer())
 
 
 @pytest.mark.usefixtures("registered")
@@ -135,16 +144,16 @@ def test_what_is_no_localizer_is_refused_in_one_line(bert: Model, monkeypatch: p
 
     with pytest.raises(BadOption, match=r"shape \(3,\)"):
         protocol.scored(Flat(), bert, both_and_sum()[0])
-    lh.register_localizer(LastLayer())
+    register_localizer(LastLayer())
     with pytest.raises(BadOption, match="Two localizers"):
-        lh.register_localizer(Flat())
+        register_localizer(Flat())
 
 
 def test_an_installed_package_brings_its_localizers_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "import levelhead as lh\nfrom tests.studies.test_localizing import LastLayer\n"
-    (tmp_path / "my_localizers.py").write_text(text + "lh.register_localizer(LastLayer())\n")
+    (tmp_path / "my_localizers.py").write_text(text + "register_localizer(LastLayer())\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_localizers", raising=False)
     monkeypatch.setattr(protocol, "_REGISTERED", {})
@@ -169,8 +178,7 @@ def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> No
     assert [each.name for each in asked.asked] == ["log-odds", "crows-pairs"]
     for each in asked.asked:
         ((first, second),) = each.splits
-        readings: list[Any] = [half.reading for half in (first, second)]
-        parts = [{str(text) for text in reading.texts} for reading in readings]
+        parts = [{str(text) for text in half.reading.texts} for half in (first, second)]
         assert all(parts)
         assert not parts[0] & parts[1]
         assert each.whole.values(bert)[0] >= 0
@@ -205,7 +213,7 @@ def test_wrong_settings_are_one_line(changed: dict[str, object], complaint: str)
 
 
 def test_a_run_has_a_map_for_every_objective_and_null_model(bert: Model, run: Path) -> None:
-    found = lh.open_atlas(run)
+    found = open_atlas(run)
     assert len(found.maps) == 2 * (1 + 3)
     assert len(found.heads) == 2 * bert.layers * bert.heads
     assert [each.objective for each in found.objectives] == ["seat", "cosine-gap"]
@@ -270,11 +278,11 @@ def test_heads_with_an_objective_makes_a_run_of_the_atlas(
 
 @pytest.mark.slow
 def test_a_planted_head_is_significant_and_a_null_model_has_none(bert: Model, tmp_path: Path) -> None:
-    asked = replace(WORDS, objectives=("seat",), null=19, splits=4)
+    asked = lh.settings.AtlasSettings(("cosine-gap",), bias=WHOLE_TOKENS, null=19)
     head = Head(1, 2)
-    planted = Planter(bert, template_contexts(GENDER, 4)).planted({head: 3.0})
+    planted = Planter(bert, template_contexts(WHOLE_TOKENS, 4)).planted({head: 16.0})
     found = atlas(planted, asked, tmp_path / "planted")
-    assert head in [each.head for each in found.significant]
+    assert [each.head for each in found.significant] == [head]
     assert str(head) in atlas_sentence(found)
     silent = atlas(twin_copy(bert, draw_twin(bert, 77)), replace(asked, seed=5), tmp_path / "null")
     assert not silent.significant

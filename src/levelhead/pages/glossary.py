@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from levelhead.pages.blocks import Points, Section
 from levelhead.pages.names import Piece
@@ -26,23 +25,33 @@ class TermGroup:
     terms: Mapping[str, str]
 
 
-@cache
+@dataclass(frozen=True)
+class _Shipped:
+    """What the file holds: terms, and other forms of them."""
+
+    groups: tuple[TermGroup, ...]
+    forms: Mapping[str, str]
+
+    @classmethod
+    @cache
+    def read(cls) -> _Shipped:
+        """The file as it ships."""
+        data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+        groups = (TermGroup(each["heading"], each["terms"]) for each in data["chapter"])
+        return cls(tuple(groups), data["forms"])
+
+
 def glossary() -> tuple[TermGroup, ...]:
     """Every term with its definition."""
-    return tuple(TermGroup(group["title"], group["terms"]) for group in _data()["group"])
+    return _Shipped.read().groups
 
 
 @cache
 def explained() -> Mapping[str, str]:
     """What is explained on hover: every term that is a word, and other forms of it."""
     terms = {term: meaning for group in glossary() for term, meaning in group.terms.items()}
-    forms = {form: terms[term] for form, term in _data()["forms"].items()}
+    forms = {form: terms[term] for form, term in _Shipped.read().forms.items()}
     return {term: meaning for term, meaning in {**terms, **forms}.items() if len(term) >= _SHORTEST}
-
-
-@cache
-def _data() -> Mapping[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 @cache

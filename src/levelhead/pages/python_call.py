@@ -72,7 +72,7 @@ _CALLS: dict[type[RunSettings], _Call] = {
     SurveyRunSettings: _Call(
         "survey", "SurveySettings", keywords={"questions": "measures"}, hidden={"words_in_memory": "biases"}
     ),
-    AtlasRunSettings: _Call("atlas", "AtlasSettings", hidden=_WORDS),
+    AtlasRunSettings: _Call("atlas", "AtlasSettings", keywords={"benchmark_files": "data"}, hidden=_WORDS),
     MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }

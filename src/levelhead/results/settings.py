@@ -319,7 +319,7 @@ class AtlasRunSettings(RunSettings):
 
     model: Annotated[str, Argument()]
     objectives: Annotated[tuple[str, ...], Option("--objectives", (), "list")]
-    data: Annotated[Mapping[str, str], Option("--data", {}, "named")]  # benchmark -> file
+    benchmark_files: Annotated[Mapping[str, str], Option("--data", {}, "named")]  # by benchmark
     bias: Annotated[str, _BIAS]
     localizer: Annotated[str, Option("--localizer", "gradient")]
     splits: Annotated[int, Option("--splits", 2)]

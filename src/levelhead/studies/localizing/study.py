@@ -99,7 +99,7 @@ def _run_settings(model: Model, settings: AtlasSettings) -> AtlasRunSettings:
         seed=settings.seed,
         model=model.name,
         objectives=settings.objectives,
-        data={name: str(path) for name, path in settings.data.items()},
+        benchmark_files={name: str(path) for name, path in settings.data.items()},
         bias=words_name(settings.bias),
         localizer=settings.localizer,
         splits=settings.splits,
