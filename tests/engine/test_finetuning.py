@@ -333,7 +333,7 @@ def test_a_missing_package_is_one_line(
     absent: str, lora: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny("bert")
-    for module in ("finetuning", "lora"):
+    for module in ("trainer_arguments", "lora"):
         monkeypatch.setattr(
             f"levelhead.engine.{module}.find_spec", lambda name: None if name == absent else 1
         )

@@ -14,6 +14,7 @@ with the same bytes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,7 @@ from typing import Any, Unpack
 from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadRun
+from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
@@ -138,7 +139,11 @@ def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Calla
     if (settings := extent.first_look) is None or layout.HEADLINE in run:
         return
     folder, page = subfolder(run.folder, layout.FIRST_LOOK), run.folder / layout.REPORT.name
-    _ask(folder, Extent(settings, extent.model), classifier, None)
+    try:
+        _ask(folder, Extent(settings, extent.model), classifier, None)
+    except (BadProbe, CannotDo) as error:  # it asks other items than the audit, which may well go on
+        warnings.warn(f"There is no first look: {error}", Announcement, stacklevel=2)
+        return
     if not page.exists():
         write_report(folder, page, reload=True)
     told(read_audit(folder, page))

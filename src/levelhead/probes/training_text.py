@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes import DATA
@@ -43,7 +42,7 @@ def training_sentences(n: int = 24_000, seed: int = 0) -> tuple[TrainingSentence
     if not 1 <= n <= MOST:
         raise BadOption(f"{n} sentences were asked for; allowed are 1 to {MOST:,}.")
     rng = random.Random(seed)
-    topics = tuple(_data()["topics"])
+    topics = tuple(_Frames.read().topics)
     seen: set[str] = set()
     found: list[TrainingSentence] = []
     while len(found) < n:
@@ -71,10 +70,9 @@ def _new(topic: str, grouped: bool, rng: random.Random, seen: set[str]) -> str:
 
 
 def _sentence(topic: str, grouped: bool, rng: random.Random) -> str:
-    data = _data()
-    frames: Sequence[str] = data["people" if grouped else "things"]["frames"]
-    words = {**data["slots"], **data["topics"][topic]}
-    return _capitals(_filled(rng.choice(frames), _Words(words, rng)))
+    frames = _Frames.read()
+    words = {**frames.slots, **frames.topics[topic]}
+    return _capitals(_filled(rng.choice(frames.people if grouped else frames.things), _Words(words, rng)))
 
 
 @dataclass
@@ -118,9 +116,21 @@ def _capitals(text: str) -> str:
     return text[0].upper() + text[1:] if text[0] != '"' else text
 
 
-@cache
-def _data() -> dict[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+@dataclass(frozen=True)
+class _Frames:
+    """What the file holds: frames with and without people, and what fills their slots, by topic too."""
+
+    people: Sequence[str]
+    things: Sequence[str]
+    slots: Mapping[str, Sequence[str]]
+    topics: Mapping[str, Mapping[str, Sequence[str]]]
+
+    @classmethod
+    @cache
+    def read(cls) -> _Frames:
+        """The file as it ships."""
+        data = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+        return cls(data["people"]["frames"], data["things"]["frames"], data["slots"], data["topics"])
 
 
 def training_text(

@@ -129,4 +129,5 @@ def absolute_seat(sets: Mapping[str, Sequence[int]]) -> Number:
 def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> Tensor:
     """s of every word: its mean cosine with A less that with B."""
     unit = torch.nn.functional.normalize(vectors, dim=-1)
-    return unit @ (unit[list(sets["A"])].mean(0) - unit[list(sets["B"])].mean(0))
+    a, b = (unit[list(sets[name])].mean(0) for name in "AB")
+    return unit @ (a - b)

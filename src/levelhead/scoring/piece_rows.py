@@ -140,10 +140,9 @@ class RowsQuestion:
         return seats
 
     def add(self, seats: Iterable[TwinSeat]) -> None:
-        """One more twin."""
+        """One more twin. The model itself is not asked here: it may be that twin at the moment."""
         for seat in seats:
-            if self._rows[seat.row].value is not None:
-                self._seats.setdefault(seat.row, _TwinSeats()).add(seat)
+            self._seats.setdefault(seat.row, _TwinSeats()).add(seat)
 
     def settled(self, planned: int) -> bool:
         """Whether the association's verdict is the one that all planned twins would give (rounds.py)."""
@@ -161,12 +160,12 @@ class RowsQuestion:
         """All rows, held against the twins so far. planned: how many there were to be, in rounds."""
         rows = dict(self._rows)
         for name, seats in self._seats.items():
-            if seats.draws > 1:
+            if seats.draws > 1 and rows[name].value is not None:
                 rows[name] = self._judged(name, 1.0 if planned is None else share(seats.draws, planned))
         candidates = {
             name: self._seats[name].null
             for name in self._by_pieces
-            if name in self._seats and self._seats[name].draws > 1
+            if name in self._seats and self._seats[name].draws > 1 and rows[name].value is not None
         }
         sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
         return SeatRows(rows, self.tests, tuple(self.parts), sound, why)
