@@ -40,8 +40,6 @@ class AtlasSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.objectives, str):
-            raise BadOption(f"objectives is {self.objectives!r}; give a tuple, ({self.objectives!r},).")
         known = benchmarks()
         if unknown := [n for n in (*self.objectives, *self.data) if n not in SHIPPED and n not in known]:
             raise BadOption(
