@@ -118,6 +118,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("check", "RUN", "--max", "seat=3"),
     ("card", "RUN"),
     ("compare-heads", "RUN", "RUN", "-o", "OUTPUTS/compared"),
+    ("measure", "crows-pairs", "MODEL", "--data", "NO-SUCH.csv"),
+    ("atlas", "MODEL", "--objectives", "seat", "-o", "OUTPUTS/atlas"),
 )
 _LINE = 500  # characters of an error
 _ASKED = ("models", "seat", "fluency", "debias", "nsp", "lpbs")  # quick enough to run to their end

@@ -19,6 +19,8 @@ from levelhead.results.runs import PlantedRun, open_planted
 from levelhead.scoring.seat import absolute_seats
 from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.scores import head_scores
+from levelhead.studies.localizing import protocol
+from levelhead.studies.localizing.protocol import register_localizer
 from levelhead.studies.planted.planting import Planter
 from levelhead.studies.planted.settings import PlantedSettings
 from levelhead.studies.planted.study import (
@@ -31,6 +33,7 @@ from levelhead.studies.planted.study import (
     ranks,
     summary,
 )
+from tests.studies.test_localizing import LastLayer
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
@@ -141,6 +144,19 @@ def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
     plant_and_find(tiny("bert"), settings, killed)
     assert (killed / "results.jsonl").read_bytes() == b"".join(lines)
     assert open_planted(killed).summary == run.summary
+
+
+def test_a_registered_localizer_is_ranked_beside_the_others_whose_numbers_stay(
+    settings: PlantedSettings, run: PlantedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    register_localizer(LastLayer())
+    found = plant_and_find(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "run")
+    own = [trial for trial in found.trials if trial.localizer == "last layer"]
+    assert [trial.way for trial in own] == list(WAYS)
+    assert {each.localizer for each in found.summary} == {*LOCALIZERS, "last layer", ""}
+    others = [trial for trial in found.trials if trial.localizer in LOCALIZERS]
+    assert others == [trial for trial in run.trials if (trial.kind, trial.seed) == ("value", 0)]
 
 
 def test_wrong_settings_are_one_clear_line(tmp_path: Path) -> None:

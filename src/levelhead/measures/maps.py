@@ -8,7 +8,7 @@ put around rho, on Fisher's scale, because redrawing adds the noise once more an
 
 Heads are no sample of heads, so nothing is drawn from them. Maps of one model agree where nothing means
 anything too: late layers matter more for whatever is asked, and two objectives can share their words. So rho
-is held against that of the same two maps in null models, by Student's t of z. Definitions: docs/method.md.
+is held against that of the same two maps in null models, by Student's t of z. See docs/atlas.md.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Option:
     """
 
     name: str
-    default: object = None
+    default: object = field(default=None, hash=False)  # a mapping has no hash
     form: Form = "value"
     on: object = True
     needs: tuple[str, str] | None = None
