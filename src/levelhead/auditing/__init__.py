@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from levelhead.auditing.arena import certify_quickest
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadRun
@@ -113,6 +114,7 @@ def audit(
         advance(1)
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
+        certify_quickest(extent, battery, run)
         _prompts(extent, ways[0], battery.test, run)
         _glue(extent, run)
         advance(1)

@@ -303,6 +303,8 @@ class MitigateRunSettings(RunSettings):
     gain: Annotated[float, Option("--gain", 0.0)]
     max_perplexity: Annotated[float, Option("--max-perplexity", 2.0)]
     max_loss: Annotated[float, Option("--max-loss", 2.0)]
-    null: Annotated[int, Option("--null", 19)]
+    null: Annotated[int, Option("--null", 9)]
+    budget: Annotated[str, Option("--budget", "")] = ""
+    spillover: Annotated[bool, InPython(True)] = True
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()

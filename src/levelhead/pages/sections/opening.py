@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.doubts import doubt_text
 from levelhead.pages.infos import info_of, verdict_of
+from levelhead.pages.mitigating import findings as mitigation_findings
 from levelhead.pages.mitigating import sentence
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.sections.survey import survey_findings, survey_headline
@@ -46,7 +47,8 @@ def _of_study(contents: Contents) -> Opening:
         text = f"The audit of {contents.model} is not finished: run the same command again, it goes on."
         return Opening(text, findings)
     if contents.mitigations is not None:
-        return Opening(sentence(contents.mitigations), [])
+        run = contents.mitigations
+        return Opening(sentence(run), [words(text) for text in mitigation_findings(run)])
     if contents.glue is not None:
         return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
     return Opening(f"What was measured on {contents.model}", findings)

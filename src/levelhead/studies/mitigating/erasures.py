@@ -25,6 +25,7 @@ class Erasure:
     method: Method
     strengths: tuple[int, ...]
     quick: ClassVar[bool] = False
+    cost: ClassVar[float] = 7.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if self.method == "leace" and find_spec("concept_erasure") is None:
