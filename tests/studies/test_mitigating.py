@@ -118,6 +118,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert sentence(read).split(",")[0][:40] in page
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
     whole = (run / "results.jsonl").read_bytes()
     again = tmp_path / "run"

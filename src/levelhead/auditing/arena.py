@@ -17,12 +17,14 @@ from levelhead.studies.mitigating.study import run_mitigations
 
 _NULLS = 5  # null models: Student's p allows for so few
 _CONTEXTS = 2  # per word
+_FEWEST = 8  # texts, and triples
 
 
 def certify_quickest(extent: Extent, battery: Battery, run: Run[AuditRunSettings]) -> None:
-    """Run the arena's quickest form; without null models nothing can be certified, so nothing is tried."""
+    """Run the arena's quickest form. With fewer null models, or with too few items for three parts, nothing
+    can be certified, so nothing is tried."""
     nulls = min(extent.sizes.null, _NULLS)
-    if nulls < FEWEST_NULLS:
+    if nulls < FEWEST_NULLS or len(battery.sentences) < _FEWEST or len(battery.triples.pairs) < _FEWEST:
         return
     words = word_table(battery.test, battery.contexts).first_contexts(_CONTEXTS)
     items = replace(battery, contexts=words.contexts, null=0)

@@ -51,7 +51,9 @@ def missed_text(contents: Contents) -> str:
     run = contents.mitigations
     if run is None or run.certified or not run.candidates:
         return ""
-    if run.detected is not None and not run.detected.detected:
+    if run.detected is not None and run.detected.why_not:
+        why = run.detected.why_not
+    elif run.detected is not None and not run.detected.detected:
         why = f"the bias in {run.detected.bias} does not stand out from its null models"
     else:
         why = "; ".join(f"{each.name}: {_missed(each)}" for each in run.candidates)

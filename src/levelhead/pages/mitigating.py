@@ -19,6 +19,8 @@ def sentence(run: MitigateRun) -> str:
     found = run.detected
     if found is None:
         return "Not finished: run the same command again; it goes on."
+    if found.why_not:
+        return f"No mitigation can be certified by the {found.bias}: {found.why_not}."
     if not found.detected:
         p = "too few of them to tell" if found.p is None else f"p {found.p:.2f}"
         return (

@@ -19,6 +19,7 @@ class BiasDetected(Record):
     null_models: int
     p: float | None  # None: too few null models to tell
     detected: bool
+    why_not: str = ""  # why nothing could be certified whatever the model shows
 
 
 @dataclass(frozen=True)

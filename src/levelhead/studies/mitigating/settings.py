@@ -10,7 +10,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.certified import PERPLEXITY, Margins
 from levelhead.probes.words import Words
 
-FEWEST_NULLS = 2  # that a run may be asked for
+FEWEST_NULLS = 3  # null models that a spread is estimated from
 _UNITS = {"s": 1, "min": 60, "h": 3600}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 
@@ -44,7 +44,7 @@ class MitigateSettings:
     spillover: bool = True
 
     def __post_init__(self) -> None:
-        if self.null < FEWEST_NULLS:
+        if self.null < 2:
             raise BadOption(
                 f"null={self.null} came; without null models nothing can be certified: give 5 or more."
             )

@@ -35,7 +35,7 @@ from levelhead.results.records.mitigating import BiasDetected, CandidateTested
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, natural_bias
+from levelhead.scoring.natural import COSINE, ItemValues, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.mitigating import (
     dama,
@@ -50,7 +50,7 @@ from levelhead.studies.mitigating import (
 )
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of, mitigations
-from levelhead.studies.mitigating.settings import MitigateSettings
+from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.trying import Aim, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
@@ -67,7 +67,6 @@ BUILT_IN = (  # importing them registers their mitigations
     self_debiasing,
 )
 Open = Run[MitigateRunSettings]
-_FEWEST = 3  # null models that a spread is estimated from
 _CONTEXTS = 2  # per word
 
 
@@ -100,7 +99,7 @@ def run_mitigations(
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes()}
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        detected = run.result(layout.DETECTED, lambda: _detected(model, split.whole, settings))
+        detected = run.result(layout.DETECTED, lambda: _detected(model, split, settings))
         tested = run.results(
             layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, deadline)
         )
@@ -114,11 +113,12 @@ def run_mitigations(
 # ---- detect
 
 
-def _detected(model: Model, items: NaturalItems, settings: MitigateSettings) -> BiasDetected:
+def _detected(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
     One more condition of every certificate: it can only make certifying harder, so all items may be asked.
     """
+    items = split.whole
     own = natural_bias(model, items, settings.objective)
     value, relative = _relative(own)
     nulls: list[float] = []
@@ -131,9 +131,13 @@ def _detected(model: Model, items: NaturalItems, settings: MitigateSettings) -> 
                 break
             advance(1)
     p = None
-    if len(nulls) >= _FEWEST:
+    if len(nulls) >= FEWEST_NULLS:
         p = NullDistribution(np.asarray(nulls)).student_p_value(relative)
-    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, p is not None and p <= LEVEL)
+    why_not = ""
+    if own.name == COSINE and not split.words_apart:
+        why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
+    shown = p is not None and p <= LEVEL and not why_not
+    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not)
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:
