@@ -132,6 +132,8 @@ def odds(nats: float) -> str:
     """Log-odds as odds: `3.1 : 1`, `1 : 1.2`."""
     ratio = math.exp(min(abs(nats), 50.0))
     shown = f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
+    if shown == "1.0":
+        return "1 : 1"
     return f"{shown} : 1" if nats >= 0 else f"1 : {shown}"
 
 

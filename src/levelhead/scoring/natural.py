@@ -44,6 +44,7 @@ from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
+_ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
 LANGUAGE, NEXT_SENTENCE, ABILITY = "language sense", "next sentences", "ability"
 
 
@@ -65,11 +66,11 @@ class ItemValues:
         )
 
     def effect(self, variant: int) -> float:
-        """The weighted mean divided by its own spread, as effect sizes are."""
-        values = self.values[variant]
-        spread = float(values.std(ddof=1)) if self.spread is None else float(self.spread[variant])
-        mean = float(np.average(values, weights=self.weights))
-        return mean / spread if spread > FLAT else 0.0
+        """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""
+        spreads = self.values.std(axis=1, ddof=1) if self.spread is None else self.spread
+        mean = float(np.average(self.values[variant], weights=self.weights))
+        flat = max(FLAT, _ROUNDING * float(spreads[0]))
+        return mean / float(spreads[variant]) if spreads[variant] > flat else 0.0
 
     def joined(self, more: ItemValues) -> ItemValues:
         """The same items in more variants."""
