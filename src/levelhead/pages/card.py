@@ -64,9 +64,9 @@ def _mitigations(run: MitigateRun, told: bool) -> list[str]:
     for each in run.candidates:
         tested = each.certificate
         ends = "" if tested.interval is None else "[{:+.3f}, {:+.3f}]".format(*tested.interval)
-        cells = (each.name, f"{tested.bias} {reached(tested)}", f"{tested.gain:+.3f}", ends)
-        cells += (costs(tested), probability(tested.p).text, tested.verdict)
-        lines.append(f"| {' | '.join(_safe(cell) for cell in cells)} |")
+        gained = f"{tested.gain:+.3f}", ends, costs(tested)
+        cells = (each.name, f"{tested.bias} {reached(tested)}", *gained, probability(tested.p).text)
+        lines.append(f"| {' | '.join(_safe(cell) for cell in (*cells, tested.verdict))} |")
     said = [] if told else [f"- {_safe(text)}" for text in (sentence(run), *findings(run))]
     return ["### Mitigations, on held-out items", "", *said, "", *lines, ""]
 

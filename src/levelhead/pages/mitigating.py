@@ -194,18 +194,19 @@ def picture(run: MitigateRun) -> Chart | None:
 
 
 def _point(each: CandidateTested, run: MitigateRun) -> FrontierPoint:
-    tested, cost = each.certificate, (0.0, None)
+    tested, cost = each.certificate, 0.0
+    ends: tuple[float, float] | None = None
     if tested.costs:
         name = max(tested.costs, key=lambda name: tested.costs[name] / _margin(run, name))
-        ends = tested.cost_intervals.get(name)
-        cost = tested.costs[name] / _margin(run, name), _scaled(ends, 1 / _margin(run, name))
+        cost = tested.costs[name] / _margin(run, name)
+        ends = _scaled(tested.cost_intervals.get(name), 1 / _margin(run, name))
     left = None
     if tested.interval is not None:
         low, high = (abs(tested.before) - gained for gained in reversed(tested.interval))
         left = absolute_ends((low, high))
     kept = not any(p > 0.05 for p in tested.p_costs.values())
     chosen = bool(run.certified) and each is run.certified[0]
-    return FrontierPoint(each.name, each.method, abs(tested.after), cost[0], kept, chosen, left, cost[1])
+    return FrontierPoint(each.name, each.method, abs(tested.after), cost, kept, chosen, left, ends)
 
 
 def _scaled(ends: tuple[float, float] | None, by: float) -> tuple[float, float] | None:

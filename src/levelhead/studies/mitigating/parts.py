@@ -28,8 +28,8 @@ def parts(battery: Battery, seed: int) -> Parts:
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
-        others = (NaturalItems(each) for each in (second.report, first.report, battery))
-        return Parts(second.choose, *others, first.words_apart)
+        order, test, whole = (NaturalItems(each) for each in (second.report, first.report, battery))
+        return Parts(second.choose, order, test, whole, first.words_apart)
     prompts = load_cloze(per_background=1)
     early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
