@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 from transformers import AutoModel
 
-import levelhead as lh
 from levelhead.edits.gates import gates, removed
 from levelhead.edits.self_debias import SelfDebiased
 from levelhead.engine import batches
@@ -21,11 +20,13 @@ from levelhead.models.encoding import TokenRow
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import natural_values
 from levelhead.studies.mitigating import protocol, spillover, study, trying
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
+from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.mitigating.trying import Asked, try_methods
@@ -33,7 +34,7 @@ from levelhead.studies.mitigating.writing import write_chosen
 from tests.studies.test_mitigating import few
 from tests.tiny import tiny
 
-ITEMS = few(lh.MitigateSettings())
+ITEMS = few(MitigateSettings())
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +74,10 @@ def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, r
 
 
 def test_a_list_that_is_too_short_for_parts_of_its_own_certifies_nothing(bert: Model) -> None:
-    test = lh.load_words("race")
+    test = load_words("race")
     split = parts(Battery(test, tuple(template_contexts(test, 1))), seed=0)
     assert not split.words_apart
-    found = study._detected(bert, split, lh.MitigateSettings(null=3))
+    found = study._detected(bert, split, MitigateSettings(null=3))
     assert not found.detected
     assert "race is too short" in found.why_not
 
@@ -102,7 +103,7 @@ def test_a_budget_tries_the_cheapest_first_and_says_what_was_not_tried(
     }
     monkeypatch.setattr(protocol, "_REGISTERED", registered)
     monkeypatch.setattr(trying, "now", lambda: float("inf"))
-    settings = lh.MitigateSettings(null=2, budget="10min", spillover=False)
+    settings = MitigateSettings(null=2, budget="10min", spillover=False)
     run = run_mitigations(bert, settings, tmp_path / "run", ITEMS)
     assert [each.name for each in run.candidates] == ["cheap"]
     assert [(each.method, "budget" in each.reason) for each in run.left_out] == [("dear", True)]
@@ -112,7 +113,7 @@ def test_a_budget_tries_the_cheapest_first_and_says_what_was_not_tried(
 
 def test_a_budget_is_a_time_and_every_built_in_method_says_what_it_costs() -> None:
     with pytest.raises(BadOption, match="90s, 10min or 2h"):
-        lh.MitigateSettings(budget="soon")
+        MitigateSettings(budget="soon")
     assert [each.name for each in mitigations(("quickest",))] == ["symmetrized", "projected tokens"]
     assert max(cost_of(each) for each in mitigations(())) < protocol._UNKNOWN_COST
 
@@ -162,7 +163,7 @@ def test_the_first_certified_model_that_can_be_written_is(bert: Model, tmp_path:
 def test_nothing_is_certified_on_a_null_model(bert: Model, tmp_path: Path) -> None:
     """One twin; benchmarks/arena_error.py asks 40 of a model that has learned something."""
     twin = twin_copy(bert, draw_twin(bert, 5))
-    settings = lh.MitigateSettings(methods=("symmetrized",), null=3, spillover=False)
+    settings = MitigateSettings(methods=("symmetrized",), null=3, spillover=False)
     run = run_mitigations(twin, settings, tmp_path / "run", ITEMS)
     assert run.candidates
     assert not run.certified

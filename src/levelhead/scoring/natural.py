@@ -203,13 +203,13 @@ def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) 
 
 def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     table = word_table(items.battery.test, items.battery.contexts)
-    return cosine_gaps(table, read_one(model, table.static(), variants, label="Cosines"))
+    return cosine_values(read_one(model, table.static(), variants, label="Cosines"), table)
 
 
-def cosine_gaps(table: WordTable, static: Doubles) -> ItemValues:
+def cosine_values(static: Doubles, table: WordTable) -> ItemValues:
     """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y).
 
-    static: one vector for each word of a table, in every variant.
+    static: the words' vectors, [variant, word, hidden].
     """
     sides = [association_sides(vectors, table) for vectors in static]
     words = [table.words[i] for group in "XY" for i in table.sets[group]]

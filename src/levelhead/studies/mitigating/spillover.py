@@ -19,7 +19,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest, load_words, shipped_words
 from levelhead.results.records.mitigating import BiasSpilled
 from levelhead.scoring.lpbs import LPBS_TESTS, lpbs_biases
-from levelhead.scoring.natural import ItemValues, cosine_gaps, two_sided
+from levelhead.scoring.natural import ItemValues, cosine_values, two_sided
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.mitigating.protocol import Candidate
 
@@ -46,7 +46,7 @@ def _other_cosines(model: Model, test: WordTest, variants: Sequence[Variant]) ->
     tables = [word_table(other, template_contexts(other, _CONTEXTS)) for other in others]
     readings = [table.static() for table in tables]
     answers = read(model, readings, variants, label="Other biases")
-    gaps = [cosine_gaps(table, answers[asked]) for table, asked in zip(tables, readings, strict=True)]
+    gaps = [cosine_values(answers[asked], table) for table, asked in zip(tables, readings, strict=True)]
     return [replace(gap, name=f"{other.name}: {gap.name}") for other, gap in zip(others, gaps, strict=True)]
 
 
