@@ -151,6 +151,13 @@ def test_check_counts_what_is_certified(certified: Contents, missed: Contents) -
     assert [each.outcome for each in check(missed, plan)] == ["fails"]
 
 
+def test_a_run_that_tried_nothing_is_not_measured(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "run", layout.MITIGATE, SETTINGS, hashes={}) as run:
+        run.results(layout.LEFT_OUT, list)
+    (judged,) = check(open_contents(tmp_path / "run"), Plan((threshold("certified=1", "min"),)))
+    assert judged.outcome == "not measured"
+
+
 def test_a_way_out_is_recommended_where_a_bias_is_shown_and_a_mitigation_certified(
     certified: Contents, missed: Contents
 ) -> None:
