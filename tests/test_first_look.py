@@ -71,7 +71,7 @@ def test_an_audit_that_ends_at_its_first_look_goes_on_to_the_same_bytes(
     def ended(_: Audit) -> None:
         raise KeyboardInterrupt
 
-    run, settings = tmp_path / "again", lh.AuditSettings(bias=gender_toml(tmp_path))
+    run, settings = tmp_path / "again", lh.settings.AuditSettings(bias=gender_toml(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         audit(tiny("bert", "nsp"), run, settings, first_look=ended, device="cpu")
     assert RELOADS in (run / "report.html").read_text(encoding="utf-8")

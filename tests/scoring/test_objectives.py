@@ -20,7 +20,7 @@ from levelhead.probes.triples import load_triples
 from levelhead.scoring import objectives as module
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import log_odds_question
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_biases
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_values
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import SEAT, objectives
 from levelhead.scoring.seat import absolute_seats
@@ -55,7 +55,7 @@ def test_each_objective_is_the_absolute_value_of_the_bias_of_the_same_name(
     ours = objectives(model, items)
     theirs = {
         bias.name: [abs(float(np.average(row, weights=bias.weights))) for row in bias.values]
-        for bias in natural_biases(model, NaturalItems(items, items.prompts), variants)
+        for bias in natural_values(model, NaturalItems(items, items.prompts), variants).biases
     }
     names = [PREFERENCE, LOG_ODDS, COSINE] if "nsp" in model.abilities else [LOG_ODDS, COSINE]
     assert list(ours) == [*names, SEAT]

@@ -111,7 +111,7 @@ def test_it_says_why_it_cannot_run() -> None:
 def test_options_of_training_are_refused_where_nothing_is_trained(tmp_path: Path) -> None:
     told = ({"lora": True}, {"steps": 4, "methods": ("symmetrized",)})
     for options in told:
-        settings = replace(lh.MitigateSettings(), **options)
+        settings = replace(lh.settings.MitigateSettings(), **options)
         with pytest.raises(BadOption, match="would change nothing: no mitigation that trains is named"):
             run_mitigations(tiny("bert", "nsp"), settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()

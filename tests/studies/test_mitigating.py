@@ -28,8 +28,8 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import natural_biases, natural_costs
-from levelhead.studies.mitigating import protocol, study
+from levelhead.scoring.natural import natural_values
+from levelhead.studies.mitigating import protocol, spillover, study
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import Candidate, mitigations, register_mitigation
 from levelhead.studies.mitigating.study import run_mitigations
@@ -40,7 +40,7 @@ from tests.word_lists import GENDER
 QUICK = lh.settings.MitigateSettings(methods=("symmetrized", "ablated heads"), null=3)
 
 
-def few(_: lh.settings.MitigateSettings) -> Battery:
+def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
     """A battery that a tiny model answers in a second."""
     triples = load_triples()
     contexts = list(dict.fromkeys(pair.original.context for pair in triples.pairs))[:24]
@@ -57,6 +57,8 @@ def few(_: lh.settings.MitigateSettings) -> Battery:
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "_battery", few)
+        patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
+        patch.setattr(spillover, "LPBS_TESTS", ("career",))
         yield
 
 
@@ -96,12 +98,12 @@ def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:
     battery = few(QUICK)
     (candidate,) = Symmetrization().candidates(bert, battery)
     split = parts(battery, seed=0)
-    for bias in natural_biases(bert, split.order, [(), candidate.edits]):
+    for bias in natural_values(bert, split.order, [(), candidate.edits]).biases:
         items = bias.paired(1)
         assert np.abs(items.before).max() > 1e-4
         if bias.name != "cosine gap":  # words that are no counterparts keep their own vectors
             assert abs(items.mean(items.after)) < 1e-5
-    unchanged = natural_costs(bert, split.order, [(), ()])
+    unchanged = natural_values(bert, split.order, [(), ()]).costs
     assert all(cost.paired(1).change == 0 for cost in unchanged)
 
 
@@ -119,6 +121,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert sentence(read).split(",")[0][:40] in page
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
     whole = (run / "results.jsonl").read_bytes()
     again = tmp_path / "run"

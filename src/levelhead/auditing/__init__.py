@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from levelhead.auditing.arena import certify_quickest
 from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
@@ -160,6 +161,7 @@ def _ways_out(
     with stage(Stage.VERIFIED):
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
+        certify_quickest(extent, battery, run)
     return ways[0]
 
 

@@ -21,7 +21,7 @@ def mitigate(
     out: RunFolder,
     bias: Bias = "gender",
     methods: Annotated[
-        str, typer.Option(help="Mitigations to try, with commas, or all; default: the quick ones.")
+        str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
     ] = "",
     objective: Annotated[
         str, typer.Option(help="Judge by preference, log-odds, inferences or cosine gap.")
@@ -31,10 +31,13 @@ def mitigate(
     max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
     null: Annotated[
         int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
-    ] = 19,
+    ] = 9,
     text: Annotated[str, typer.Option(help="Text to train on, a file or folder; default: ours.")] = "",
     steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0,
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Stop trying more after 90s, 10min, 2h: the cheapest first.")
+    ] = "",
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -49,7 +52,9 @@ def mitigate(
 
     margins = gain, max_perplexity, max_loss
     training = text, steps, lora
-    settings = MitigateSettings(bias, tuple(listed(methods)), objective, *margins, null, seed, *training)
+    settings = MitigateSettings(
+        bias, tuple(listed(methods)), objective, *margins, null, seed, *training, budget=budget
+    )
     run = run_mitigations(load(name, **loading), settings, out)
     page = write_report(out)
     if json:
@@ -62,6 +67,9 @@ def mitigate(
                 "candidates": run.candidates,
                 "biases": run.moved,
                 "left_out": run.left_out,
+                "odds": run.odds,
+                "spillover": run.spillover,
+                "times": list(run.times.values()),
                 "model": None if run.written_model is None else str(run.written_model),
             }
         )

@@ -31,10 +31,14 @@ def report(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Also print it to PDF beside it, with your own Chromium or Chrome.")
     ] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Print the tables of the page as Markdown, and write nothing.")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
+    from levelhead.pages.markdown_tables import markdown_tables
     from levelhead.pages.page import write_report
     from levelhead.pages.pdf import write_pdf
 
@@ -42,6 +46,15 @@ def report(
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
+    if tables:
+        if output is not None or pdf:
+            raise BadOption("--tables came with -o or --pdf; it prints, and writes no file. Leave those out.")
+        texts = [markdown_tables(run) for run in runs]
+        if json:
+            print_json({"tables": texts})
+        else:
+            print("\n".join(texts))
+        return
     written = [write_report(run, output, force) for run in runs]
     if pdf:
         written += [write_pdf(page, page.with_suffix(".pdf"), force) for page in written]

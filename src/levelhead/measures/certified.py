@@ -127,6 +127,7 @@ class Certificate:
     p_costs: Mapping[str, float]
     costs: Mapping[str, float]  # by name: how far each grew
     certified: bool = False
+    cost_intervals: Mapping[str, Interval | None] = field(default_factory=dict)  # of how far each grew
 
     @property
     def p(self) -> float:
@@ -174,6 +175,7 @@ def certificate(
         p_overshoot=p_at_most(after + margins.overshoot * before, 0.0, bias),
         p_costs={c.name: p_at_most(c.before - c.after, -margins.cost(c.name), c) for c in costs},
         costs={c.name: c.change for c in costs},
+        cost_intervals={c.name: mean_interval(c.after - c.before, c) for c in costs},
     )
 
 

@@ -11,11 +11,13 @@ from levelhead.pages.doubts import openings_text
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.limits import limits
+from levelhead.pages.mitigating import costs, findings, reached, sentence
 from levelhead.pages.reproduce import command
 from levelhead.pages.sections.opening import opening
 from levelhead.pages.tables import probability, shown
 from levelhead.results.layout import GLUE
 from levelhead.results.records.common import BASE, SAME_ITEMS
+from levelhead.results.runs import MitigateRun
 
 _COLUMNS = (
     "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
@@ -42,6 +44,8 @@ def card(contents: Contents) -> str:
         if name != BASE:
             title = _SAME if name == SAME_ITEMS else f"Changed: {name}"
             lines += _table(contents, name, title)
+    if contents.mitigations is not None:
+        lines += _mitigations(contents.mitigations, told=contents.audit is None)
     warnings = [f"- {_safe(limit)}" for limit in limits(contents)]
     lines += ["### What these numbers do not show", "", *warnings, ""]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]
@@ -51,8 +55,26 @@ def card(contents: Contents) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _mitigations(run: MitigateRun, told: bool) -> list[str]:
+    """What was tried on the model, and what of it is certified; told: the card opens with it."""
+    lines = [
+        "| Mitigation | Bias | Gain | 95 % interval | Cost | p | Verdict |",
+        "|---|---|---:|---|---|---:|---|",
+    ]
+    for each in run.candidates:
+        tested = each.certificate
+        ends = "" if tested.interval is None else "[{:+.3f}, {:+.3f}]".format(*tested.interval)
+        gained = f"{tested.gain:+.3f}", ends, costs(tested)
+        cells = (each.name, f"{tested.bias} {reached(tested)}", *gained, probability(tested.p).text)
+        lines.append(f"| {' | '.join(_safe(cell) for cell in (*cells, tested.verdict))} |")
+    said = [] if told else [f"- {_safe(text)}" for text in (sentence(run), *findings(run))]
+    return ["### Mitigations, on held-out items", "", *said, "", *lines, ""]
+
+
 def _table(contents: Contents, variant: str, title: str) -> list[str]:
     reported = [*measurements(contents, variant), *changes(contents, variant).values()]
+    if not reported:
+        return []
     lines = [_line(contents, each) for each in reported]
     return [f"### {_safe(title)}", "", *_COLUMNS, *lines, ""]
 

@@ -16,6 +16,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.catalog import DOUBTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.pages.baseline import change_from
+from levelhead.pages.certified_ways import CERTIFIED, certified_measurement
 from levelhead.pages.compare_items import Difference
 from levelhead.pages.contents import Contents, changes, measurements, variants
 from levelhead.pages.infos import catalog_of, info_of
@@ -177,6 +178,7 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
         raise BadOption("--max-increase and --max-decrease count from another run. Give it: --baseline RUN.")
     measured = {each.name: each.measurement for each in measurements(contents, plan.variant)}
     measured |= {each.name: each.measurement for each in changes(contents, plan.variant).values()}
+    measured[CERTIFIED] = certified_measurement(contents)
     catalog = catalog_of(contents)
     chosen = [each for given in plan.thresholds for each in _named(given, list(measured), catalog)]
     for each in chosen:

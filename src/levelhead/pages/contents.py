@@ -10,6 +10,7 @@ from pathlib import Path
 
 from levelhead.errors import BadRun
 from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.results.layout import ARENA_PART
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.glue import GlueCell, GlueCost
 from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
@@ -100,8 +101,8 @@ class Contents:
 
     @property
     def mitigations(self) -> MitigateRun | None:
-        """The run, where it is one of mitigations."""
-        return self.run if isinstance(self.run, MitigateRun) else None
+        """The run of mitigations: the run itself, or the one inside an audit."""
+        return self.run if isinstance(self.run, MitigateRun) else self.audit.arena if self.audit else None
 
     @property
     def atlas(self) -> AtlasRun | None:
@@ -114,6 +115,7 @@ class Contents:
         inner: dict[str, AnyRun | None] = {}
         if self.audit is not None:
             inner = {"heads": self.audit.heads, "prompts": self.audit.prompts, "glue": self.audit.glue}
+            inner[ARENA_PART] = self.audit.arena
         return {name: run for name, run in inner.items() if run is not None}
 
     def address(self, record: object) -> str:

@@ -1,17 +1,17 @@
-"""What a run of mitigations says: one sentence, one table, one picture."""
+"""What a run of mitigations says: sentences, and one picture."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from levelhead.measures.certified import PERPLEXITY, Certificate
-from levelhead.pages.charts.base import Chart
+from levelhead.pages.charts.base import Chart, absolute_ends
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, frontier
-from levelhead.results.records.mitigating import CandidateTested
+from levelhead.results.records.mitigating import BiasMoved, BiasSpilled, CandidateTested, OddsMoved
 from levelhead.results.runs import MitigateRun
 
 _UNMODIFIED = "unmodified"
+_SAID = 3  # odds in a sentence
 
 
 def sentence(run: MitigateRun) -> str:
@@ -19,6 +19,8 @@ def sentence(run: MitigateRun) -> str:
     found = run.detected
     if found is None:
         return "Not finished: run the same command again; it goes on."
+    if found.why_not:
+        return f"No mitigation can be certified by the {found.bias}: {found.why_not}."
     if not found.detected:
         p = "too few of them to tell" if found.p is None else f"p {found.p:.2f}"
         return (
@@ -35,15 +37,38 @@ def sentence(run: MitigateRun) -> str:
     return f"No mitigation is certified: {missed or 'none could run'}."
 
 
+def findings(run: MitigateRun) -> list[str]:
+    """What the chosen candidate moves, what becomes of odds, what else is raised, what was written."""
+    said = [moved_text(run), odds_text(run), spillover_text(run), written_text(run)]
+    return [text for text in said if text]
+
+
+def best(run: MitigateRun) -> CandidateTested | None:
+    """The certified candidate, else the one that was tested first."""
+    return next(iter((*run.certified, *run.candidates)), None)
+
+
+# ---- costs
+
+
 def costs(tested: Certificate) -> str:
     """What a candidate cost, in words."""
-    parts = []
-    for name, grown in tested.costs.items():
-        if name == PERPLEXITY:
-            parts.append(f"perplexity {_signed(100 * math.expm1(grown))} %")
-        else:
-            parts.append(f"{name} {_signed(-100 * grown)} points")
+    parts = [f"{name} {cost_number(name, grown)} {_cost_unit(name)}" for name, grown in tested.costs.items()]
     return ", ".join(parts) or "no cost could be measured"
+
+
+def cost_number(name: str, grown: float) -> str:
+    """Percent of perplexity, points of any other ability: `+1.0`, `−0.6`."""
+    return _signed(100 * math.expm1(grown) if name == PERPLEXITY else -100 * grown)
+
+
+def cost_title(name: str) -> str:
+    """`Perplexity, %`, `Language sense, points`."""
+    return f"{name[0].upper()}{name[1:]}, {_cost_unit(name)}"
+
+
+def _cost_unit(name: str) -> str:
+    return "%" if name == PERPLEXITY else "points"
 
 
 def _signed(value: float) -> str:
@@ -54,24 +79,143 @@ def _signed(value: float) -> str:
 
 def reached(tested: Certificate) -> str:
     """A bias before and after, with its unit."""
-    return f"{tested.before:+.3f} → {tested.after:+.3f} {tested.unit}".replace("-", "−")
+    return f"{arrow(tested.before, tested.after)} {tested.unit}"
+
+
+def arrow(before: float, after: float, digits: int = 3) -> str:
+    """A number before and after a change."""
+    return f"{before:+z.{digits}f} → {after:+z.{digits}f}".replace("-", "−")
+
+
+# ---- sentences
+
+
+def moved_text(run: MitigateRun) -> str:
+    """Which biases the chosen candidate moves, in natural units and as effect sizes."""
+    chosen = best(run)
+    if chosen is None:
+        return ""
+    own = [each for each in run.moved if each.candidate == chosen.name]
+    moves = [each for each in own if each.low is not None and each.high is not None]
+    sure = [each for each in moves if not (each.low or 0.0) <= 0 <= (each.high or 0.0)]
+    rest = [each for each in own if each not in sure]
+    parts = [f"moves {_listed(sure)}"] if sure else []
+    parts += [f"is not shown to move {_listed(rest)}"] if rest else []
+    return f"{chosen.name} {'; it '.join(parts)}." if parts else ""
+
+
+def _listed(moved: list[BiasMoved]) -> str:
+    return ", ".join(
+        f"{each.bias} ({arrow(each.before, each.after)} {each.unit}, effect size "
+        f"{arrow(each.effect_before, each.effect_after, 2)})"
+        for each in moved
+    )
+
+
+def odds_text(run: MitigateRun) -> str:
+    """The odds of some occupations before and after the chosen candidate."""
+    lines = chosen_odds(run)
+    said = "; ".join(
+        f"for {each.occupation} {odds(each.before)} before, {odds(each.after)} after"
+        for each in sorted(lines, key=lambda line: -line.before)[:_SAID]
+    )
+    return f"Words of the stereotyped group : words of the other: {said}." if said else ""
+
+
+def chosen_odds(run: MitigateRun) -> list[OddsMoved]:
+    """The odds before and after the chosen candidate."""
+    chosen = best(run)
+    return [] if chosen is None else [each for each in run.odds if each.candidate == chosen.name]
+
+
+def odds(nats: float) -> str:
+    """Log-odds as odds: `3.1 : 1`, `1 : 1.2`."""
+    ratio = math.exp(min(abs(nats), 50.0))
+    shown = f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
+    if shown == "1.0":
+        return "1 : 1"
+    return f"{shown} : 1" if nats >= 0 else f"1 : {shown}"
+
+
+def spillover_text(run: MitigateRun) -> str:
+    """Which other biases a candidate raises for sure; the chosen one is named first."""
+    if not run.spillover:
+        return ""
+    chosen = best(run)
+    raised = [each for each in run.spillover if raises(each)]
+    raised.sort(key=lambda each: chosen is None or each.candidate != chosen.name)
+    how = f"all {run.spillover[0].cells} cells counted"
+    if not raised:
+        return f"No candidate is shown to raise a bias that it was not fitted on ({how})."
+    first = raised[0]
+    more = f", and {len(raised) - 1} more such cells" if len(raised) > 1 else ""
+    return (
+        f"{first.candidate} raises another bias, {first.bias}: {arrow(first.before, first.after)} "
+        f"{first.unit} ({how}){more}."
+    )
+
+
+def raises(each: BiasSpilled) -> bool:
+    """Whether a bias is surely larger than before."""
+    return each.low is not None and each.low > 0
+
+
+def written_text(run: MitigateRun) -> str:
+    """Which candidate lies in the folder as a model, or why none does."""
+    written = run.written
+    if written is None or not run.certified:
+        return ""
+    if written.candidate:
+        return f"The folder model/ of the run holds {written.candidate} as transformers loads it."
+    return f"No folder was written: {written.reason.rstrip('.')}."
+
+
+# ---- the picture
 
 
 def picture(run: MitigateRun) -> Chart | None:
-    """Bias left, cost up: every candidate, the certified one ringed."""
+    """Bias left, cost up: every candidate with its intervals, the certified one ringed."""
     if not run.candidates:
         return None
     first = run.candidates[0].certificate
     points = [FrontierPoint(_UNMODIFIED, _UNMODIFIED, abs(first.before), 0.0, kept=True)]
-    points += [_point(each, run.certified) for each in run.candidates]
-    unit = f"{first.bias} ({first.unit}, 0 is neutral)"
-    axes = Axes("mitigate", "What less bias costs", unit, "largest cost", "Left and down is better.")
+    points += [_point(each, run) for each in run.candidates]
+    axes = Axes(
+        name="mitigate",
+        title="What less bias costs",
+        bias=f"{first.bias} that is left ({first.unit}, 0 is neutral)",
+        use="largest cost (1: its margin)",
+        less_bias="Left and down is better; above 1 a cost is beyond its margin.",
+        points="mitigations",
+        level="mitigation",
+        bent=True,
+    )
     return frontier(points, axes, Cross(abs(first.before), 0.0, None, None))
 
 
-def _point(each: CandidateTested, certified: Sequence[CandidateTested]) -> FrontierPoint:
-    tested = each.certificate
-    dearest = max(tested.costs.values(), default=0.0)
+def _point(each: CandidateTested, run: MitigateRun) -> FrontierPoint:
+    tested, cost = each.certificate, 0.0
+    ends: tuple[float, float] | None = None
+    if tested.costs:
+        name = max(tested.costs, key=lambda name: tested.costs[name] / _margin(run, name))
+        cost = tested.costs[name] / _margin(run, name)
+        ends = _scaled(tested.cost_intervals.get(name), 1 / _margin(run, name))
+    left = None
+    if tested.interval is not None:
+        low, high = (abs(tested.before) - gained for gained in reversed(tested.interval))
+        left = absolute_ends((low, high))
     kept = not any(p > 0.05 for p in tested.p_costs.values())
-    chosen = bool(certified) and each is certified[0]
-    return FrontierPoint(each.name, each.method, abs(tested.after), dearest, kept, chosen)
+    chosen = bool(run.certified) and each is run.certified[0]
+    return FrontierPoint(each.name, each.method, abs(tested.after), cost, kept, chosen, left, ends)
+
+
+def _scaled(ends: tuple[float, float] | None, by: float) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0] * by, ends[1] * by)
+
+
+def _margin(run: MitigateRun, cost: str) -> float:
+    """What a cost may grow by; where that is nothing, one percent or point is drawn as 1."""
+    settings = run.settings
+    if cost == PERPLEXITY:
+        return math.log1p((settings.max_perplexity or 1.0) / 100)
+    return (settings.max_loss or 1.0) / 100

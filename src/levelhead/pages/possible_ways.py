@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from levelhead.pages.blocks import Code, WayOut
+from levelhead.pages.certified_ways import certified_way
 from levelhead.pages.contents import Contents, changes
 from levelhead.pages.headline import headline_claims
 from levelhead.pages.infos import info_of
@@ -59,10 +60,14 @@ def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]
     if audit is None:
         return []
     tried = [_tried(contents, audit, each) for each in audit.mitigations]
+    certified = certified_way(contents, any(size in SHOWN for size in sizes.values()))
     best = {id(each) for each in _best(tried, sizes)}
-    ways = [_way(contents, audit, each, sizes, id(each) in best) for each in tried]
+    if certified is not None and certified.recommended:  # one way for a model
+        best = {id(each) for each in tried if id(each) in best and each.mitigation.variant.startswith(NLI)}
+    ways = [] if certified is None else [certified]
+    ways += [_way(contents, audit, each, sizes, id(each) in best) for each in tried]
     ways.sort(key=lambda way: not way.recommended)
-    verdict, recommended = _left(bool(best), list(sizes.values()))
+    verdict, recommended = _left(any(way.recommended for way in ways), list(sizes.values()))
     leave = WayOut(_LEAVE, words("nothing"), words("nothing"), verdict, recommended, None)
     return [leave, *ways] if recommended else [*ways, leave]
 

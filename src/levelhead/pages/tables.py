@@ -54,6 +54,19 @@ class Table:
         """The table with all digits; texts that a spreadsheet would run are quoted as text."""
         return csv_text(self.columns, ([_csv_cell(cell) for cell in row] for row in self.rows))
 
+    def to_markdown(self) -> str:
+        """The table as the page shows it, for a README; rows that stand out are bold."""
+        lines = [[_markdown(column) for column in self.columns], ["---"] * len(self.columns)]
+        for place, row in enumerate(self.rows):
+            cells = [_markdown(f"{cell.text} ({cell.small})" if cell.small else cell.text) for cell in row]
+            lines.append([f"**{cell}**" if place in self.strong else cell for cell in cells])
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _markdown(text: str) -> str:
+    """Text that stays inside its cell."""
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
+
 
 def _csv_cell(cell: Cell) -> str | float:
     """A number stays a number, so that a minus sign is not taken for a formula."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from levelhead.measures.measurement import ENOUGH
 from levelhead.pages.blocks import Found, WayOut, WhatNow
 from levelhead.pages.calibration import calibration
+from levelhead.pages.certified_ways import missed_text
 from levelhead.pages.claims import p_text, tested_p
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.headline import headline_claims
@@ -58,7 +59,7 @@ def what_now(contents: Contents) -> WhatNow | None:
             ("Is there a bias?", _whether(audit, kinds)),
             ("How large is it?", _how_large(kinds)),
             ("How sure is that?", _how_sure(audit, kinds)),
-            ("What should I do?", _what_to_do(kinds, ways, audit.settings.quick)),
+            ("What should I do?", _what_to_do(contents, kinds, ways, audit.settings.quick)),
             ("What will it cost?", _at_what_cost(kinds, ways)),
         ],
         found=[_found(contents, kind) for kind in kinds],
@@ -164,13 +165,12 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> str:
     return f"{rule}. A bias that is smaller than the intervals below may still be there."
 
 
-def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut], quick: bool) -> str:
+def _what_to_do(contents: Contents, kinds: Sequence[_AskedKind], ways: Sequence[WayOut], quick: bool) -> str:
     chosen = [way for way in ways if way.recommended and way.command is not None]
     test = "Then test the task that the model will serve."
     if chosen:
-        return (
-            f"Use {_listed([way.name for way in chosen])}: shown to help, every measured ability kept. {test}"
-        )
+        names = _listed([way.name for way in chosen])
+        return f"Use {names}: {_shown(contents)}, every measured ability kept. {test}"
     if not _tested(kinds):
         return f"{_UNTESTED} Audit it again with null models: --null {ENOUGH} or more."
     if not _of_size(kinds, *SHOWN):
@@ -185,8 +185,14 @@ def _what_to_do(kinds: Sequence[_AskedKind], ways: Sequence[WayOut], quick: bool
     )
     return (
         f"Do not use it for decisions about people on this evidence: the bias stands, and {why}. "
-        "Leaving the model as it is does not make it safe to use."
+        f"Leaving the model as it is does not make it safe to use. {missed_text(contents)}".rstrip()
     )
+
+
+def _shown(contents: Contents) -> str:
+    """By what right a change is recommended."""
+    run = contents.mitigations
+    return "certified on held-out items" if run is not None and run.certified else "shown to help"
 
 
 def _at_what_cost(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> str:

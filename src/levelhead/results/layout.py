@@ -59,8 +59,12 @@ from levelhead.results.records.localizing import (
 from levelhead.results.records.mitigating import (
     BiasDetected,
     BiasMoved,
+    BiasSpilled,
     CandidateTested,
     MethodLeftOut,
+    MethodTimed,
+    ModelWritten,
+    OddsMoved,
 )
 from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
 from levelhead.results.records.projections import (
@@ -101,12 +105,16 @@ DETECTED = Key("mitigate/detected", BiasDetected)
 LEFT_OUT = Key("mitigate/left out", MethodLeftOut)
 CANDIDATES_TESTED = Key("mitigate/candidates", CandidateTested)  # in the order of the tests
 BIASES_MOVED = Key("mitigate/biases", BiasMoved)
+ODDS_MOVED = Key("mitigate/odds", OddsMoved)
+SPILLOVER = Key("mitigate/spillover", BiasSpilled)
+WRITTEN = Key("mitigate/model", ModelWritten)
 CHOSEN_MODEL = "model"  # a folder: the certified model, as transformers loads it
+TIMES = CsvFile("times.csv", MethodTimed)
 MITIGATE = Layout(
     "mitigate",
     "levelhead mitigate",
     MitigateRunSettings,
-    (DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED),
+    (DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED, ODDS_MOVED, SPILLOVER, WRITTEN),
 )
 
 # ---- atlas
@@ -291,6 +299,7 @@ ARCS = JsonFile("arcs.json", ArcSheet)
 REPORT = TextFile("report.html")
 HEADS_PART, PROMPTS_PART = "heads", "prompts"  # folders of the runs inside an audit
 FIRST_LOOK = "first-look"  # the folder of the audit that an audit begins with
+ARENA_PART = "mitigations"  # of the mitigations that are certified
 GLUE_PART = "glue"  # and of what the model can still learn, where that was asked
 CHANGE_PART = "change"  # the end of a verified label: the bias that a projection was chosen by, item by item
 

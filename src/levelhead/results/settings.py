@@ -303,10 +303,12 @@ class MitigateRunSettings(RunSettings):
     gain: Annotated[float, Option("--gain", 0.0)]
     max_perplexity: Annotated[float, Option("--max-perplexity", 2.0)]
     max_loss: Annotated[float, Option("--max-loss", 2.0)]
-    null: Annotated[int, Option("--null", 19)]
+    null: Annotated[int, Option("--null", 9)]
     text: Annotated[str, Option("--text", "")] = ""
     steps: Annotated[int, Option("--steps", 0)] = 0
     lora: Annotated[bool, Option("--lora", False, "switch")] = False
+    budget: Annotated[str, Option("--budget", "")] = ""
+    spillover: Annotated[bool, InPython(True)] = True
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
 

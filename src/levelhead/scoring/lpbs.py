@@ -13,7 +13,7 @@ from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.measures import lpbs as log_probability
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
@@ -45,6 +45,31 @@ def ask_lpbs(
     attributes = _Attributes.of(model, test)
     if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
+    targets, by_variant = _word_biases(model, test, variants, attributes, chosen)
+    in_x = [target in set(test.X) for target in targets]
+    settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
+    split = {"attribute of several tokens": attributes.split} if attributes.split else {}
+    measurements = []
+    for biases in by_variant:
+        measured = log_probability.lpbs(biases, in_x, resampling)
+        unscored = {**measured.unscored, **split, **chosen.unusable}
+        measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
+    return measurements
+
+
+def lpbs_biases(
+    model: Model, test: WordTest, variants: Sequence[Variant]
+) -> tuple[list[str], list[FloatArray]] | None:
+    """The targets of a test, and the bias of each in nats in every variant; None where none can be asked."""
+    attributes = _Attributes.of(model, test)
+    if attributes.why_not(model):
+        return None
+    return _word_biases(model, test, variants, attributes, _Templates.of(test, None))
+
+
+def _word_biases(
+    model: Model, test: WordTest, variants: Sequence[Variant], attributes: _Attributes, chosen: _Templates
+) -> tuple[list[str], list[FloatArray]]:
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     sentences = lpbs_sentences(targets, model.tokenizer.mask_token, chosen.templates)
     with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
@@ -52,18 +77,12 @@ def ask_lpbs(
     answers = read(model, [with_target, prior], variants, label="LPBS")
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
-    in_x = [target in set(test.X) for target in targets]
-    settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
-    split = {"attribute of several tokens": attributes.split} if attributes.split else {}
-    measurements = []
+    biases = []
     log_ps, log_priors = answers[with_target], answers[prior]
     for log_p, log_prior in zip(log_ps, log_priors, strict=True):
         cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
-        biases = log_probability.word_bias(cells, attributes.in_a)
-        measured = log_probability.lpbs(biases, in_x, resampling)
-        unscored = {**measured.unscored, **split, **chosen.unusable}
-        measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
-    return measurements
+        biases.append(log_probability.word_bias(cells, attributes.in_a))
+    return targets, biases
 
 
 def ask_lpbs_tests(

@@ -9,7 +9,7 @@ Definitions: docs/method.md, Certified mitigations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import PERPLEXITY, PairedItems
 from levelhead.measures.cloze.prompt_table import BASE
+from levelhead.measures.seat.effect import FLAT
 from levelhead.measures.stereoset import wins
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -28,33 +29,55 @@ from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.nli.labels import LABELS, NEUTRAL
 from levelhead.probes.triples import TripleSet
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.cloze import ask_log_odds
+from levelhead.scoring.cloze import ask_log_odds, log_odds_question
 from levelhead.scoring.fluency import why_no_fluency
-from levelhead.scoring.next_sentences import TripleAnswers, head_answers, likelihood_answers, softmax
+from levelhead.scoring.next_sentences import (
+    TripleAnswers,
+    head_answers,
+    likelihood_answers,
+    related_answers,
+    softmax,
+)
 from levelhead.scoring.pairs import nli_logits
 from levelhead.scoring.seat import association_sides
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
+_ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
 LANGUAGE, NEXT_SENTENCE, ABILITY = "language sense", "next sentences", "ability"
 
 
 @dataclass(frozen=True, eq=False)
 class ItemValues:
-    """One quantity of the same items in every variant; the first variant is the unmodified model."""
+    """One quantity of the same items in several variants; the first is the unmodified model, once joined."""
 
     name: str
     unit: str
     values: Doubles  # [variant, item]
     clusters: NDArray[np.str_]  # [item]
     weights: Doubles | None = None  # [item]
+    spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
 
     def paired(self, variant: int) -> PairedItems:
         """What a variant does to every item."""
         return PairedItems(
             self.name, self.unit, self.values[0], self.values[variant], self.clusters, self.weights
         )
+
+    def effect(self, variant: int) -> float:
+        """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""
+        spreads = self.values.std(axis=1, ddof=1) if self.spread is None else self.spread
+        mean = float(np.average(self.values[variant], weights=self.weights))
+        flat = max(FLAT, _ROUNDING * float(spreads[0]))
+        return mean / float(spreads[variant]) if spreads[variant] > flat else 0.0
+
+    def joined(self, more: ItemValues) -> ItemValues:
+        """The same items in more variants."""
+        spread = None
+        if self.spread is not None and more.spread is not None:
+            spread = np.concatenate([self.spread, more.spread])
+        return replace(self, values=np.concatenate([self.values, more.values]), spread=spread)
 
 
 @dataclass(frozen=True)
@@ -65,9 +88,38 @@ class NaturalItems:
     prompts: ClozeSet | None = None
 
 
-def natural_biases(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> list[ItemValues]:
-    """Every bias of the list that a model can be asked for."""
-    return [ask(model, items, variants) for ask in _askable(model, items).values()]
+@dataclass(frozen=True)
+class NaturalValues:
+    """Every bias and every cost that a model can be asked for, in the same variants."""
+
+    biases: Sequence[ItemValues]
+    costs: Sequence[ItemValues]
+
+    def joined(self, more: NaturalValues) -> NaturalValues:
+        """The same items in more variants."""
+        return NaturalValues(
+            [own.joined(other) for own, other in zip(self.biases, more.biases, strict=True)],
+            [own.joined(other) for own, other in zip(self.costs, more.costs, strict=True)],
+        )
+
+
+def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> NaturalValues:
+    """Ask a model everything that it can be asked; triples, which serve both, are asked once."""
+    biases, battery = [], items.battery
+    triples = _triple_answers(model, battery.triples, variants) if _judges(model) else []
+    for name, ask in _askable(model, items).items():
+        if name == PREFERENCE:
+            biases.append(_preferences(battery.triples, triples))
+        else:
+            biases.append(ask(model, items, variants))
+    costs = []
+    if not why_no_fluency(model):
+        costs.append(log_losses(model, battery.sentences, variants))
+    if triples:
+        costs += _related(model, battery.triples, triples)
+    if "nli" in model.abilities:
+        costs.append(_ability(model, battery, variants))
+    return NaturalValues(biases, costs)
 
 
 def natural_bias(
@@ -90,23 +142,24 @@ def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
     if about_gender(items.battery.test):
         if "nli" in model.abilities:
             asks[INFERENCES] = _inferences
-        if model.abilities & {"nsp", "causal"}:
+        if _judges(model):
             asks[PREFERENCE] = _preference
-        if items.prompts is not None and model.abilities & {"mlm", "causal"}:
+        if items.prompts is not None and _has_odds(model, items.prompts):
             asks[LOG_ODDS] = _log_odds
     return {**asks, COSINE: _cosines}
 
 
-def natural_costs(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> list[ItemValues]:
-    """Every ability that a model has, as what it loses."""
-    battery, asked = items.battery, []
-    if not why_no_fluency(model):
-        asked.append(log_losses(model, battery.sentences, variants))
-    if model.abilities & {"nsp", "causal"}:
-        asked += _related(model, battery.triples, variants)
-    if "nli" in model.abilities:
-        asked.append(_ability(model, battery, variants))
-    return asked
+def _has_odds(model: Model, prompts: ClozeSet) -> bool:
+    """Whether every prompt can be answered by a token of either group."""
+    if not model.abilities & {"mlm", "causal"} or not prompts.prompts:
+        return False
+    _, codes = log_odds_question(model, prompts)
+    return bool(((codes == 1).any(axis=1) & (codes == -1).any(axis=1)).all())
+
+
+def _judges(model: Model) -> bool:
+    """Whether it can say which sentence comes next."""
+    return bool(model.abilities & {"nsp", "causal"})
 
 
 def _triple_answers(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> list[TripleAnswers]:
@@ -115,9 +168,13 @@ def _triple_answers(model: Model, triples: TripleSet, variants: Sequence[Variant
 
 
 def _preference(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
-    """v of every triple pair that has a twin, as in measures/preference.py."""
+    """The preference alone: of a next-sentence head nothing else is asked."""
     triples = items.battery.triples
-    answers = _triple_answers(model, triples, variants)
+    return _preferences(triples, [related_answers(model, triples, variant) for variant in variants])
+
+
+def _preferences(triples: TripleSet, answers: Sequence[TripleAnswers]) -> ItemValues:
+    """v of every triple pair that has a twin, as in measures/preference.py."""
     has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
     contexts = np.asarray([pair.original.context for pair in triples.pairs])[has_twin]
     values = []
@@ -147,18 +204,29 @@ def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) 
 
 
 def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
-    """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y)."""
     table = word_table(items.battery.test, items.battery.contexts)
     return cosine_values(read_one(model, table.static(), variants, label="Cosines"), table)
 
 
 def cosine_values(static: Doubles, table: WordTable) -> ItemValues:
-    """The same from the words' vectors, [variant, word, hidden]."""
+    """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y).
+
+    static: the words' vectors, [variant, word, hidden].
+    """
     sides = [association_sides(vectors, table) for vectors in static]
-    in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
-    values = np.stack([np.concatenate([2 * s_x, -2 * s_y]) for s_x, s_y in sides])
     words = [table.words[i] for group in "XY" for i in table.sets[group]]
-    return ItemValues(COSINE, "cosine", values, np.asarray(words), halves_of(in_x))
+    return two_sided(COSINE, "cosine", sides, words)
+
+
+def two_sided(
+    name: str, unit: str, sides: Sequence[tuple[Doubles, Doubles]], words: Sequence[str]
+) -> ItemValues:
+    """Values of the words of X and of Y in every variant, whose mean is mean of X − mean of Y; an effect size
+    divides it by the spread of all of them."""
+    in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
+    values = np.stack([np.concatenate([2 * x, -2 * y]) for x, y in sides])
+    spread = np.asarray([np.concatenate(side).std(ddof=1) for side in sides])
+    return ItemValues(name, unit, values, np.asarray(words), halves_of(in_x), spread)
 
 
 def halves_of(first: NDArray[np.bool_]) -> Doubles:
@@ -177,9 +245,8 @@ def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Varian
     return ItemValues(PERPLEXITY, "nats", loss[:, scored], np.asarray(kept)[scored], tokens[scored])
 
 
-def _related(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> list[ItemValues]:
+def _related(model: Model, triples: TripleSet, answers: Sequence[TripleAnswers]) -> list[ItemValues]:
     """Where an unrelated sentence wins (1 − LMS), and where a next-sentence head errs."""
-    answers = _triple_answers(model, triples, variants)
     contexts = np.asarray([pair.original.context for pair in triples.pairs])
     wrong, lost = [], []
     for each in answers:

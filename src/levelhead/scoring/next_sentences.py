@@ -86,16 +86,15 @@ def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, ch
     return head_answers(model, triples)[0]
 
 
-def related_answers(model: Model, triples: TripleSet) -> TripleAnswers:
-    """Answers of the untouched model about stereotypes and anti-stereotypes, which is all that a preference
-    needs.
+def related_answers(model: Model, triples: TripleSet, variant: Variant = ()) -> TripleAnswers:
+    """Answers about stereotypes and anti-stereotypes, which is all that a preference needs.
 
     A next-sentence head answers about each sentence alone, so the unrelated ones are not asked; the
     probabilities of a causal model need all three.
     """
     if "nsp" in model.abilities:
-        return _head_answers(model, triples, UNTOUCHED, _KINDS[:2])[0]
-    return likelihood_answers(model, triples)[0]
+        return _head_answers(model, triples, [variant], _KINDS[:2])[0]
+    return likelihood_answers(model, triples, [variant])[0]
 
 
 def _head_answers(

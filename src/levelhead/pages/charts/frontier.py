@@ -22,6 +22,9 @@ class Axes:
     bias: str
     use: str
     less_bias: str  # which way is better
+    points: str = "settings"
+    level: str = "level"  # what points are colored by
+    bent: bool = False  # whether the axis of use is bent, so that far points leave the near ones apart
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class FrontierPoint:
     use: float
     kept: bool  # whether it keeps the model's ability
     chosen: bool = False
+    bias_ends: tuple[float, float] | None = None  # 95 % intervals, where they are drawn
+    use_ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,14 @@ def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = 
 
     Axes are as long as the intervals of the untouched model, so that noise does not look like a difference.
     """
-    alt_text = f"{axes.title}: {len(points)} settings, {axes.bias} against {axes.use}. {axes.less_bias}"
+    alt_text = f"{axes.title}: {len(points)} {axes.points}, {axes.bias} against {axes.use}. {axes.less_bias}"
     free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart
-    x, y = alt.X("bias:Q", title=axes.bias, scale=free), alt.Y("use:Q", title=axes.use, scale=free)
+    up = alt.Scale(type="symlog", constant=1) if axes.bent else free
+    x, y = alt.X("bias:Q", title=axes.bias, scale=free), alt.Y("use:Q", title=axes.use, scale=up)
     base: Any = alt.Chart()
-    layers = [*_cross_marks(cross, x, y), _dots(base, points, axes).encode(x=x, y=y)]
+    crosses = [Cross(p.bias, p.use, p.bias_ends, p.use_ends) for p in points]
+    thin = [rule for each in crosses for rule in _cross_marks(each, x, y, 1)]
+    layers = [*_cross_marks(cross, x, y), *thin, _dots(base, points, axes).encode(x=x, y=y)]
     if any(point.chosen for point in points):  # Vega warns of a layer without a point
         layers += _chosen_marks(base, x, y)
     whole = alt.layer(*layers, data=data_of([_datum(point) for point in points]))
@@ -80,7 +88,8 @@ def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = 
 
 
 def _datum(point: FrontierPoint) -> Point:
-    return {**asdict(point), "ability": "kept" if point.kept else "lost", LONG: point.setting}
+    drawn = {name: value for name, value in asdict(point).items() if name not in ("bias_ends", "use_ends")}
+    return {**drawn, "ability": "kept" if point.kept else "lost", LONG: point.setting}
 
 
 def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
@@ -88,12 +97,12 @@ def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
     colors = alt.Scale(domain=levels, range=[f"$level{i % 8}" for i in range(len(levels))])
     shapes = alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"])
     return base.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
-        color=alt.Color("level:N", sort=levels, title="level", scale=colors),
+        color=alt.Color("level:N", sort=levels, title=axes.level, scale=colors),
         shape=alt.Shape("ability:N", title="ability", scale=shapes),
         tooltip=[
             alt.Tooltip("setting:N"),
             alt.Tooltip(f"{LONG}:N", title="in full"),
-            alt.Tooltip("level:N"),
+            alt.Tooltip("level:N", title=axes.level),
             alt.Tooltip("bias:Q", format=".4f", title=axes.bias),
             alt.Tooltip("use:Q", format=".4f", title=axes.use),
             alt.Tooltip("ability:N", title="ability"),
@@ -109,7 +118,7 @@ def _chosen_marks(base: Any, x: alt.X, y: alt.Y) -> list[Any]:
     return [ring.encode(x=x, y=y), name.encode(x=x, y=y, text="setting:N")]
 
 
-def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y) -> list[Any]:
+def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y, width: int = 7) -> list[Any]:
     """A rule for each interval that is known."""
     if cross is None:
         return []
@@ -118,6 +127,6 @@ def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y) -> list[Any]:
         if ends is not None:
             low, high = ends
             place = {"bias": cross.bias, "use": cross.use, "end": high, "bias" if across else "use": low}
-            rule = chart_of([place]).mark_rule(color="$faint", strokeWidth=7, strokeCap="round")
+            rule = chart_of([place]).mark_rule(color="$faint", strokeWidth=width, strokeCap="round")
             rules.append(rule.encode(x=x, y=y, x2="end:Q") if across else rule.encode(x=x, y=y, y2="end:Q"))
     return rules

@@ -11,6 +11,7 @@ from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.examples import asked_example
 from levelhead.pages.heads_in_words import sound_row_text
 from levelhead.pages.infos import claimed, info_of, verdict_of
+from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.sizes import share, size_of
 from levelhead.pages.tables import Cell, Table, interval, measured, number, probability, shown, words
 from levelhead.probes.pieces import ALL_WORDS
@@ -98,6 +99,7 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
         "Name",
         "Value",
         "95 % interval",
+        "In natural units",
         "n",
         "Neutral",
         "Without meaning",
@@ -106,7 +108,8 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
     )
     note = (
         "“Cannot be told from …” is not “unbiased”: more items may show a difference. Without meaning: what "
-        "a model of this shape shows whose words mean nothing, or what chance alone gives. p: against that."
+        "a model of this shape shows whose words mean nothing, or what chance alone gives. p: against that. "
+        "In natural units: what an effect size divides by its own spread, and the interval times the same."
     )
     lines = [_measure_line(contents, each) for each in reported]
     return Table("measures", "Every measure of the untouched model", columns, lines, note)
@@ -148,6 +151,7 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
         words(each.name),
         measured(measurement) if missing else number(measurement.value, at, info.digits),
         interval(measurement, at, info.digits),
+        natural_cell(each.name, measurement),
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
         number(None if measurement.null is None else measurement.null.floor, at, info.digits),

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from levelhead.pages.blocks import Block, Code, Drawn, Section, Shown
+from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
 from levelhead.pages.contents import Contents
-from levelhead.pages.mitigating import costs, picture, reached
-from levelhead.pages.tables import Table, number, probability, words
+from levelhead.pages.mitigating import (
+    arrow,
+    best,
+    chosen_odds,
+    cost_number,
+    cost_title,
+    findings,
+    odds,
+    picture,
+    raises,
+    sentence,
+)
+from levelhead.pages.tables import Cell, Table, number, probability, words
+from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun
 
 
 def mitigating_section(contents: Contents) -> Section | None:
-    """One sentence, one picture, one table; then every other bias, and the recipes."""
+    """One sentence, one picture, one table; then odds, every other bias, and how the model is had."""
     run = contents.mitigations
     if run is None or run.detected is None:
         return None
     blocks: list[Block] = []
+    if contents.audit is not None:  # elsewhere they open the page
+        blocks.append(Points([words(text) for text in (sentence(run), *findings(run))]))
     if (chart := picture(run)) is not None:
         blocks.append(Drawn([chart]))
-    blocks += [Shown(_tested_table(contents, run)), Shown(_moved_table(contents, run))]
+    blocks.append(Shown(_tested_table(contents, run)))
+    if run.odds:
+        blocks.append(Shown(_odds_table(contents, run)))
+    if run.spillover:
+        blocks.append(Shown(_spillover_table(contents, run)))
+    blocks.append(Shown(_moved_table(contents, run)))
     if run.left_out:
         lines = [[words(each.method), words(each.reason)] for each in run.left_out]
-        blocks.append(Shown(Table("mitigate-left-out", "Could not run", ("Mitigation", "Why"), lines)))
+        blocks.append(Shown(Table("mitigate-left-out", "Not tried", ("Mitigation", "Why"), lines)))
+    blocks += _use(run)
     blocks += [Code(f"Recipe of “{each.name}”", each.recipe, folded=True) for each in run.candidates]
     how = (
         "Items fall into three parts that share no context, occupation or word. Mitigations are fitted on "
@@ -31,30 +51,116 @@ def mitigating_section(contents: Contents) -> Section | None:
     return Section("mitigate", "Mitigations", question, how, blocks)
 
 
+def _use(run: MitigateRun) -> list[Block]:
+    """How the certified model is had: by its folder, or else by its recipe."""
+    if run.written is not None and run.written.candidate:
+        return [Code(f"Load the certified model: {run.written.candidate}", run.written.load_with)]
+    if not run.certified or not run.certified[0].recipe:
+        return []
+    chosen = run.certified[0]
+    files = [path for path, text in run.recipe_texts.items() if text == chosen.recipe]
+    lines = (
+        "import levelhead as lh",
+        "from levelhead.mitigation.mitigate import edits_of",
+        "",
+        f"model = lh.load({run.model!r})",
+        f"variant = edits_of(model, lh.read_recipe({str(next(iter(files), 'RECIPE.toml'))!r}))",
+        "answers = lh.read_one(model, reading, [variant])  # any reading, asked of the mitigated model",
+    )
+    return [Code(f"Ask the certified model: {chosen.name}", "\n".join(lines))]
+
+
 def _tested_table(contents: Contents, run: MitigateRun) -> Table:
-    lines = []
-    for each in run.candidates:
-        tested, at = each.certificate, contents.address(each)
-        low, high = tested.interval or (None, None)
-        lines.append(
-            [
-                words(each.name),
-                words(reached(tested)),
-                number(tested.gain, at),
-                number(low, at),
-                number(high, at),
-                words(costs(tested)),
-                probability(tested.p, at),
-                words(tested.verdict, ", ".join(tested.missed)),
-            ]
-        )
-    columns = ("Mitigation", "Bias", "Gain", "from", "to", "Cost", "p", "Verdict")
+    """One line per candidate: each bias, each cost, what it took, and the verdict."""
+    biases = list(dict.fromkeys((each.bias, each.unit) for each in run.moved))
+    costs = list(run.candidates[0].certificate.costs) if run.candidates else []
+    columns = (
+        "Mitigation",
+        "Verdict",
+        "Gain",
+        *(f"{bias}, {unit}" for bias, unit in biases),
+        *(cost_title(name) for name in costs),
+        "p",
+        "Strength",
+        "Seconds",
+        "MiB",
+    )
+    lines = [_tested_line(contents, run, each, costs) for each in run.candidates]
     strong = frozenset(i for i, each in enumerate(run.candidates) if each.certificate.certified)
     note = (
-        "On held-out items, in the order of the tests. Gain: toward neutral, with its 95 % interval by "
-        "cluster. p: the largest of those of gain, overshoot and every cost; below a verdict what was missed."
+        "On held-out items, in the order of the tests. Each bias before → after in natural units, below it "
+        "as an effect size. Gain: toward neutral, with its 95 % interval by cluster. Seconds and memory: of "
+        "all strengths of a method together, fitted and asked; memory with the model. p: the largest of "
+        "those of gain, overshoot and every cost; below a verdict what was missed."
     )
     return Table("mitigate", "What each mitigation buys and costs", columns, lines, note, strong=strong)
+
+
+def _tested_line(contents: Contents, run: MitigateRun, each: CandidateTested, costs: list[str]) -> list[Cell]:
+    tested, at, took = each.certificate, contents.address(each), run.times.get(each.method)
+    low, high = tested.interval or (None, None)
+    ends = "" if low is None or high is None else f"[{low:+z.3f}, {high:+z.3f}]".replace("-", "−")
+    moved = [own for own in run.moved if own.candidate == each.name]
+    biases = [
+        words(arrow(own.before, own.after), f"effect size {arrow(own.effect_before, own.effect_after, 2)}")
+        for own in moved
+    ]
+    return [
+        words(each.name),
+        words(tested.verdict, ", ".join(tested.missed)),
+        words(f"{tested.gain:+z.3f}".replace("-", "−"), ends),
+        *biases,
+        *(words(cost_number(name, tested.costs[name])) for name in costs),
+        probability(tested.p, at),
+        words(f"{each.strength:g}"),
+        number(None if took is None else took.seconds, digits=0),
+        number(None if took is None else took.memory),
+    ]
+
+
+def _odds_table(contents: Contents, run: MitigateRun) -> Table:
+    chosen, lines = best(run), []
+    for each in chosen_odds(run):
+        at = contents.address(each)
+        numbers = [number(each.before, at), number(each.after, at)]
+        lines.append(
+            [
+                words(each.occupation),
+                words(each.group),
+                words(odds(each.before)),
+                words(odds(each.after)),
+                *numbers,
+            ]
+        )
+    columns = ("Occupation", "Stereotyped as", "Odds before", "Odds after", "Nats before", "Nats after")
+    name = "" if chosen is None else chosen.name
+    note = (
+        "Words of the stereotyped group against words of the other, where a prompt leaves a blank for who "
+        f"does the job; the first occupations that were neither fitted nor ordered on. After: {name}."
+    )
+    return Table("mitigate-odds", "Odds before and after", columns, lines, note)
+
+
+def _spillover_table(contents: Contents, run: MitigateRun) -> Table:
+    """One line per candidate, one column per other bias."""
+    biases = list(dict.fromkeys((each.bias, each.unit) for each in run.spillover))
+    lines = []
+    for candidate in dict.fromkeys(each.candidate for each in run.spillover):
+        cells = {each.bias: each for each in run.spillover if each.candidate == candidate}
+        line = [words(candidate)]
+        for bias, _ in biases:
+            each = cells[bias]
+            ends = "" if each.low is None or each.high is None else f"[{each.low:+z.3f}, {each.high:+z.3f}]"
+            text = f"{each.grown:+z.3f}{' ↑' if raises(each) else ''}"
+            line.append(words(text.replace("-", "−"), ends.replace("-", "−")))
+        lines.append(line)
+    columns = ("Mitigation", *(f"{bias}, {unit}" for bias, unit in biases))
+    note = (
+        "By how much the size of each bias grows, |after| − |before|, in natural units, on lists that no "
+        f"candidate was fitted on. The intervals hold for all {run.spillover[0].cells} cells together "
+        "(Bonferroni); ↑: surely larger than before."
+    )
+    return Table("mitigate-spillover", "Spillover to other biases", columns, lines, note, folded=True)
 
 
 def _moved_table(contents: Contents, run: MitigateRun) -> Table:
@@ -62,8 +168,9 @@ def _moved_table(contents: Contents, run: MitigateRun) -> Table:
     for each in run.moved:
         at = contents.address(each)
         values = (each.before, each.after, each.change, each.low, each.high)
-        cells = [number(value, at) for value in values]
+        cells = [number(value, at) for value in (*values, each.effect_before, each.effect_after)]
         lines.append([words(each.candidate), words(each.bias), words(each.unit), *cells])
     columns = ("Mitigation", "Bias", "Unit", "Before", "After", "Change", "from", "to")
     note = "Every bias that the model can be asked for, in natural units, on held-out items; 95 % intervals."
-    return Table("mitigate-biases", "What else moves", columns, lines, note, folded=True)
+    effects = ("Effect before", "Effect after")
+    return Table("mitigate-biases", "What moves", (*columns, *effects), lines, note, folded=True)

@@ -9,6 +9,7 @@ from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.doubts import doubt_text
 from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.localizing import atlas_sentence
+from levelhead.pages.mitigating import findings as mitigation_findings
 from levelhead.pages.mitigating import sentence
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.sections.survey import survey_findings, survey_headline
@@ -47,7 +48,8 @@ def _of_study(contents: Contents) -> Opening:
         text = f"The audit of {contents.model} is not finished: run the same command again, it goes on."
         return Opening(text, findings)
     if contents.mitigations is not None:
-        return Opening(sentence(contents.mitigations), [])
+        run = contents.mitigations
+        return Opening(sentence(run), [words(text) for text in mitigation_findings(run)])
     if contents.atlas is not None:
         return Opening(atlas_sentence(contents.atlas), [])
     if contents.glue is not None:

@@ -19,6 +19,7 @@ class BiasDetected(Record):
     null_models: int
     p: float | None  # None: too few null models to tell
     detected: bool
+    why_not: str = ""  # why nothing could be certified whatever the model shows
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,57 @@ class BiasMoved(Record):
     change: float
     low: float | None
     high: float | None
+    effect_before: float  # the same as an effect size: divided by its own spread over items
+    effect_after: float
+
+
+@dataclass(frozen=True)
+class OddsMoved(Record):
+    """How much likelier words of an occupation's own group are than the other's, on part C's prompts."""
+
+    candidate: str
+    occupation: str
+    group: str  # that the occupation is stereotyped as
+    before: float  # nats
+    after: float
+
+
+@dataclass(frozen=True)
+class BiasSpilled(Record):
+    """What a candidate does to a bias that it was not fitted on: by how much its size grows."""
+
+    candidate: str
+    bias: str
+    unit: str
+    before: float
+    after: float
+    grown: float  # |after| − |before|
+    low: float | None  # the interval holds for all cells of the matrix together (Bonferroni)
+    high: float | None
+    cells: int
+
+
+@dataclass(frozen=True)
+class ModelWritten(Record):
+    """The certified model as a folder, or why there is none."""
+
+    candidate: str  # "" where none was written
+    load_with: str  # the line of Python that loads it
+    reason: str  # why none was written, else ""
+
+
+@dataclass(frozen=True)
+class MethodTimed(Record):
+    """What it took to fit and ask the candidates of a mitigation."""
+
+    method: str
+    seconds: float
+    memory: int | None  # MiB, the most that was in use meanwhile; None where that is not known
 
 
 @dataclass(frozen=True)
 class MethodLeftOut(Record):
-    """A mitigation that cannot run, and why."""
+    """A mitigation that was not tried, and why."""
 
     method: str
     reason: str

@@ -13,6 +13,7 @@ from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.heads import ArcSheet
 from levelhead.results.runs.glue import GlueRun
 from levelhead.results.runs.heads import HeadsRun
+from levelhead.results.runs.mitigating import MitigateRun
 from levelhead.results.runs.prompts import PromptsRun
 from levelhead.results.runs.study import StudyRun
 from levelhead.results.settings import AuditRunSettings
@@ -92,6 +93,12 @@ class AuditRun(StudyRun[AuditRunSettings]):
         """The GLUE study inside the audit."""
         folder = subfolder(self.folder, layout.GLUE_PART)
         return GlueRun.open(folder) if (folder / SETTINGS).is_file() else None
+
+    @cached_property
+    def arena(self) -> MitigateRun | None:
+        """The run of mitigations inside the audit."""
+        folder = subfolder(self.folder, layout.ARENA_PART)
+        return MitigateRun.open(folder) if (folder / SETTINGS).is_file() else None
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
         """Measurements by variant and measure, the untouched model first."""

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelhead.results import layout
-from levelhead.results.records.mitigating import BiasDetected, BiasMoved, CandidateTested, MethodLeftOut
+from levelhead.results.records.mitigating import (
+    BiasDetected,
+    BiasMoved,
+    BiasSpilled,
+    CandidateTested,
+    MethodLeftOut,
+    MethodTimed,
+    ModelWritten,
+    OddsMoved,
+)
 from levelhead.results.runs.study import StudyRun
 from levelhead.results.settings import MitigateRunSettings
 
@@ -42,11 +51,31 @@ class MitigateRun(StudyRun[MitigateRunSettings]):
         return folder if folder.is_dir() else None
 
     @property
+    def written(self) -> ModelWritten | None:
+        """Which candidate was written as a model, or why none was."""
+        return self.data.single(layout.WRITTEN)
+
+    @property
+    def odds(self) -> tuple[OddsMoved, ...]:
+        """Odds of some held-out prompts before and after every candidate."""
+        return self.data.records(layout.ODDS_MOVED)
+
+    @property
+    def spillover(self) -> tuple[BiasSpilled, ...]:
+        """Every candidate on every bias that it was not fitted on."""
+        return self.data.records(layout.SPILLOVER)
+
+    @property
+    def times(self) -> dict[str, MethodTimed]:
+        """What each mitigation took, by its name."""
+        return {each.method: each for each in layout.TIMES.read(self.folder)}
+
+    @property
     def moved(self) -> tuple[BiasMoved, ...]:
         """Every bias before and after every candidate, on held-out items."""
         return self.data.records(layout.BIASES_MOVED)
 
     @property
     def left_out(self) -> tuple[MethodLeftOut, ...]:
-        """Mitigations that could not run."""
+        """Mitigations that were not tried."""
         return self.data.records(layout.LEFT_OUT)

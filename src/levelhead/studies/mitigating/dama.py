@@ -32,6 +32,7 @@ class Dama:
     """Projections of so many directions, at every layer of the upper half."""
 
     name = "DAMA"
+    cost = 4.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import ClassVar
 
 from levelhead.edits.sites import Site
 from levelhead.errors import CannotDo
@@ -24,6 +25,7 @@ class Erasure:
     method: Method
     strengths: tuple[int, ...]
     quick: bool = False
+    cost: ClassVar[float] = 7.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if self.method == "leace" and find_spec("concept_erasure") is None:

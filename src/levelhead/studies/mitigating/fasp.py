@@ -34,6 +34,7 @@ class Fasp:
 
     name = "FASP"
     quick = False
+    cost = 50.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if model.fixed_weights:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
@@ -22,6 +23,7 @@ class HeadAblation:
     """So many heads of the highest gradient of an objective removed: |SEAT|, or what the model does."""
 
     objective: str = SEAT
+    cost: ClassVar[float] = 6.0
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ class NeuronAblation:
     """A share of all neurons removed: those with the highest integrated gradient of the behavior."""
 
     name = "ablated neurons"
+    cost = 16.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if model.fixed_weights:

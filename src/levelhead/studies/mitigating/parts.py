@@ -20,6 +20,7 @@ class Parts:
     order: NaturalItems
     test: NaturalItems
     whole: NaturalItems
+    words_apart: bool  # False: the word list is too short, so that words that are fitted on are tested on too
 
 
 def parts(battery: Battery, seed: int) -> Parts:
@@ -27,8 +28,8 @@ def parts(battery: Battery, seed: int) -> Parts:
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
-        others = (NaturalItems(each) for each in (second.report, first.report, battery))
-        return Parts(second.choose, *others)
+        order, test, whole = (NaturalItems(each) for each in (second.report, first.report, battery))
+        return Parts(second.choose, order, test, whole, first.words_apart)
     prompts = load_cloze(per_background=1)
     early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
@@ -37,6 +38,7 @@ def parts(battery: Battery, seed: int) -> Parts:
         NaturalItems(second.report, _about(prompts, ordering)),
         NaturalItems(first.report, _about(prompts, late)),
         NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations})),
+        first.words_apart,
     )
 
 

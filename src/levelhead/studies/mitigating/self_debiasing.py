@@ -17,6 +17,7 @@ class SelfDebiasing:
 
     name = "Self-Debias"
     quick = False
+    cost = 8.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return "" if model.abilities & {"mlm", "causal"} else f"{model.name} predicts no words"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from levelhead.errors import BadOption
 from levelhead.measures.certified import PERPLEXITY, Margins
 from levelhead.probes.words import Words
+
+FEWEST_NULLS = 3  # null models that a spread is estimated from
+_UNITS = {"s": 1, "min": 60, "h": 3600}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h)")
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,7 @@ class MitigateSettings:
     """Which mitigations are tried, and what they must gain and may cost.
 
     bias: a word list by its name or path, or in memory
-    methods: names of mitigations; none: all that are quick; "all" alone: every one
+    methods: names of mitigations; none: all that are quick; "all" alone: every one; "quickest" alone: two
     objective: the bias that they are judged by: inferences, preference, log-odds, cosine gap; "": the first
         of them that the model can be asked for
     gain: what a mitigation must gain at least, in the bias's own unit
@@ -26,6 +31,8 @@ class MitigateSettings:
     text: what mitigations that train are trained on: a file or folder; "": sentences that ship
     steps: of a training; 0: as many as each method takes by itself
     lora: train low-rank adapters instead of all weights
+    spillover: whether candidates are also asked about biases that they were not fitted on
+    budget: "90s", "10min" or "2h": mitigations are tried from the cheapest on until it is spent; "": all are
     """
 
     bias: Words = "gender"
@@ -34,11 +41,13 @@ class MitigateSettings:
     gain: float = 0.0
     max_perplexity: float = 2.0
     max_loss: float = 2.0
-    null: int = 19
+    null: int = 9
     seed: int = 0
     text: str = ""
     steps: int = 0
     lora: bool = False
+    budget: str = ""
+    spillover: bool = True
 
     def __post_init__(self) -> None:
         if self.null < 2:
@@ -49,6 +58,14 @@ class MitigateSettings:
             raise BadOption(f"steps={self.steps} came; allowed is 0 or more.")
         if min(self.gain, self.max_perplexity, self.max_loss) < 0:
             raise BadOption("A margin below 0 came; margins are 0 or more.")
+        if self.budget and not _DURATION.fullmatch(self.budget):
+            raise BadOption(f"budget={self.budget!r} came; write a time such as 90s, 10min or 2h.")
+
+    @property
+    def seconds(self) -> float | None:
+        """The budget; None where there is none."""
+        found = _DURATION.fullmatch(self.budget)
+        return float(found[1]) * _UNITS[found[2]] if found else None
 
     @property
     def margins(self) -> Margins:

@@ -34,6 +34,7 @@ class SteeringAway:
 
     gated: bool
     quick: ClassVar[bool] = False
+    cost: ClassVar[float] = 5.0
 
     @property
     def name(self) -> str:

@@ -5,28 +5,22 @@
     order     candidates by what they gain on part B, those within all margins first
     test      on part C, in that order, each by its largest p, until the first that fails
 
-A bias that is not detected is not certified away: there is nothing to gain.
+A bias that is not detected is not certified away: there is nothing to gain. Of what is certified the first
+that can be written becomes a folder; every candidate is also asked about biases that it was not fitted on.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from levelhead.engine.effort import now
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import (
-    LEVEL,
-    Certificate,
-    Margins,
-    certificate,
-    in_sequence,
-    mean_interval,
-)
+from levelhead.measures.certified import LEVEL, Certificate, in_sequence
 from levelhead.measures.null import NullDistribution
 from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
@@ -39,17 +33,11 @@ from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import TextFile
-from levelhead.results.records.mitigating import BiasDetected, BiasMoved, CandidateTested, MethodLeftOut
+from levelhead.results.records.mitigating import BiasDetected, CandidateTested
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import (
-    ItemValues,
-    NaturalItems,
-    natural_bias,
-    natural_biases,
-    natural_costs,
-)
+from levelhead.scoring.natural import COSINE, ItemValues, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.mitigating import (
     counterfactual_text,
@@ -68,9 +56,11 @@ from levelhead.studies.mitigating import (
     unlearning,
 )
 from levelhead.studies.mitigating.parts import Parts, parts
-from levelhead.studies.mitigating.protocol import Candidate, Mitigation, mitigations
-from levelhead.studies.mitigating.settings import MitigateSettings
+from levelhead.studies.mitigating.protocol import Mitigation, cost_of, mitigations
+from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
+from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.training import Means, Trains
+from levelhead.studies.mitigating.trying import Aim, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
@@ -90,60 +80,20 @@ BUILT_IN = (  # importing them registers their mitigations
     preference_tuning,
 )
 Open = Run[MitigateRunSettings]
-_FEWEST = 3  # null models that a spread is estimated from
+_CONTEXTS = 2  # per word
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Biases and costs of the unmodified model, first, and of every candidate on the same items."""
-
-    biases: Sequence[ItemValues]
-    costs: Sequence[ItemValues]
-
-    @classmethod
-    def of(cls, model: Model, items: NaturalItems, candidates: Sequence[Candidate]) -> _Asked:
-        """Ask everything that the model can be asked."""
-        variants = [(), *(candidate.edits for candidate in candidates)]
-        return cls(natural_biases(model, items, variants), natural_costs(model, items, variants))
-
-    def sign(self, bias: str) -> int:
-        """Which way the unmodified model leans."""
-        return 1 if _relative(self._bias(bias))[0] >= 0 else -1
-
-    def _bias(self, name: str) -> ItemValues:
-        return next(each for each in self.biases if each.name == name)
-
-    def tested(self, candidates: Sequence[Candidate], aim: Aim) -> list[Certificate]:
-        """Every candidate judged by the bias that it aims at, and by every cost."""
-        return [
-            certificate(
-                candidate.name,
-                self._bias(aim.bias).paired(number),
-                aim.sign,
-                [cost.paired(number) for cost in self.costs],
-                aim.margins,
-            )
-            for number, candidate in enumerate(candidates, start=1)
-        ]
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What candidates are judged by; the sign of the bias is that of part B, never of part C."""
-
-    bias: str
-    sign: int
-    margins: Margins
-
-
-def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str | Path) -> MitigateRun:
+def run_mitigations(
+    model: Model, settings: MitigateSettings | None, folder: str | Path, battery: Battery | None = None
+) -> MitigateRun:
     """Try every mitigation on a model and store what each bought and cost; a killed run goes on.
 
-    None: the default settings.
+    settings: None: the default ones. battery: the items; None: those that ship.
     """
     settings = settings or MitigateSettings()
     _check_training(settings)
-    battery = _battery(settings)
+    deadline = None if settings.seconds is None else now() + settings.seconds
+    battery = battery or _battery(settings, model)
     split = parts(battery, settings.seed)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
@@ -159,6 +109,8 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
         text=settings.text,
         steps=settings.steps,
         lora=settings.lora,
+        budget=settings.budget,
+        spillover=settings.spillover,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
@@ -166,9 +118,9 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        detected = run.result(layout.DETECTED, lambda: _detected(model, split.whole, settings))
+        detected = run.result(layout.DETECTED, lambda: _detected(model, split, settings))
         tested = run.results(
-            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run)
+            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, deadline)
         )
         for number, each in enumerate(tested, start=1):
             if each.recipe:
@@ -181,11 +133,12 @@ def run_mitigations(model: Model, settings: MitigateSettings | None, folder: str
 # ---- detect
 
 
-def _detected(model: Model, items: NaturalItems, settings: MitigateSettings) -> BiasDetected:
+def _detected(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
     One more condition of every certificate: it can only make certifying harder, so all items may be asked.
     """
+    items = split.whole
     own = natural_bias(model, items, settings.objective)
     value, relative = _relative(own)
     nulls: list[float] = []
@@ -198,9 +151,13 @@ def _detected(model: Model, items: NaturalItems, settings: MitigateSettings) -> 
                 break
             advance(1)
     p = None
-    if len(nulls) >= _FEWEST:
+    if len(nulls) >= FEWEST_NULLS:
         p = NullDistribution(np.asarray(nulls)).student_p_value(relative)
-    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, p is not None and p <= LEVEL)
+    why_not = ""
+    if own.name == COSINE and not split.words_apart:
+        why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
+    shown = p is not None and p <= LEVEL and not why_not
+    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not)
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:
@@ -215,27 +172,30 @@ def _relative(items: ItemValues) -> tuple[float, float]:
 
 
 def _tested(
-    model: Model, split: Parts, settings: MitigateSettings, detected: BiasDetected, run: Open
+    model: Model,
+    split: Parts,
+    settings: MitigateSettings,
+    detected: BiasDetected,
+    run: Open,
+    deadline: float | None,
 ) -> list[CandidateTested]:
-    candidates: list[Candidate] = []
-    left_out: list[MethodLeftOut] = []
-    for method in _methods(settings, run):
-        if reason := method.why_not(model, split.fit):
-            left_out.append(MethodLeftOut(method.name, reason))
-        else:
-            candidates += method.candidates(model, split.fit)
-    run.results(layout.LEFT_OUT, lambda: left_out)
-    ordering = _Asked.of(model, split.order, candidates)
-    aim = Aim(detected.bias, ordering.sign(detected.bias), settings.margins)
-    on_b = ordering.tested(candidates, aim)
+    tried = try_methods(model, split, _methods(settings, run), deadline)
+    run.results(layout.LEFT_OUT, lambda: tried.left_out)
+    candidates = tried.candidates
+    aim = Aim(detected.bias, tried.on_b.sign(detected.bias), settings.margins)
+    on_b = tried.on_b.tested(candidates, aim)
     order = sorted(range(len(candidates)), key=lambda i: _place(on_b[i], settings))
-    asked = _Asked.of(model, split.test, candidates)
-    run.results(layout.BIASES_MOVED, lambda: _moved(asked, candidates))
-    tested_on_c = asked.tested(candidates, aim)
-    on_c = [tested_on_c[i] for i in order]
-    judged = in_sequence(on_c) if detected.detected else on_c
-    passed = [candidates[i] for i, tested in zip(order, judged, strict=True) if tested.certified]
-    write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL)
+    on_c = tried.on_c.tested(candidates, aim)
+    judged = [on_c[i] for i in order]
+    judged = in_sequence(judged) if detected.detected else judged
+    ordered = [candidates[i] for i in order]
+    run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
+    run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
+    if settings.spillover:
+        run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
+    passed = [each for each, tested in zip(ordered, judged, strict=True) if tested.certified]
+    run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL))
+    run.file(layout.TIMES, tried.times)
     return [
         CandidateTested(
             each.name,
@@ -245,19 +205,21 @@ def _tested(
             on_b[i].gain,
             tested,
         )
-        for i, each, tested in zip(order, (candidates[i] for i in order), judged, strict=True)
+        for i, each, tested in zip(order, ordered, judged, strict=True)
     ]
 
 
 def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
-    """The mitigations that are tried; those that train keep what they have done in the run folder."""
+    """The mitigations that are tried, with a budget the cheapest first; those that train keep what they have
+    done in the run folder."""
     folder = run.folder.absolute() / layout.CHECKPOINTS
     check_tree(folder)  # another library opens what is in it
     means = Means(settings.text, settings.steps, settings.lora, settings.seed, folder)
     every = mitigations(settings.methods)
     if not settings.methods:
-        return [method for method in every if not isinstance(method, Trains)]
-    return [method.with_means(means) if isinstance(method, Trains) else method for method in every]
+        every = tuple(method for method in every if not isinstance(method, Trains))
+    chosen = [method.with_means(means) if isinstance(method, Trains) else method for method in every]
+    return chosen if settings.seconds is None else sorted(chosen, key=cost_of)
 
 
 def _check_training(settings: MitigateSettings) -> None:
@@ -278,20 +240,11 @@ def _place(seen: Certificate, settings: MitigateSettings) -> tuple[bool, float]:
     return not within, -seen.gain
 
 
-def _moved(asked: _Asked, candidates: Sequence[Candidate]) -> list[BiasMoved]:
-    moved = []
-    for i, candidate in enumerate(candidates, start=1):
-        for bias in asked.biases:
-            items = bias.paired(i)
-            interval = mean_interval(items.after - items.before, items) or (None, None)
-            before, after = items.mean(items.before), items.mean(items.after)
-            moved.append(
-                BiasMoved(candidate.name, bias.name, bias.unit, before, after, items.change, *interval)
-            )
-    return moved
-
-
-def _battery(settings: MitigateSettings) -> Battery:
-    """All shipped items for a bias; words in four templates each."""
+def _battery(settings: MitigateSettings, model: Model) -> Battery:
+    """The shipped items for a bias; words in two templates each. A masked model is asked about every token of
+    a text in turn, so it is given every other text."""
     test = load_words(settings.bias)
-    return Battery(test, tuple(template_contexts(test, 4)))
+    battery = Battery(test, tuple(template_contexts(test, _CONTEXTS)))
+    if "causal" in model.abilities:
+        return battery
+    return replace(battery, sentences=battery.sentences[::2])

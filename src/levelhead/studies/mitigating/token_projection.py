@@ -16,6 +16,7 @@ class TokenProjection:
     """Hard projections of one direction at the last layers."""
 
     name = "projected tokens"
+    cost = 2.5
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return "" if pairs_about(model, fit.test) else f"{fit.test.name} has no pairs to fit directions on"

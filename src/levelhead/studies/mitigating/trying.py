@@ -1,0 +1,146 @@
+"""Mitigations one after the other: fitted on part A, asked on parts B and C, until a budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from levelhead.engine.effort import effort, now
+from levelhead.measures.certified import Certificate, Margins, certificate, mean_interval
+from levelhead.models.model import Model
+from levelhead.results.records.mitigating import BiasMoved, MethodLeftOut, MethodTimed, OddsMoved
+from levelhead.scoring.cloze import prompt_table
+from levelhead.scoring.natural import LOG_ODDS, ItemValues, NaturalItems, NaturalValues, natural_values
+from levelhead.studies.mitigating.parts import Parts
+from levelhead.studies.mitigating.protocol import Candidate, Mitigation
+
+_SHOWN = 4  # occupations of each group whose odds are shown
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What candidates are judged by; the sign of the bias is that of part B, never of part C."""
+
+    bias: str
+    sign: int
+    margins: Margins
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Biases and costs of the unmodified model, first, and of every candidate on the same items."""
+
+    items: NaturalItems
+    values: NaturalValues
+
+    @classmethod
+    def of(cls, model: Model, items: NaturalItems) -> Asked:
+        """The unmodified model alone."""
+        return cls(items, natural_values(model, items, [()]))
+
+    def and_of(self, model: Model, candidates: Sequence[Candidate]) -> Asked:
+        """The same, and these candidates."""
+        more = natural_values(model, self.items, [candidate.edits for candidate in candidates])
+        return Asked(self.items, self.values.joined(more))
+
+    def bias(self, name: str) -> ItemValues:
+        """One of the biases."""
+        return next(each for each in self.values.biases if each.name == name)
+
+    def sign(self, bias: str) -> int:
+        """Which way the unmodified model leans."""
+        own = self.bias(bias)
+        return 1 if np.average(own.values[0], weights=own.weights) >= 0 else -1
+
+    def tested(self, candidates: Sequence[Candidate], aim: Aim) -> list[Certificate]:
+        """Every candidate judged by the bias that it aims at, and by every cost."""
+        return [
+            certificate(
+                candidate.name,
+                self.bias(aim.bias).paired(number),
+                aim.sign,
+                [cost.paired(number) for cost in self.values.costs],
+                aim.margins,
+            )
+            for number, candidate in enumerate(candidates, start=1)
+        ]
+
+    def moved(self, candidates: Sequence[Candidate]) -> list[BiasMoved]:
+        """Every bias before and after, in natural units and as an effect size."""
+        return [
+            _moved(candidate.name, bias, number)
+            for number, candidate in enumerate(candidates, start=1)
+            for bias in self.values.biases
+        ]
+
+    def odds(self, candidates: Sequence[Candidate]) -> list[OddsMoved]:
+        """Log-odds of the first occupations of either group, the mean over the prompts of each."""
+        prompts = self.items.prompts
+        if prompts is None or all(each.name != LOG_ODDS for each in self.values.biases):
+            return []
+        asked, table = self.bias(LOG_ODDS), prompt_table(prompts)
+        groups = dict(zip(table.occupations.tolist(), table.own.tolist(), strict=True))
+        shown = [[name for name, own in groups.items() if own == side][:_SHOWN] for side in (1, -1)]
+        moved = []
+        for number, candidate in enumerate(candidates, start=1):
+            for group, names in zip(table.groups, shown, strict=True):
+                for name in names:
+                    own = asked.values[:, asked.clusters == name].mean(axis=1)
+                    line = OddsMoved(candidate.name, name, group, float(own[0]), float(own[number]))
+                    moved.append(line)
+        return moved
+
+
+def _moved(candidate: str, bias: ItemValues, number: int) -> BiasMoved:
+    items = bias.paired(number)
+    low, high = mean_interval(items.after - items.before, items) or (None, None)
+    return BiasMoved(
+        candidate,
+        bias.name,
+        bias.unit,
+        before=items.mean(items.before),
+        after=items.mean(items.after),
+        change=items.change,
+        low=low,
+        high=high,
+        effect_before=bias.effect(0),
+        effect_after=bias.effect(number),
+    )
+
+
+@dataclass
+class Tried:
+    """All candidates, with what they do on parts B and C."""
+
+    on_b: Asked
+    on_c: Asked
+    candidates: list[Candidate] = field(default_factory=list)
+    left_out: list[MethodLeftOut] = field(default_factory=list)
+    times: list[MethodTimed] = field(default_factory=list)
+
+
+def try_methods(
+    model: Model, split: Parts, methods: Sequence[Mitigation], deadline: float | None = None
+) -> Tried:
+    """Try mitigations in their order; after the deadline none is begun any more, but the first."""
+    tried = Tried(Asked.of(model, split.order), Asked.of(model, split.test))
+    for method in methods:
+        if deadline is not None and tried.candidates and now() > deadline:
+            tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
+        elif reason := method.why_not(model, split.fit):
+            tried.left_out.append(MethodLeftOut(method.name, reason))
+        else:
+            _try(model, split, method, tried)
+    return tried
+
+
+def _try(model: Model, split: Parts, method: Mitigation, tried: Tried) -> None:
+    with effort(model) as took:
+        made = method.candidates(model, split.fit)
+        if made:
+            tried.on_b = tried.on_b.and_of(model, made)
+            tried.on_c = tried.on_c.and_of(model, made)
+    tried.candidates += made
+    tried.times.append(MethodTimed(method.name, round(took.seconds, 1), took.memory))

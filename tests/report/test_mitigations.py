@@ -1,0 +1,183 @@
+"""The page of a run of mitigations, from records alone: sentences, picture, tables, card, thresholds."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from levelhead.measures.certified import Certificate
+from levelhead.measures.measurement import Measurement
+from levelhead.measures.seat.effect import SPREAD
+from levelhead.pages.card import card
+from levelhead.pages.certified_ways import certified_way, missed_text
+from levelhead.pages.check import Plan, check, threshold
+from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.markdown_tables import markdown_tables
+from levelhead.pages.mitigating import findings, odds, picture, sentence
+from levelhead.pages.natural_units import natural_cell
+from levelhead.results import layout
+from levelhead.results.folder import Run
+from levelhead.results.records.mitigating import (
+    BiasDetected,
+    BiasMoved,
+    BiasSpilled,
+    CandidateTested,
+    MethodTimed,
+    ModelWritten,
+    OddsMoved,
+)
+from levelhead.results.settings import MitigateRunSettings
+
+SETTINGS = MitigateRunSettings(
+    study=layout.MITIGATE.study,
+    seed=0,
+    model="some-model",
+    bias="gender",
+    methods=(),
+    objective="",
+    gain=0.0,
+    max_perplexity=2.0,
+    max_loss=2.0,
+    null=9,
+)
+
+
+def a_candidate(name: str, after: float, p_cost: float, certified: bool) -> CandidateTested:
+    certificate = Certificate(
+        name,
+        "preference",
+        "nats",
+        before=0.3,
+        after=after,
+        gain=0.3 - after,
+        interval=(0.2 - after, 0.4 - after),
+        p_gain=0.001,
+        p_overshoot=0.001,
+        p_costs={"perplexity": p_cost},
+        costs={"perplexity": 0.01 if certified else 0.2},
+        certified=certified,
+        cost_intervals={"perplexity": (0.005, 0.015)},
+    )
+    return CandidateTested(name, "heads", 1.0, "", 0.3, certificate)
+
+
+def written(folder: Path, certified: bool) -> Contents:
+    """A finished run of two candidates, the first certified or none."""
+    first = a_candidate("one", 0.05, 0.01 if certified else 0.4, certified)
+    with Run.open(folder, layout.MITIGATE, SETTINGS, hashes={}) as run:
+        run.result(layout.DETECTED, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
+        moved = BiasMoved("one", "preference", "nats", 0.3, 0.05, -0.25, -0.35, -0.15, 0.8, 0.79)
+        run.results(layout.BIASES_MOVED, lambda: [moved])
+        run.results(layout.ODDS_MOVED, lambda: [OddsMoved("one", "nurse", "female", 1.131, 0.182)])
+        spilled = [
+            BiasSpilled("one", "race: cosine gap", "cosine", 0.1, 0.2, 0.1, 0.02, 0.18, 2),
+            BiasSpilled("one", "age: cosine gap", "cosine", 0.1, 0.1, 0.0, -0.1, 0.1, 2),
+        ]
+        run.results(layout.SPILLOVER, lambda: spilled)
+        chosen = ModelWritten("one", "load('model')", "") if certified else ModelWritten("", "", "none")
+        run.result(layout.WRITTEN, lambda: chosen)
+        run.file(layout.TIMES, [MethodTimed("heads", 12.4, 321)])
+        run.results(layout.CANDIDATES_TESTED, lambda: [first, a_candidate("two", 0.1, 0.9, False)])
+    return open_contents(folder)
+
+
+@pytest.fixture
+def certified(tmp_path: Path) -> Contents:
+    return written(tmp_path / "certified", True)
+
+
+@pytest.fixture
+def missed(tmp_path: Path) -> Contents:
+    return written(tmp_path / "missed", False)
+
+
+def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
+    certified: Contents, missed: Contents
+) -> None:
+    assert certified.mitigations is not None
+    assert missed.mitigations is not None
+    assert "one lowers preference from +0.300 to +0.050 nats" in sentence(certified.mitigations)
+    assert "one misses perplexity; two misses perplexity" in sentence(missed.mitigations)
+
+
+def test_findings_say_what_moved_the_odds_and_which_other_bias_rises(certified: Contents) -> None:
+    assert certified.mitigations is not None
+    moved, said, spilled, model = findings(certified.mitigations)
+    assert "one moves preference (+0.300 → +0.050 nats, effect size +0.80 → +0.79)" in moved
+    assert "for nurse 3.1 : 1 before, 1.2 : 1 after" in said
+    assert "one raises another bias, race: cosine gap" in spilled
+    assert "2 cells" in spilled
+    assert "model/" in model
+
+
+def test_odds_are_written_with_the_likelier_side_first() -> None:
+    assert (odds(-0.01), odds(1.131), odds(-1.131)) == ("1 : 1", "3.1 : 1", "1 : 3.1")
+
+
+def test_the_picture_has_every_candidate_with_its_intervals_and_rings_the_certified_one(
+    certified: Contents,
+) -> None:
+    assert certified.mitigations is not None
+    chart = picture(certified.mitigations)
+    assert chart is not None
+    text = json.dumps(chart.spec)
+    assert text.count('"one"') >= 1
+    assert '"chosen": true' in text
+    ends = [float(end) for end in re.findall(r'"end": ([-\d.e]+)', text)]
+    assert any(end == pytest.approx(0.15) for end in ends)  # 0.3 before, less the gain's lower end
+
+
+def test_tables_come_as_markdown_with_seconds_and_memory(certified: Contents) -> None:
+    text = markdown_tables(certified.folder)
+    line = next(line for line in text.splitlines() if line.startswith("| **one**"))
+    assert "**12**" in line
+    assert "**321**" in line
+    assert "**+1.0**" in line
+    assert "| nurse | female | 3.1 : 1 | 1.2 : 1 |" in text
+
+
+def test_a_card_has_the_certified_mitigation(certified: Contents) -> None:
+    text = card(certified)
+    assert "### Mitigations, on held-out items" in text
+    assert "| one | preference +0.300 → +0.050 nats | +0.250 |" in text
+
+
+def test_check_counts_what_is_certified(certified: Contents, missed: Contents) -> None:
+    plan = Plan((threshold("certified=1", "min"),))
+    assert [each.outcome for each in check(certified, plan)] == ["holds"]
+    assert [each.outcome for each in check(missed, plan)] == ["fails"]
+
+
+def test_a_run_that_tried_nothing_is_not_measured(tmp_path: Path) -> None:
+    with Run.open(tmp_path / "run", layout.MITIGATE, SETTINGS, hashes={}) as run:
+        run.results(layout.LEFT_OUT, list)
+    (judged,) = check(open_contents(tmp_path / "run"), Plan((threshold("certified=1", "min"),)))
+    assert judged.outcome == "not measured"
+
+
+def test_a_way_out_is_recommended_where_a_bias_is_shown_and_a_mitigation_certified(
+    certified: Contents, missed: Contents
+) -> None:
+    for contents, called_for, recommended in (
+        (certified, True, True),
+        (certified, False, False),
+        (missed, True, False),
+    ):
+        way = certified_way(contents, called_for)
+        assert way is not None
+        assert way.recommended is recommended
+        assert way.command is not None
+        assert "levelhead mitigate some-model --methods heads" in way.command.text
+    assert missed_text(certified) == ""
+    assert "two: helps but costs, misses perplexity" in missed_text(missed)
+
+
+def test_an_effect_size_stands_beside_its_numerator() -> None:
+    seat = Measurement("seat", 0.5, (0.2, 0.8), n=9, neutral=0.0, details={SPREAD: 0.1})
+    cell = natural_cell("seat", seat)
+    assert (cell.text, cell.small) == ("+0.050 cosine", "[+0.020, +0.080]")
+    assert "nats" in natural_cell("preference", Measurement("preference", 0.3)).text
+    assert natural_cell("fairness", Measurement("fairness", 0.3)).text == "–"
