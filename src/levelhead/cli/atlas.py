@@ -124,8 +124,8 @@ def _print(run: AtlasRun) -> None:
             (f"{pair.one}, {pair.other}", rho.value, ends, None if null is None else null.floor, pair.p)
         )
     if pairs:
-        of_pair = ("maps", "rho", "95 % interval", "null models", "corrected p")
-        print_table("Do the maps agree?", of_pair, pairs, _top(run))
+        of_pairs = ("maps", "rho", "95 % interval", "null models", "corrected p")
+        print_table("Do the maps agree?", of_pairs, pairs, _top(run))
     for left in run.left_out:
         print(f"Not mapped: {left.objective} ({left.reason})")
 

@@ -40,6 +40,9 @@ class AtlasSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        given: object = self.objectives
+        if isinstance(given, str):
+            raise BadOption(f"objectives is {given!r}; give a tuple, ({given!r},).")
         known = benchmarks()
         if unknown := [n for n in (*self.objectives, *self.data) if n not in SHIPPED and n not in known]:
             raise BadOption(
