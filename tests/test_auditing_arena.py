@@ -32,7 +32,7 @@ def test_an_audit_certifies_or_says_what_was_missed(tmp_path: Path, monkeypatch:
     assert contents.address(run.candidates[0]).startswith("mitigations:")
     (judged,) = check(contents, Plan((threshold("certified=1", "min"),)))
     assert judged.value == len(run.certified)
-    ways = possible_ways(contents, {"seat": "large"})
+    ways = possible_ways(contents, {"seat": "strong"})
     assert run.candidates[0].name in [way.name for way in ways]
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert 'id="mitigate"' in page

@@ -126,7 +126,7 @@ def test_gates_alone_need_no_fit() -> None:
         ("", r"mine\.toml: no \[\[gate\]\], no \[\[neurons\]\], no \[\[projection\]\] and no \[symmetrize\]"),
         (
             "gates = 1",
-            r"the file: unknown key 'gates'; allowed are title, model, fit, gate, neurons, projection, symmetrize",
+            r"the file: unknown key 'gates'; allowed are title, model, fit, gate, neurons, projection",
         ),
         ("[[gate]]\nlayer = 0\nhead = 1", r"\[\[gate\]\] number 1: layer and head are counted from 1"),
         ("[[gate]]\nhead = 1", r"\[\[gate\]\] number 1: layer is missing; a whole number"),

@@ -14,6 +14,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import levelhead as lh
+from levelhead.api.results import open_atlas
 from levelhead.cli.app import app
 from levelhead.cli.main import COMMANDS
 from levelhead.edits.gates import all_heads, removed
@@ -31,7 +32,6 @@ from levelhead.probes.words import WordTest
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.localizing import MapAgreement, MappedHead
-from levelhead.results.runs import open_atlas
 from levelhead.scoring import plugins
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import cosine_objective, seat_objective
@@ -154,7 +154,10 @@ def test_what_is_no_localizer_is_refused_in_one_line(bert: Model, monkeypatch: p
 def test_an_installed_package_brings_its_localizers_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "import levelhead as lh\nfrom tests.studies.test_localizing import LastLayer\n"
+    text = (
+        "from levelhead.studies.localizing.protocol import register_localizer\n"
+        "from tests.studies.test_localizing import LastLayer\n"
+    )
     (tmp_path / "my_localizers.py").write_text(text + "register_localizer(LastLayer())\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_localizers", raising=False)

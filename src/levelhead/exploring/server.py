@@ -22,10 +22,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from levelhead.errors import LevelheadError
 from levelhead.exploring.explorer import Explorer
-from levelhead.exploring.guard import MOST_BYTES, App, Guard, TooLarge
+from levelhead.exploring.guard import MOST_BYTES, Guard, TooLarge
 from levelhead.exploring.pages import live_page, static_page
 from levelhead.exploring.state import PageState
 from levelhead.results.codec import Record
@@ -179,4 +180,4 @@ def _line(status: int, line: str) -> JSONResponse:
 
 def guarded(explorer: Explorer, token: str, port: int, framed: bool = False) -> Guard:
     """The whole server as an ASGI application. framed: a notebook of this machine may show it in a frame."""
-    return Guard(cast(App, Pages(explorer, framed).app()), token, port)
+    return Guard(cast(ASGIApp, Pages(explorer, framed).app()), token, port)
