@@ -297,7 +297,7 @@ def test_a_run_of_another_study_is_refused_with_the_command_that_is_meant(tmp_pa
     assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in message
 
 
-@pytest.mark.parametrize("number", [1, 2, FORMAT + 1, "new", None])
+@pytest.mark.parametrize("number", [1, 2, 3, FORMAT + 1, "new", None])
 def test_a_run_of_another_format_is_refused_with_both_numbers(tmp_path: Path, number: object) -> None:
     opened(tmp_path).close()
     path = tmp_path / "settings.json"
@@ -409,10 +409,10 @@ def test_a_stored_result_that_was_changed_by_hand_is_not_taken_for_a_fresh_one(t
         "",
         "{",
         "[]",
-        '{"format": 3}',
-        '{"format": 3, "settings": 1, "hashes": {}, "versions": {}}',
-        '{"format": 3, "settings": {}, "hashes": {"a": 1}, "versions": {}}',
-        '{"format": 3, "settings": {}, "hashes": {}, "versions": {}}',
+        '{"format": 4}',
+        '{"format": 4, "settings": 1, "hashes": {}, "versions": {}}',
+        '{"format": 4, "settings": {}, "hashes": {"a": 1}, "versions": {}}',
+        '{"format": 4, "settings": {}, "hashes": {}, "versions": {}}',
     ],
 )
 def test_damaged_settings_are_named(tmp_path: Path, text: str) -> None:

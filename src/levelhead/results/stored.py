@@ -19,7 +19,8 @@ from levelhead.ordinary import opened, read_bytes
 from levelhead.results.checksums import CHECKSUM, checksum, seal_of, sealed
 from levelhead.results.codec import Json, Record, record_from_json
 
-FORMAT = 3  # of the run folder; 1 was that of levelhead 0.1, 2 had no checksums
+FORMAT = 4  # of the run folder
+_WRITTEN_BY = {1: "0.1", 2: "0.1", 3: "0.1"}  # which versions read the formats before
 SETTINGS, RESULTS = "settings.json", "results.jsonl"
 
 
@@ -58,6 +59,12 @@ def write_settings(folder: Path, settings: StoredSettings) -> None:
     write_text_inside(folder, SETTINGS, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
+def _reader(number: object) -> str:
+    """Which version reads a format, as the beginning of advice."""
+    version = _WRITTEN_BY.get(number) if isinstance(number, int) else None
+    return "" if version is None else f"levelhead {version} reads it: pip install 'levelhead=={version}.*'. "
+
+
 def read_settings(folder: Path) -> StoredSettings:
     """Read settings.json; another format, or something else than settings, is one line."""
     path = folder / SETTINGS
@@ -68,7 +75,7 @@ def read_settings(folder: Path) -> StoredSettings:
         if (number := stored.get("format", 1)) != FORMAT:
             raise BadRun(
                 f"{folder} has format {str(number)[:20]}; this levelhead reads format {FORMAT}. "
-                "Run the study again in a new folder."
+                f"{_reader(number)}Run the study again in a new folder."
             )
         seal = stored.pop(CHECKSUM, None)
         settings = record_from_json(StoredSettings, stored)
