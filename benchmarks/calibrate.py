@@ -8,7 +8,7 @@ of the tests.
 `--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
 so far (benchmarks/plants.py). Of those the audit must speak. They are asked for the association alone, which
 must hold at its share of the error, as on a page whose other claims do not hold. `--association` asks
-models without meaning for nothing else either, which takes a fifth of the time.
+null models for nothing else either, which takes a fifth of the time.
 
 Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there, and
 models come in a drawn order, so that what it has is a fair part of the whole.
@@ -67,7 +67,7 @@ FILE = "claims.jsonl"
 
 @dataclass(frozen=True)
 class Subject:
-    """A model without meaning, or with nothing but what was planted."""
+    """A null model, or with nothing but what was planted."""
 
     base: str
     kind: str  # "twin", "random weights" or "planted"

@@ -24,7 +24,7 @@ from levelhead.probes.cloze import load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, natural_biases, natural_costs
+from levelhead.scoring.natural import ItemValues, NaturalItems, natural_values
 from levelhead.scoring.next_sentences import head_answers, likelihood_answers
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.study import BUILT_IN
@@ -68,7 +68,8 @@ def _candidates(model: Model, fit: Battery, asked: Any) -> Sequence[Candidate]:
 def measured(model: Model, items: NaturalItems, candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
     """Every bias and ability of the unmodified model and of each candidate, on all items."""
     variants: list[Variant] = [(), *(each.edits for each in candidates)]
-    kinds = [*natural_biases(model, items, variants), *natural_costs(model, items, variants)]
+    asked = natural_values(model, items, variants)
+    kinds = [*asked.biases, *asked.costs]
     lines = []
     for number, name in enumerate(["unmodified", *(each.name for each in candidates)]):
         values = {kind.name: round(_mean(kind, number), 4) for kind in kinds}

@@ -2,12 +2,11 @@
 
     python -m benchmarks.glue_table2 --data DIR --work WORK --out OUT --processes 16 --minutes 4
 
-Trainings run in parallel processes on one device: the untouched model, and it without its 3 most biased heads
-(top-3), its 3 most anti-biased ones (bottom-3), 3 drawn anew for each seed (random-3), all heads with b > 0
-(all), and under learned gates. They come seed by seed, and the table takes a seed of a task only with all
-recipes, so that it is balanced after any cut. Each training is stored in WORK as soon as it is finished: the
-same command goes on, and with --minutes 0 it only writes the table of what is there.
-"""
+Trainings run in parallel processes on one device: the unmodified model, and it without its 3 most biased
+heads (top-3), its 3 most anti-biased ones (bottom-3), 3 drawn anew for each seed (random-3), all heads with
+b > 0 (all), and under learned gates. They come seed by seed, and the table takes a seed of a task only with
+all recipes, so that it is balanced after any cut. Each training is stored in WORK as soon as it is
+finished: the same command goes on, and with --minutes 0 it only writes the table of what is there."""
 
 from __future__ import annotations
 
@@ -135,7 +134,7 @@ def train(job: Job) -> Job:
 
 
 def in_order(options: Namespace) -> list[Job]:
-    """All trainings: seed by seed, in each the longest task first, in each the untouched model first."""
+    """All trainings: seed by seed, in each the longest task first, in each the unmodified model first."""
     chosen = [task for task in TASKS if task in options.tasks.split(",")]
     return [
         Job(task, seed, recipe, options)

@@ -19,7 +19,7 @@ PAIRS, HOOKED = 500, 4
 
 
 def plain_pass(model: Model, reading: Pooled) -> None:
-    """One forward pass of the untouched model over the engine's own batches."""
+    """One forward pass of the unmodified model over the engine's own batches."""
     pool = RowPool()
     reading.prepare(model, pool, 1)
     with torch.inference_mode():

@@ -111,7 +111,7 @@ def test_a_short_list_of_the_users_own_shows_p_and_floor_wherever_the_value_stan
     audited = audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
     seat = audited["seat"]
     assert seat.null is not None
-    held = f"{seat.null.floor:.2f} ± {seat.null.spread:.2f} in models without meaning, p "
+    held = f"{seat.null.floor:.2f} ± {seat.null.spread:.2f} in null models, p "
     assert held in audited.headline
     assert audited.report is not None
     comparison = comparison_html(compare([audited.folder, audited.folder]))

@@ -1,4 +1,4 @@
-"""A small calibration: pages about models without meaning claim no more than chance allows, and one about a
+"""A small calibration: pages about null models claim no more than chance allows, and one about a
 planted association speaks. The large one is `make calibrate` (docs/method.md, False alarms and power)."""
 
 from __future__ import annotations

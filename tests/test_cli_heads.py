@@ -87,8 +87,8 @@ def test_the_agreement_of_halves_comes_first_then_the_rows_of_seat_and_which_hea
     parts = (
         "Rank correlation of heads between two halves of the words: 0.346 (0.02 ± 0.10",
         "Association by words",
-        "To be read as it is: one token (14); models without meaning lie around 0.",
-        "Clear beyond what models without meaning show (4):",
+        "To be read as it is: one token (14); null models lie around 0.",
+        "Clear beyond what null models show (4):",
     )
     places = [printed.index(part) for part in parts]
     assert places == sorted(places)

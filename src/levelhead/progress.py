@@ -182,7 +182,7 @@ class _Task:
         """Seconds until it is done, at the speed so far; None before its first step."""
         if not self.done:
             return None
-        return (_now() - self.began) * (self.total - self.done) / self.done
+        return max(0.0, (_now() - self.began) * (self.total - self.done) / self.done)
 
     def __str__(self) -> str:
         return f"{self.label} {self.done:,.0f} of {self.total:,.0f}"

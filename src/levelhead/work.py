@@ -24,7 +24,7 @@ class Stage(StrEnum):
 
     LOOK = "a first look"
     WORDS = "how close words lie to each other"
-    NULLS = "the same in models without meaning"
+    NULLS = "the same in null models"
     HEADS = "which heads carry it"
     ATTENTION = "where heads look"
     BLANKS = "how blanks are filled in"

@@ -40,7 +40,7 @@ from tests.word_lists import GENDER
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 SURE = {"p_value": 0.01}
-WITHOUT_MEANING = "cannot be told from a model without meaning on this much data"
+WITHOUT_MEANING = "cannot be told from a null model on this much data"
 FLIPS = Null("sign flips", 9_999, 0.0, 0.03, 0.0049)
 TWINS = Null("null twins; p two-sided, Student's t, normal null", 19, 0.2, 0.1, 0.06)
 NAMES = {info.name for info in BUILT_IN}

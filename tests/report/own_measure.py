@@ -13,7 +13,7 @@ from levelhead.results.runs import open_audit
 
 
 def bring(folder: Path, info: MeasureInfo, measurement: Measurement) -> Path:
-    """Store how the measure is shown and what it gave for the untouched model."""
+    """Store how the measure is shown and what it gave for the unmodified model."""
     data = open_audit(folder).data
     with Run.open(folder, layout.AUDIT, data.settings, hashes=data.hashes) as run:
         run.results(layout.MEASURES, lambda: [info])

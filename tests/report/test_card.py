@@ -46,7 +46,7 @@ def test_what_a_change_cost_and_bought_item_by_item_stands_in_the_card(text: str
     )
     (line,) = [line for line in text.splitlines() if "(strength change)" in line]
     assert line.endswith("| falls |")
-    assert "### Untouched model, on the items of the changed ones" in text
+    assert "### Unmodified model, on the items of the changed ones" in text
 
 
 def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:

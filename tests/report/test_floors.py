@@ -1,4 +1,4 @@
-"""Every claim of a page is held against what a model without meaning shows, not against 0.
+"""Every claim of a page is held against what a null model shows, not against 0.
 
 Each case lies clearly on one side of 0 with a tiny p, and not on that side of its floor.
 """

@@ -85,14 +85,16 @@ def seat(value: float, half: float = 0.1, p: float | None = 0.0001) -> Measureme
 
 
 def test_an_association_is_claimed_only_beyond_what_models_without_meaning_show(tmp_path: Path) -> None:
-    floor = "(0 is none, 2 the most; 0.17 ± 0.06 in models without meaning, p {})"
+    floor = "(0 is none, 2 the most; 0.17 ± 0.06 in null models, p {})"
     text, _ = headline_of(tmp_path / "clear", {BASE: [seat(1.2)]})
     assert (
         text == f"tiny associates gender with stereotypes: SEAT 1.20 [1.10, 1.30] {floor.format('< 0.001')}."
     )
     for name, measurement in {"p": seat(1.2, p=0.2), "interval": seat(0.2)}.items():
         text, _ = headline_of(tmp_path / name, {BASE: [measurement]})
-        assert text.startswith("tiny: no association of gender with stereotypes can be told from a model ")
+        assert text.startswith(
+            "tiny: no association of gender with stereotypes can be told from a null model"
+        )
     text, _ = headline_of(tmp_path / "no twins", {BASE: [seat(1.2, p=None)]})
     assert text.endswith("No null twin was asked, so nothing is claimed.")
 
@@ -129,7 +131,7 @@ def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
 
 def test_strength_is_held_against_chance(tmp_path: Path) -> None:
     _, silent = headline_of(tmp_path / "a", {BASE: [seat(1.2), strength(0.258, 2.1)]})
-    assert "cannot be told from a model without meaning on this much data (0.23 ± 0.03 by chance" in silent[0]
+    assert "cannot be told from a null model on this much data (0.23 ± 0.03 by chance" in silent[0]
     _, spoken = headline_of(tmp_path / "b", {BASE: [seat(1.2), strength(0.4, 2.1, p=0.001)]})
     assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
 
@@ -330,7 +332,7 @@ def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> N
     findings = headline(open_audit(tmp_path / "audit")).findings
     assert (
         "Knowledge, target counter semantic: it overturns the stereotype, log-odds change "
-        "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in models without meaning, p < 0.001)."
+        "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in null models, p < 0.001)."
     ) in findings
     assert "Knowledge: the effects of 1 kinds each cannot be told" in " ".join(findings)
 
@@ -369,7 +371,7 @@ def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_s
 ) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     text, _ = headline_beside(tmp_path)
-    assert "SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; 0.17 ± 0.06 in models without meaning" in text
+    assert "SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; 0.17 ± 0.06 in null models" in text
     assert "; over the 14 words that are one token, where those show about none, 0.81 [0.40, 1.20]." in text
 
 
@@ -465,7 +467,7 @@ def test_only_nulls_of_twins_speak_of_models_without_meaning_and_small_floors_ke
     twins, flips = (
         Null(method, 19, 0.0, 0.004, 0.03) for method in ("null twins; p two-sided", "sign flips")
     )
-    assert floor_text(twins) == "0.0000 ± 0.0040 in models without meaning, p 0.03"
+    assert floor_text(twins) == "0.0000 ± 0.0040 in null models, p 0.03"
     assert floor_text(flips) == "0.0000 ± 0.0040 by chance, p 0.03"
     assert floor_text(replace(flips, floor=-0.001, spread=0.1)) == "0.00 ± 0.10 by chance, p 0.03"
 

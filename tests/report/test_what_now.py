@@ -29,7 +29,7 @@ from tests.sealing import reseal
 
 PROJECTION_P = '"p_value": 0.0002'  # of the projection's paired change
 ASSOCIATION_P = f'"p_value": {TWINS.p_value}'
-CITED = f"{calibration().false_alarms} of {calibration().models} models without meaning got one"
+CITED = f"{calibration().false_alarms} of {calibration().models} null models got one"
 COST = "1.0234"  # perplexity, ratio to before
 
 
@@ -134,11 +134,7 @@ def test_findings_are_ranked_by_size_and_every_kind_that_was_asked_is_there(audi
     found = box_of(audit).found
     assert [each.size for each in found] == ["strong", "none shown", "untested", "untested", "untested"]
     assert found[0].sentence == "In how close its words lie to each other, it follows the stereotype."
-    assert (
-        found[0]
-        .numbers[0]
-        .text.startswith("Word association (SEAT): 1.23 [1.13, 1.33]; without meaning 0.20")
-    )
+    assert found[0].numbers[0].text.startswith("Word association (SEAT): 1.23 [1.13, 1.33]; null models 0.20")
     assert "so nothing is claimed" in found[-1].sentence
 
 

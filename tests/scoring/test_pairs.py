@@ -274,7 +274,7 @@ def test_strength_of_bert_mini_cannot_be_told_from_its_noise_floor(
     assert strength.value == pytest.approx(0.258, abs=2e-3)
     assert strength.null.floor == pytest.approx(0.226, abs=5e-3)
     assert strength.null.p_value == pytest.approx(0.18, abs=0.02)
-    assert "model without meaning" in verdict(strength)
+    assert "null model" in verdict(strength)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Which projection is chosen: the fairest viable one that is fairer than the untouched model."""
+"""Which projection is chosen: the fairest viable one that is fairer than the unmodified model."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Killed(Exception):
 
 
 def run_few(data: str, folder: Path) -> GlueRun:
-    """Two tasks, the untouched model and one recipe, one seed: four trainings."""
+    """Two tasks, the unmodified model and one recipe, one seed: four trainings."""
     return glue(tiny("bert"), settings(data, seeds=1), folder, {"closed": CLOSED})
 
 
@@ -222,7 +222,7 @@ def test_a_run_belongs_to_its_settings_and_recipes(run: GlueRun, data: str) -> N
 def test_wrong_settings_are_one_line(data: str, tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="seeds=0, seed=0, margin=1 came"):
         GlueSettings(data, seeds=0)
-    with pytest.raises(BadOption, match="'base', which is the untouched model's name"):
+    with pytest.raises(BadOption, match="'base', which is the unmodified model's name"):
         glue(tiny("bert"), settings(data), tmp_path / "run", {BASE: CLOSED})
     with pytest.raises(BadOption, match="no GLUE task 'ax'"):
         glue(tiny("bert"), settings(data, tasks=("ax",)), tmp_path / "run")

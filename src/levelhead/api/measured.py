@@ -70,7 +70,7 @@ class SeatResult(SingleResult):
 def seat(model: AnyModel, settings: SeatSettings | Words | None = None, folder: Folder = None) -> SeatResult:
     """Do the words of X lie nearer to A, and those of Y nearer to B? (docs/method.md, SEAT)
 
-    `heads` and `audit` hold the value against models without meaning; this is the value alone.
+    `heads` and `audit` hold the value against null models; this is the value alone.
     """
     settings, model = settings_of(SeatSettings, settings), loaded(model)
     resampling = Resampling(settings.resamples, settings.seed)

@@ -209,12 +209,12 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
     """An audit: `headline`, `measured`, `verified`, `mitigations`; the runs inside it, `heads`, `prompts`."""
 
     def __getitem__(self, measure: str) -> Measurement:
-        """A measure of the untouched model: audit["seat"].value."""
+        """A measure of the unmodified model: audit["seat"].value."""
         return self.measurements[BASE][measure]
 
     @cached_property
     def measurements(self) -> Mapping[str, Mapping[str, Measurement]]:
-        """Measurements by variant and measure, the untouched model first."""
+        """Measurements by variant and measure, the unmodified model first."""
         return self.by_variant()
 
     @property
@@ -241,7 +241,7 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
         return None if run is None else GlueResult(run.data, self.scratch)
 
     def lines(self) -> Sequence[Line]:
-        """Every measure of the untouched model and of every way out."""
+        """Every measure of the unmodified model and of every way out."""
         return [line_of(each) for each in (*self.measured, *self.verified)]
 
     def chart(self) -> Chart:

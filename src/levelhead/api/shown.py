@@ -101,7 +101,7 @@ def line_of(record: object) -> Line:
 
 
 def measured_cells(measurement: Measurement) -> Line:
-    """A measurement as cells: low and high are its interval, p is against models without meaning, else its
+    """A measurement as cells: low and high are its interval, p is against null models, else its
     own."""
     low, high = measurement.interval or (None, None)
     null = measurement.null

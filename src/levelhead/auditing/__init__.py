@@ -81,7 +81,7 @@ class Audit:
     report: Path | None = None
 
     def __getitem__(self, measure: str) -> Measurement:
-        """A measure of the untouched model: audit["seat"].value."""
+        """A measure of the unmodified model: audit["seat"].value."""
         return self.measurements[BASE][measure]
 
     def _repr_html_(self) -> str:
@@ -266,7 +266,7 @@ def _locate(extent: Extent, run: Open) -> HeadsRun:
 
 
 def _measure(subject: _Subject, battery: Battery, run: Open) -> None:
-    """Every question of the untouched model; SEAT is there already."""
+    """Every question of the unmodified model; SEAT is there already."""
     if own := [info for question in own_questions() for info in question.measures]:
         run.results(layout.MEASURES, lambda: own)
     for question in subject.questions:
@@ -309,7 +309,7 @@ def _mitigate(subject: _Subject, extent: Extent, choose: Battery, located: Heads
 
 
 def _verify(subject: _Subject, ways: Sequence[Way], parts: Halves, run: Open) -> None:
-    """The same questions again for every way out, and for the untouched model on the same items.
+    """The same questions again for every way out, and for the unmodified model on the same items.
 
     For a projection also what it changes, item by item, in the bias that it was chosen by.
     """

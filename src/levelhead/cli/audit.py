@@ -31,7 +31,7 @@ def audit(
     per_word: PerWord = None,
     null: Annotated[
         int | None,
-        typer.Option(min=0, help="Twins without meaning to hold numbers against. Default 19; 0: none."),
+        typer.Option(min=0, help="Null models to hold numbers against. Default 19; 0: none."),
     ] = None,
     text: FluencyText = None,
     measure: OwnMeasures = None,

@@ -80,7 +80,7 @@ def _print_answers(contents: Contents, names: Names) -> None:
 def _print_changes(
     contents: Contents, names: Names, changed: Sequence[str], untouched: Sequence[Reported]
 ) -> None:
-    """Measures of the untouched model and of changed ones, side by side where the terminal is wide enough."""
+    """Measures of the unmodified model and of changed ones, side by side where the terminal is wide."""
     lines = list(_change_lines(contents, changed, untouched))
     columns = ["measure", "before", *map(names.short, changed)]
     widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
@@ -99,7 +99,7 @@ def _print_changes(
 def _change_lines(
     contents: Contents, changed: Sequence[str], untouched: Sequence[Reported]
 ) -> Iterator[list[str]]:
-    """A line for each measure of the untouched model, and one for its paired change where there is one."""
+    """A line for each measure of the unmodified model, and one for its paired change where there is one."""
     after = [{each.name: each for each in measurements(contents, name)} for name in changed]
     paired = [changes(contents, name) for name in changed]
     for first in untouched:

@@ -188,7 +188,7 @@ def _print_masses(form: ClozeForm, cells: Iterable[ClozeCell], k: int) -> None:
     ]
     note = (
         f"Margin: mass of the stereotyped group's words minus the other's among the {k} likeliest tokens. "
-        "No change: the interval includes 0; untested: it does not, and no model without meaning was asked "
+        "No change: the interval includes 0; untested: it does not, and no null model was asked "
         "(the verdicts are those on log-odds); "
         f"not measured: no word of either group in any top {k}. Silent: prompts without such a word; "
         f"{_percent(silent[BASE])} without knowledge. Asked as {form.form}."

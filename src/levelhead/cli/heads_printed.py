@@ -72,7 +72,7 @@ def _print_seat_rows(run: HeadsRun) -> None:
         of_null = (None,) * 4 if null is None else (null.floor, null.spread, null.least, null.p_value)
         lines.append((row.name, row.words, _shown(row.measurement), *of_null))
     if lines:
-        columns = ("words", "count", "SEAT", "without meaning", "spread", "beyond", "p")
+        columns = ("words", "count", "SEAT", "null mean", "null SD", "beyond", "p")
         print_table("Association by words", columns, lines, sound_row_text(run))
 
 

@@ -54,7 +54,7 @@ LittleAsked = Annotated[bool, typer.Option("--quick", help="Ask little: a first 
 RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
 RunFolderOrNone = Annotated[Path | None, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
 NullTwins = Annotated[
-    int, typer.Option(min=0, metavar="K", help="Twins without meaning to hold numbers against; 0: none.")
+    int, typer.Option(min=0, metavar="K", help="Null models to hold numbers against; 0: none.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 FirstSeed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")]

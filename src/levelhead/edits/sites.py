@@ -40,7 +40,7 @@ class Edit(Protocol):
     def __call__(self, h: Tensor) -> Tensor: ...
 
 
-Variant = tuple[Edit, ...]  # () is the untouched model
+Variant = tuple[Edit, ...]  # () is the unmodified model
 UNTOUCHED: tuple[Variant, ...] = ((),)
 OUTPUT = Site(0, "output")
 

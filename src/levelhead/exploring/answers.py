@@ -131,7 +131,7 @@ def _text_answer(answered: Sequence[_Read], text: int) -> TextAnswer:
     return TextAnswer(answered[0].questions[text].text, odds, bars)
 
 
-# ---- what models without meaning show
+# ---- what null models show
 
 
 @dataclass(frozen=True)

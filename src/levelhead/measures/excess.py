@@ -1,4 +1,4 @@
-"""How far SEAT lies beyond what models without meaning show, at least, on other words of this kind.
+"""How far SEAT lies beyond what null models show, at least, on other words of this kind.
 
 Other words would have another floor too: a tokenizer that cuts them into pieces leaves its mark on a model
 and on its null twins alike. So the floor is redrawn with the words,

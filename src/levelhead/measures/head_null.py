@@ -6,12 +6,12 @@ same:
 
     held[head] = mean over splits of  sign(b1) · min(|b1|, |b2|)   where b1 and b2 have one sign, else 0
 
-In a model without meaning the halves agree by chance only: there rho(b1, b2) scatters around 0. The null is
+In a null model the halves agree by chance only: there rho(b1, b2) scatters around 0. The null is
 the largest |held| over all heads of each twin, with the same splits, so that
 
     p[head] = (1 + #{twins whose largest |held| ≥ |held[head]|}) / (1 + K)
 
-is corrected for the number of heads: at most 5 % of models without meaning have any head with p ≤ 0.05,
+is corrected for the number of heads: at most 5 % of null models have any head with p ≤ 0.05,
 exactly, if twins are exchangeable. The largest |b| alone would not do: in meaningless models it is as large
 as in real ones. With K = 19 the smallest p is 0.05, that of a head beyond all twins. Definitions:
 docs/method.md.

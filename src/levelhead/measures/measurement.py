@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CHANGE = " change"  # how the name of a change ends
-NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from models without meaning
+NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from null models
 LONG_TAILED = "long-tailed"  # in the method of a null that is
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
@@ -15,7 +15,7 @@ P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another n
 
 @dataclass(frozen=True)
 class Null:
-    """What a model without meaning would show: the distribution that a value is held against.
+    """What a null model would show: the distribution that a value is held against.
 
         p_value = (1 + #{draws at least as extreme as the value}) / (1 + draws)
 
@@ -37,7 +37,7 @@ class Null:
 
     @property
     def of_models(self) -> bool:
-        """Whether it was drawn from models without meaning."""
+        """Whether it was drawn from null models."""
         return self.method.startswith(NULL_MODELS)
 
     @property
@@ -62,7 +62,7 @@ class Measurement:
     details: Mapping[str, float | None] = field(default_factory=dict)  # p_value, t, q, ...
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, pooling, share, ...
     reason: str = ""  # why value is None
-    null: Null | None = None  # what a model without meaning would show, where that is known
+    null: Null | None = None  # what a null model would show, where that is known
     influence: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)  # of each item
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Measurement:
 
     @property
     def held_against_models(self) -> bool:
-        """Whether models without meaning were asked too, be their p the larger one or not."""
+        """Whether null models were asked too, be their p the larger one or not."""
         return P_NULL_MODELS in self.details or (self.null is not None and self.null.of_models)
 
     @property

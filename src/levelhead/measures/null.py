@@ -1,4 +1,4 @@
-"""What a model without meaning would show: null distributions, noise floors and p-values.
+"""What a null model would show: null distributions, noise floors and p-values.
 
 A null distribution holds the values of K meaningless models: twins of the model (models/twins.py), or the
 same measure of words drawn at random. If words mean nothing, the model and its K twins are exchangeable, so
@@ -40,7 +40,7 @@ _NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 tha
 
 @dataclass(frozen=True, eq=False)
 class NullDistribution:
-    """Values of a measure in models without meaning."""
+    """Values of a measure in null models."""
 
     values: FloatArray  # [draw]
     long_tails: bool = False  # a few draws lie much farther out than a normal distribution has them
@@ -124,7 +124,7 @@ class NullDistribution:
         """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.
 
         The draws are relative to the scale of each model's own differences, value / rms, where the value has
-        that detail, since models without meaning need not be as loud as the model. Floor and spread are
+        that detail, since null models need not be as loud as the model. Floor and spread are
         given back on the measurement's scale; the details keep both p-values. The larger p is valid
         wherever one of the two nulls is.
         """
@@ -186,7 +186,7 @@ def sound_choice(nulls: Mapping[str, NullDistribution]) -> tuple[str, str]:
         raise BadProbe("No null distribution came; at least one way to measure is needed.")
     for name, null in nulls.items():
         if null.sound:
-            return name, f"models without meaning lie around 0 ({null.floor:.2f} ± {null.spread:.2f})"
+            return name, f"null models lie around 0 ({null.floor:.2f} ± {null.spread:.2f})"
     least = min(nulls, key=lambda name: abs(nulls[name].floor))
     return least, f"no way is sound; this one has the smallest floor ({nulls[least].floor:.2f})"
 

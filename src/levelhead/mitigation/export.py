@@ -172,7 +172,7 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
     if folding.first_token and not folding.obstacles and "mlm" in model.abilities:
         note = (
             "The CLS edit was folded into the layer that reads it; word predictions at the CLS token itself, "
-            "which nobody reads, are those of the untouched model."
+            "which nobody reads, are those of the unmodified model."
         )
     return ExportReport(
         folder=folder,

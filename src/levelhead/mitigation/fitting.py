@@ -144,7 +144,7 @@ def fit_steps(
 ) -> list[Variant]:
     """Plans of projections, as recipes name them, become variants of this model.
 
-    fit="base": every step is fitted on the untouched model. fit="sequential": on the model with the plan's
+    fit="base": every step is fitted on the unmodified model. fit="sequential": on the model with the plan's
     earlier steps on, where earlier means at a lower depth (query, key and value of one layer are one depth).
     Plans share the edits that they share, so the engine shares their layers.
     """

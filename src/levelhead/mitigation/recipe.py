@@ -6,7 +6,7 @@ Projection, Export).
     fingerprint = "5b1c..."
 
     [fit]                        # where the directions of projections come from
-    on = "base"                  # the untouched model, or "sequential": with the earlier interventions on
+    on = "base"                  # the unmodified model, or "sequential": with the earlier interventions on
     pairs = "auto"               # shipped pairs that suit the model; or "single", "pairs", "frames", a file
 
     [[gate]]                     # layers and heads are counted from 1

@@ -12,7 +12,7 @@ from levelhead.pages.contents import Contents, measurements
 def change_from(
     baseline: Contents, contents: Contents, variant: str, name: str, signed: bool
 ) -> Difference | str:
-    """What a measure changed by since the baseline's untouched model, or the reason why that is not known.
+    """What a measure changed by since the baseline's unmodified model, or the reason why that is not known.
 
     signed: both directions are bias, so that the absolute value is compared.
     """

@@ -117,7 +117,7 @@ class SettingRecipe:
     name: str  # of the setting
     short: str  # the same, as the page calls it
     group: str  # of settings that act on the same place
-    recipe: str  # TOML; "" for the untouched model
+    recipe: str  # TOML; "" for the unmodified model
     chosen: bool = False
 
 

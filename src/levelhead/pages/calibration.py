@@ -1,4 +1,4 @@
-"""How often a page's claims were wrong in models without meaning; cited only at the setting of that trial."""
+"""How often a page's claims were wrong in null models; cited only at the setting of that trial."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelhead.results.settings import AuditSizes
 
 @dataclass(frozen=True)
 class Calibration:
-    """How many models without meaning were audited, how many got a claim, and what they were asked."""
+    """How many null models were audited, how many got a claim, and what they were asked."""
 
     models: int
     false_alarms: int
@@ -36,7 +36,7 @@ class Calibration:
             return "how often they are wrong was not tried with so few null models or items"
         if run.settings.measures:
             return "how often they are wrong was not tried with measures of your own"
-        return f"tried on {self.bias}, {self.false_alarms} of {self.models} models without meaning got one"
+        return f"tried on {self.bias}, {self.false_alarms} of {self.models} null models got one"
 
     def _asks_less(self, sizes: AuditSizes) -> bool:
         return (

@@ -20,11 +20,11 @@ from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.runs import MitigateRun
 
 _COLUMNS = (
-    "| Measure | Value | 95 % interval | n | Neutral | Without meaning | p | What it says |",
+    "| Measure | Value | 95 % interval | n | Neutral | Null models | p | What it says |",
     "|---|---:|---|---:|---:|---:|---:|---|",
 )
 HEADING = "## Bias evaluation"  # by which a card of ours is known
-_SAME = "Untouched model, on the items of the changed ones"
+_SAME = "Unmodified model, on the items of the changed ones"
 
 
 def card(contents: Contents) -> str:
@@ -39,7 +39,7 @@ def card(contents: Contents) -> str:
         lines += [f"Texts open with: {_safe(opens)}.", ""]
     if bias := bias_text(contents.heads):
         lines += [f"Bias: {_safe(bias)}.", ""]
-    lines += _table(contents, BASE, "Untouched model")
+    lines += _table(contents, BASE, "Unmodified model")
     for name in variants(contents) if contents.audit is not None or contents.study == GLUE.study else ():
         if name != BASE:
             title = _SAME if name == SAME_ITEMS else f"Changed: {name}"

@@ -1,6 +1,6 @@
 """Which sentences a page may say: claims that hold after correction for all claims of the page.
 
-A claim needs a p from a null (a model without meaning, sign flips, a permutation) that is below 0.05 after
+A claim needs a p from a null (a null model, sign flips, a permutation) that is below 0.05 after
 Holm's correction, and an interval beyond the null's floor. Otherwise its silent form is printed, and where
 null models are too few for either, that (docs/method.md, Statistics).
 """
@@ -19,7 +19,7 @@ from levelhead.measures.rounds import says_too_little
 
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
 _SMALL = 0.005  # a spread of which two digits say nothing
-SILENT = "cannot be told from a model without meaning on this much data"
+SILENT = "cannot be told from a null model on this much data"
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def tested_p(measurement: Measurement) -> float | None:
 
 
 def floor_text(null: Null) -> str:
-    """What a model without meaning shows, or chance alone where none was asked, in words."""
-    where = "in models without meaning" if null.of_models else "by chance"
+    """What a null model shows, or chance alone where none was asked, in words."""
+    where = "in null models" if null.of_models else "by chance"
     digits = 4 if 0 < null.spread < _SMALL else 2
     text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}"
     if null.least is None:

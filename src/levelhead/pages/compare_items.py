@@ -148,7 +148,7 @@ def _same_words(first: Column, second: Column) -> bool:
 
 
 def _scores(column: Column) -> dict[Head, float]:
-    """Scores of the untouched model; changed models have none."""
+    """Scores of the unmodified model; changed models have none."""
     heads = column.contents.heads
     if heads is None or column.variant != BASE:
         return {}

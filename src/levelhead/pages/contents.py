@@ -44,7 +44,7 @@ class Reported:
 
     @property
     def is_change(self) -> bool:
-        """Whether it compares a variant with the untouched model, item by item."""
+        """Whether it compares a variant with the unmodified model, item by item."""
         return self.name.endswith(CHANGE)
 
 
@@ -164,13 +164,13 @@ def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
 
 
 def before(contents: Contents) -> list[Reported]:
-    """The untouched model, on the items that changed models were verified on where there are such."""
+    """The unmodified model, on the items that changed models were verified on where there are such."""
     same = {each.name: each for each in measurements(contents, SAME_ITEMS)} if contents.audit else {}
     return [same.get(each.name, each) for each in measurements(contents)]
 
 
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:
-    """Paired changes of a variant against the untouched model, by the name of the measure."""
+    """Paired changes of a variant against the unmodified model, by the name of the measure."""
     paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
     if contents.audit is None and contents.glue is not None:
         paired = list(_learned(contents, contents.glue.costs, variant))
@@ -178,7 +178,7 @@ def changes(contents: Contents, variant: str) -> dict[str, Reported]:
 
 
 def variants(contents: Contents) -> list[str]:
-    """Names of the variants that have measurements, the untouched model first."""
+    """Names of the variants that have measurements, the unmodified model first."""
     named = [each.variant for each in _audited(contents)]
     if not named and contents.sweep is not None:
         named = [each.variant for each in contents.sweep.measured]

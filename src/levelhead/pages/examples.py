@@ -73,7 +73,7 @@ def kind_examples(run: PromptsRun) -> dict[str, str]:
 
 
 def changed_example(contents: Contents) -> Example | None:
-    """The same question to the untouched model and to the first changed one."""
+    """The same question to the unmodified model and to the first changed one."""
     run, audit = contents.prompts, contents.audit
     if run is None or audit is None or not _belongs(contents):
         return None

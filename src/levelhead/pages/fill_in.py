@@ -19,7 +19,7 @@ from levelhead.results.runs import PromptsRun
 
 SPOKEN = ("strengthens", "weakens", "overturns")  # verdicts that claim something
 _KNOWLEDGE = "knowledge, "  # before the kind, in the names of claims
-_SHARED = "cannot be told from what a sentence does in models without meaning"
+_SHARED = "cannot be told from what a sentence does in null models"
 
 
 def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
@@ -47,7 +47,7 @@ def claim_name(kind: str) -> str:
 
 
 def knowledge_claims(prompts: PromptsRun | None) -> dict[str, Claim]:
-    """What each kind of knowledge does to the untouched model, where it was held against null twins."""
+    """What each kind of knowledge does to the unmodified model, where it was held against null twins."""
     cells = () if prompts is None else prompts.knowledge()
     return {claim_name(cell.kind): _knowledge(cell) for cell in cells if tested(cell)}
 
@@ -60,7 +60,7 @@ def tested(cell: ClozeCell) -> bool:
 def beyond_twins(cell: ClozeCell) -> bool:
     """Whether a verdict's change lies beyond that of the twins, and further from 0 on the same side.
 
-    A sentence that moves the odds less than it does in models without meaning shows no stereotype at work.
+    A sentence that moves the odds less than it does in null models shows no stereotype at work.
     """
     change = cell.measurement
     if change.value is None or change.null is None or cell.verdict not in SPOKEN:
@@ -104,7 +104,7 @@ def untested_text(prompts: PromptsRun | None) -> list[str]:
     if not cells:
         return []
     return [
-        f"What {len(cells)} kinds of knowledge do to the odds was not held against models without meaning: "
+        f"What {len(cells)} kinds of knowledge do to the odds was not held against null models: "
         "nothing is claimed of it."
     ]
 

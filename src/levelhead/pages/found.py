@@ -33,7 +33,7 @@ def _measured(contents: Contents) -> str:
     spoken = spoken_measures(contents.audit)
     shown = [info_of(contents, each.name).title for each in known if each.name in spoken]
     if not shown:
-        return f"None of {len(known)} measures of bias can be told from a model without meaning."
+        return f"None of {len(known)} measures of bias can be told from a null model."
     more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
     return f"A bias shows in {len(shown)} of {len(known)} measures: {', '.join(shown[:_NAMED])}{more}."
 

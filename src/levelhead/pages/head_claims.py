@@ -72,7 +72,7 @@ def _cross_fitted(heads: HeadsRun | None, name: str) -> Measurement | None:
 
 
 def readable_text(heads: HeadsRun | None) -> str:
-    """SEAT of the words for which models without meaning show none, where those are not all words."""
+    """SEAT of the words for which null models show none, where those are not all words."""
     row = None if heads is None else heads.sound_row
     if row is None or row.name == ALL_WORDS or row.measurement.value is None or few_models(row):
         return ""

@@ -40,7 +40,7 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
-_NOBODY = "No model without meaning was asked, so nothing is claimed of"
+_NOBODY = "No null model was asked, so nothing is claimed of"
 _ASSOCIATION, _REMOVAL, _LEVEL = "association", "removal", "log-odds"
 _FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
@@ -109,14 +109,14 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
 
 
 def asks_null_models(run: AuditRun) -> bool:
-    """Whether the model was held against models without meaning in any way; without them a page claims
+    """Whether the model was held against null models in any way; without them a page claims
     nothing, since fewer claims and easier nulls would claim more."""
     known = [*run.by_variant()[BASE].values(), *(() if run.heads is None else run.heads.cross_fit)]
     return any(each.held_against_models for each in known)
 
 
 def spoken_measures(run: AuditRun) -> frozenset[str]:
-    """Measures of the untouched model of which the page claims a bias."""
+    """Measures of the unmodified model of which the page claims a bias."""
     named = {_ASSOCIATION: "seat", _LEVEL: "log_odds"}
     return frozenset(named.get(name, name) for name, _, holds in headline_claims(run) if holds)
 
@@ -140,7 +140,7 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
         null.p_value,
         seat.beyond(null.floor),
         f"{run.model} associates {bias} with {side}: {value}.",
-        f"{run.model}: no association of {bias} with stereotypes can be told from a model without meaning, "
+        f"{run.model}: no association of {bias} with stereotypes can be told from a null model, "
         f"on this much data: {value}.",
         main=True,
         doubt=Doubt(f"{run.model}, an association of {bias} with stereotypes", value, null),

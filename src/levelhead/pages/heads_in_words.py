@@ -47,9 +47,9 @@ def clear_heads_text(run: HeadsRun) -> str:
     if not run.clear_heads and (few := too_few_for_heads(run)):
         return f"Whether a head is clear: {few}."
     if not run.clear_heads:
-        return "No head is clear: no score can be told from those of a model without meaning."
+        return "No head is clear: no score can be told from those of a null model."
     names = ", ".join(map(str, run.clear_heads))
-    return f"Clear beyond what models without meaning show ({len(run.clear_heads)}): {names}."
+    return f"Clear beyond what null models show ({len(run.clear_heads)}): {names}."
 
 
 def too_few_for_heads(run: HeadsRun) -> str:
@@ -98,7 +98,7 @@ def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
     if not clear and (few := too_few_for_heads(run)):
         return f"{many}; whether they are clear: {few}."
     verb = "is" if clear < 2 else "are"
-    return f"{many}; {clear or 'none'} of them {verb} clear beyond models without meaning."
+    return f"{many}; {clear or 'none'} of them {verb} clear beyond null models."
 
 
 def sound_row_text(run: HeadsRun) -> str:

@@ -17,7 +17,7 @@ ALWAYS = (
     "model will serve.",
 )
 _HEADS = (
-    "A head's bias score is the slope of |SEAT| at the untouched model. It ranks heads; it does not promise "
+    "A head's bias score is the slope of |SEAT| at the unmodified model. It ranks heads; it does not promise "
     "what removing several of them at once does. Its error holds the words fixed and draws contexts only.",
     "Attention from one word to another is what a head reads, not why the model answers as it does.",
 )

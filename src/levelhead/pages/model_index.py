@@ -19,7 +19,7 @@ _OTHER_TASK = "feature-extraction"
 
 
 def model_index(contents: Contents) -> str:
-    """YAML front matter with every number of the untouched model, its interval and n beside it."""
+    """YAML front matter with every number of the unmodified model, its interval and n beside it."""
     lines = ["---", "model-index:", f"- name: {json.dumps(contents.model)}", "  results:"]
     for each in measurements(contents):
         if each.measurement.value is not None:

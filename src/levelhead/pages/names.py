@@ -115,7 +115,7 @@ def _audited(run: AuditRun) -> Names:
 
 
 def _numbered(levels: Mapping[str, str], what: str) -> dict[str, str]:
-    """Projections by their place among those that were tried, of which 0 is the untouched model.
+    """Projections by their place among those that were tried, of which 0 is the unmodified model.
 
     levels: of every projection. One that has the name of its level, a published method, is short already.
     """

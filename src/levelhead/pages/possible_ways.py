@@ -53,7 +53,7 @@ class _Tried:
 def possible_ways(contents: Contents, sizes: Mapping[str, Size]) -> list[WayOut]:
     """The ways out of an audit, the recommended first, and to leave the model as it is.
 
-    sizes: of the untouched model's bias, by measure. At most one way is recommended for a model; to leave it
+    sizes: of the unmodified model's bias, by measure. At most one way is recommended for a model; to leave it
     as it is never where a bias is shown.
     """
     audit = contents.audit

@@ -3,7 +3,7 @@
     share = (value − floor) / (most − floor)       most: the end of the measure's scale on the value's side
     strong: share ≥ 0.4      clear: share ≥ 0.1      slight: below
 
-floor is what a model without meaning shows, else the neutral value; log-odds are taken as probabilities. On
+floor is what a null model shows, else the neutral value; log-odds are taken as probabilities. On
 SEAT without a floor the two limits are 0.8 and 0.2, Cohen's large and small effect (Cohen 1988). The words
 are said only of what the page claims, so that a size never stands for a certainty (docs/report.md, Sizes).
 """
@@ -23,10 +23,10 @@ CLEAR, STRONG = 0.1, 0.4
 ORDER: tuple[Size, ...] = ("strong", "clear", "slight", "none shown", "untested")
 SHOWN: tuple[Size, ...] = ("strong", "clear", "slight")
 RULE = (
-    "Strong, clear, slight: how far the number lies from what a model without meaning shows, on the way to "
+    "Strong, clear, slight: how far the number lies from what a null model shows, on the way to "
     "the most that the measure can show: at least four tenths, at least one tenth, less. They are said only "
     "of what holds after correction for all claims of this page. Everything else is none shown, however "
-    "large the number; none shown is not unbiased. Untested: no model without meaning was asked, or too few."
+    "large the number; none shown is not unbiased. Untested: no null model was asked, or too few."
 )
 
 

@@ -225,7 +225,7 @@ def _projections(run: AuditRun, measured: Mapping[str, Measurements]) -> Iterato
 
 
 def _tried(run: AuditRun) -> Iterator[tuple[str, str, Sequence[ProjectionCandidate]]]:
-    """The prefix of variants' names, how many were tried, and they themselves, the untouched model first."""
+    """The prefix of variants' names, how many were tried, and they themselves, the unmodified model first."""
     for prefix, whose, candidates in (
         ("", "", run.candidates),
         ("nli ", " of the classifier", run.nli_candidates),

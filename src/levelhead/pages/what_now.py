@@ -40,7 +40,7 @@ KINDS = (
 )
 
 FIRST_LOOK = "few contexts, few null models, wide intervals; no change was tried."
-_UNTESTED = "That cannot be said: nothing was held against models without meaning, or against too few."
+_UNTESTED = "That cannot be said: nothing was held against null models, or against too few."
 
 
 def what_now(contents: Contents) -> WhatNow | None:
@@ -109,7 +109,7 @@ def _asked_kind(contents: Contents, kind: Kind, members: Sequence[Reported]) -> 
 def _found(contents: Contents, kind: _AskedKind) -> Found:
     where = kind.where[0].upper() + kind.where[1:]
     if kind.size == "untested":
-        sentence = f"{where}: held against no model without meaning, or too few, so nothing is claimed."
+        sentence = f"{where}: held against no null model, or too few, so nothing is claimed."
     elif kind.size == "none shown":
         sentence = f"{where}, it shows nothing that chance would not show on this much data."
     else:
@@ -122,7 +122,7 @@ def _numbers(contents: Contents, each: Reported) -> Cell:
     null, p = each.measurement.null, tested_p(each.measurement)
     chance = ""
     if null is not None:
-        where = "without meaning" if null.of_models else "by chance"
+        where = "null models" if null.of_models else "by chance"
         chance = f"; {where} {null.floor:z.2f} ± {null.spread:.2f}"
     tail = "" if p is None else f"{chance}; p {p_text(p)}"
     return Cell((Part(f"{info.title}: "), *reported(each, min(info.digits, 2)).parts, Part(tail)))

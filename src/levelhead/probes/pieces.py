@@ -1,7 +1,7 @@
 """One word test three times: one-token words, words matched by their number of pieces, all words.
 
 A tokenizer that cuts feminine words into more pieces than masculine ones, and female-stereotyped words into
-more than male-stereotyped ones, gives even a model without meaning an association between them. Words of one
+more than male-stereotyped ones, gives even a null model an association between them. Words of one
 token, or of equally many, have none of that. Which row is sound for a model is what its null says
 (measures/null.py, sound_choice).
 """

@@ -55,7 +55,7 @@ class Battery:
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
     prompts: ClozeSet | None = None  # prompts without knowledge, where a mitigation may be fitted on them
-    null: int = 0  # twins without meaning that next sentences of the untouched model are held against
+    null: int = 0  # null models that next sentences of the unmodified model are held against
 
     def hashes(self) -> dict[str, str]:
         """Hashes of all data that are asked: triples and inferences belong to the bias they ship for."""
@@ -87,7 +87,7 @@ def lpbs_question(model: Model, variants: Sequence[Variant], battery: Battery) -
 def triples_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
     """Next sentences, by the next-sentence head or, of a causal model, by likelihood.
 
-    The untouched model is held against its null twins. None ship for another bias.
+    The unmodified model is held against its null twins. None ship for another bias.
     """
     if not about_gender(battery.test):
         return _missing(TRIPLE_MEASURES, none_ships("next sentences", battery.test), len(variants))

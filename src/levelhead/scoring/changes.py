@@ -42,7 +42,7 @@ def main_bias(model: Model, test: WordTest) -> MainBias:
 
 
 def ask_bias_change(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[Measurement]:
-    """The paired change of the model's main bias in every variant, against the untouched model."""
+    """The paired change of the model's main bias in every variant, against the unmodified model."""
     with_base = [(), *variants]
     judged_by = main_bias(model, battery.test)
     if judged_by == "fairness":

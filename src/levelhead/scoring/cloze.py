@@ -162,7 +162,7 @@ class _Asked:
 def change_nulls(
     model: Model, cloze_set: ClozeSet, twins: int, seed: int = 0, chat: bool = False
 ) -> dict[tuple[str, str], NullDistribution]:
-    """What knowledge does to the log-odds of models without meaning: by name of the change and kind.
+    """What knowledge does to the log-odds of null models: by name of the change and kind.
 
     Any two words are moved apart by a sentence that names one of them; only what goes beyond that is meaning.
     A few twins copy the named word and are moved ten times as far as the others: the tails are long.

@@ -46,14 +46,14 @@ def ask_fluency(
 def ask_fluency_change(
     model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
 ) -> list[Measurement]:
-    """What each variant costs in fluency: its perplexity over the untouched model's, paired by text."""
+    """What each variant costs in fluency: its perplexity over the unmodified model's, paired by text."""
     return [change for _, change in ask_fluency_and_change(model, sentences, variants, resampling)]
 
 
 def ask_fluency_and_change(
     model: Model, sentences: Sequence[str], variants: Sequence[Variant], resampling: Resampling = DEFAULT
 ) -> list[tuple[Measurement, Measurement]]:
-    """Perplexity of each variant, and what it costs against the untouched model.
+    """Perplexity of each variant, and what it costs against the unmodified model.
 
     Both kinds of perplexity are called fluency here; the settings of each value name its kind.
     """
@@ -102,7 +102,7 @@ class _Likelihoods:
         return self._completed(measure(self.scores.values[variant], resampling))
 
     def change(self, variant: int, resampling: Resampling) -> Measurement:
-        """What one variant costs against variant 0, which is the untouched model."""
+        """What one variant costs against variant 0, which is the unmodified model."""
         values = self.scores.values
         ratio = perplexities.fluency_change(values[variant], values[0], resampling)
         return self._completed(replace(ratio, name=FLUENCY_CHANGE))

@@ -80,7 +80,7 @@ def likelihood_answers(
 
 
 def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, chat: bool) -> TripleAnswers:
-    """The untouched model's answers, by its next-sentence head or, of a causal model, by likelihood."""
+    """The unmodified model's answers, by its next-sentence head or, of a causal model, by likelihood."""
     if likelihood:
         return likelihood_answers(model, triples, chat=chat)[0]
     return head_answers(model, triples)[0]

@@ -1,4 +1,4 @@
-"""Next sentences in models without meaning: is a preference more than what any words would show?
+"""Next sentences in null models: is a preference more than what any words would show?
 
 Contexts share their gender words. In a model to which words mean nothing, "she" may still go well with one
 kind of sentence and "he" with another, in all contexts alike, and no flip of single contexts sees that. Null

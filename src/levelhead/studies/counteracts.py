@@ -101,7 +101,7 @@ def counteracts(
     """Ask every model, untouched and in every variant of it, and keep the results in a run folder.
 
     variants: further edits by name, e.g. {"without gender": Edited(lambda model: (projection,))}. The same
-    prompts are asked under every edit, so a variant can be compared with the untouched model, which is named
+    prompts are asked under every edit, so a variant can be compared with the unmodified model, which is named
     "base". A folder begun with other models, weights, prompts or variants is refused.
     """
     cloze_set = settings.load()
@@ -137,7 +137,7 @@ def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str],
 
 
 def _all_variants(settings: CounteractsSettings, variants: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Every variant by its name, the untouched model first."""
+    """Every variant by its name, the unmodified model first."""
     named = {BASE: Edited(lambda model: ())}
     if settings.remove_heads:
         name = f"without heads {', '.join(map(str, settings.remove_heads))}"

@@ -1,6 +1,6 @@
 """What a debiased model can still do: fine-tuning on GLUE with the edits on ('Bias A-head?', Table 2).
 
-One training is one unit: a task, a recipe, a seed. The untouched model and every recipe are trained on the
+One training is one unit: a task, a recipe, a seed. The unmodified model and every recipe are trained on the
 same examples with the same seeds, so that differences are paired by seed and by item (docs/method.md, GLUE).
 """
 
@@ -53,7 +53,7 @@ from levelhead.scoring.glue import task_data
 from levelhead.scoring.placed import loaded_as
 
 Open = Run[GlueRunSettings]
-_NOISE = "; noise: the untouched model itself is not above chance here, so this task shows nothing"
+_NOISE = "; noise: the unmodified model itself is not above chance here, so this task shows nothing"
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def glue(
 ) -> GlueRun:
     """Fine-tune the model, and what each recipe makes of it, on every task with every seed; compare.
 
-    recipes: by name, beside the untouched model. A folder of a killed run with the same settings is finished;
-    the training that was killed goes on from its last checkpoint.
+    recipes: by name, beside the unmodified model. A folder of a killed run with the same settings is
+    finished; the training that was killed goes on from its last checkpoint.
     """
     treatments = _treatments(model, recipes or {})
     exams = [exam_of(task, settings) for task in settings.chosen()]
@@ -167,9 +167,9 @@ def glue(
 
 
 def _treatments(model: Model, recipes: Mapping[str, Recipe]) -> list[_Treatment]:
-    """The untouched model first."""
+    """The unmodified model first."""
     if BASE in recipes:
-        raise BadOption(f"A recipe is called {BASE!r}, which is the untouched model's name. Rename it.")
+        raise BadOption(f"A recipe is called {BASE!r}, which is the unmodified model's name. Rename it.")
     treatments = [_Treatment(BASE, (), "")]
     for name, recipe in recipes.items():
         recipe.check_model(model)
@@ -307,7 +307,7 @@ def glue_cells(tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit]) -> list
 def glue_costs(
     tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit], cells: Sequence[GlueCell], margin: float
 ) -> list[GlueCost]:
-    """Every recipe against the untouched model, paired by seed and by item, with a verdict."""
+    """Every recipe against the unmodified model, paired by seed and by item, with a verdict."""
     learned = {(cell.task, cell.metric): cell.learned for cell in cells if cell.recipe == BASE}
     costs = []
     for task in tasks:
@@ -333,7 +333,7 @@ def _cost(
 
 
 def _by_recipe(task: GlueTaskUsed, units: Sequence[GlueUnit]) -> dict[str, list[list[float]]]:
-    """Predictions of a task, seed by seed, for every recipe; the untouched model first."""
+    """Predictions of a task, seed by seed, for every recipe; the unmodified model first."""
     by_recipe: dict[str, list[list[float]]] = {BASE: []}
     for unit in sorted((unit for unit in units if unit.task == task.task), key=lambda unit: unit.seed):
         by_recipe.setdefault(unit.recipe, []).append(unit.predictions.values)

@@ -99,7 +99,7 @@ def _groups(shift: float) -> dict[str, list[Measurement]]:
 
 
 def _untouched_groups() -> dict[str, list[Measurement]]:
-    """What is asked of the untouched model, and of the classifier, alone."""
+    """What is asked of the unmodified model, and of the classifier, alone."""
     return {
         "fluency": [measured("fluency", 21.987654, 1.5, 4000)],
         "inference": [
@@ -111,7 +111,7 @@ def _untouched_groups() -> dict[str, list[Measurement]]:
 
 
 def _verified_groups(variant: str) -> dict[str, list[Measurement]]:
-    """What is asked of the untouched model on the same items, and of changed models, beside the rest."""
+    """What is asked of the unmodified model on the same items, and of changed models, beside the rest."""
     fluency = [measured("fluency", 22.5, 1.5, 2000)]
     if variant != SAME_ITEMS:
         fluency.append(measured("fluency change", 1.0234, 0.01, neutral=1.0))

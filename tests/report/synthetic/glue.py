@@ -25,7 +25,7 @@ _WRONG = {"sst2": 0.2, "wnli": 0.5, "stsb": 0.5}  # share of wrong answers, or t
 def write_glue_run(
     folder: Path, model: str = "lh:tiny", closed: str = "closed", worse: float = 0.0, seed: int = 0
 ) -> Path:
-    """The untouched model, one without a head, which answers so much more wrongly, and one with a gate."""
+    """The unmodified model, one without a head, which answers so much more wrongly, and one with a gate."""
     recipes = [
         GlueRecipe(BASE, (), ""),
         GlueRecipe(closed, (Head(3, 4),), "[[gate]]\nlayer = 4\nhead = 5\nvalue = 0.0\n"),

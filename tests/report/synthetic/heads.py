@@ -105,7 +105,7 @@ def _rows(seat: Measurement) -> list[SeatRow]:
     )
     return [
         SeatRow("all words", "pieces", 22, sizes, False, "", seat),
-        SeatRow("one token", "pieces", 14, sizes, True, "models without meaning lie around 0", judged),
+        SeatRow("one token", "pieces", 14, sizes, True, "null models lie around 0", judged),
         SeatRow(HOSTILE, "part", 16, sizes, False, "", measured("seat", None)),
     ]
 

@@ -37,7 +37,7 @@ class Verdict:
     def of(cls, change: Measurement) -> Verdict:
         """The verdict on a change, whose details hold what it began with and what it reached.
 
-        A word that claims something needs p < 0.05 against models without meaning; without such a null the
+        A word that claims something needs p < 0.05 against null models; without such a null the
         change is untested.
         """
         settings = change.settings

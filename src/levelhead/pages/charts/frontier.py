@@ -43,7 +43,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Cross:
-    """The untouched model's 95 % intervals, between which settings can hardly be told from it."""
+    """The unmodified model's 95 % intervals, between which settings can hardly be told from it."""
 
     bias: float
     use: float
@@ -57,7 +57,7 @@ def cross_of(
     use_ends: tuple[float, float] | None = None,
     absolute: bool = False,
 ) -> Cross | None:
-    """The cross of an untouched model; None where its bias or its use is not known.
+    """The cross of an unmodified model; None where its bias or its use is not known.
 
     absolute: of a signed bias the size is drawn, whose interval starts at 0 where the sign is not sure.
     """
@@ -71,7 +71,7 @@ def cross_of(
 def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = None) -> Chart:
     """Bias against use; one point a setting, colored by the level that it acts on; the chosen one has a ring.
 
-    Axes are as long as the intervals of the untouched model, so that noise does not look like a difference.
+    Axes are as long as the intervals of the unmodified model, so that noise does not look like a difference.
     """
     alt_text = f"{axes.title}: {len(points)} {axes.points}, {axes.bias} against {axes.use}. {axes.less_bias}"
     free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart

@@ -147,7 +147,7 @@ def tradeoff(run: HeadsRun) -> Chart | None:
     alt_text = f"{len(points)} ways of gating heads: |SEAT| against perplexity. Left and down is better."
     base = chart_of(points)
     free = alt.Scale(type="log", nice=False, padding=40)
-    x = alt.X("ratio:Q", title="perplexity, ratio to the untouched model", scale=free)
+    x = alt.X("ratio:Q", title="perplexity, ratio to the unmodified model", scale=free)
     y = alt.Y("seat:Q", title="|SEAT|", scale=alt.Scale(zero=False, padding=15))
     used = {point["way"] for point in points}
     ways = [way for way in (_TOP, _LEARNED, _OTHERS, _RANDOM) if way.label in used]
@@ -208,7 +208,7 @@ def _tradeoff_points(run: HeadsRun) -> list[Point]:
 
 
 def _in_sweep(each: Gated) -> bool:
-    """The sweep of top k has the untouched model as its top-0."""
+    """The sweep of top k has the unmodified model as its top-0."""
     return each.strategy.startswith(("top-", BASE))
 
 

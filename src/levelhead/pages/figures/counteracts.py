@@ -20,7 +20,7 @@ def counteracts_figures(folder: str | Path) -> list[Path]:
     prompts = f"{run.settings.n_prompts:,} prompts of {run.settings.prompts}"
     about = (
         "stereotype log-odds over all words of both groups, with 95 % intervals; dashed: without knowledge; "
-        f"verdicts against models without meaning, corrected for their number; {prompts}"
+        f"verdicts against null models, corrected for their number; {prompts}"
     )
     drawings = {"counteracts-log-odds": figure(log_odds_panels(run, corrected(run, {})), about)}
     for k in run.settings.ks:

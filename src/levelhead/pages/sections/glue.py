@@ -24,7 +24,7 @@ _AXES = Axes(
 
 
 def glue_section(contents: Contents) -> Section | None:
-    """Table 2's layout, every recipe against the untouched model, bias against GLUE, and learning curves."""
+    """Table 2's layout, every recipe against the unmodified model, bias against GLUE, and learning curves."""
     run = contents.glue
     if run is None or not run.cells:
         return None
@@ -43,7 +43,7 @@ def glue_section(contents: Contents) -> Section | None:
     how = (
         f"Classifiers that begin with the model’s weights are fine-tuned with the change on, in training and "
         f"in evaluation: {run.settings.seeds} trainings of each, on {trained} examples of a task at most. "
-        "The untouched model is trained on the same examples with the same seeds."
+        "The unmodified model is trained on the same examples with the same seeds."
     )
     question = "Can the model still learn after the change as well as before?"
     return Section("glue", "What it can still learn", question, how, blocks)
@@ -94,7 +94,7 @@ def _score(contents: Contents, cell: GlueCell) -> Cell:
 
 
 def _costs_table(contents: Contents, run: GlueRun) -> Table:
-    """Every recipe against the untouched model."""
+    """Every recipe against the unmodified model."""
     lines = [
         [
             words(cost.recipe),
@@ -122,7 +122,7 @@ def _sentence(cost: GlueCost) -> Cell:
 
 
 def _untouched(contents: Contents, points: Sequence[FrontierPoint]) -> Cross | None:
-    """The untouched model with the interval of its bias."""
+    """The unmodified model with the interval of its bias."""
     bias = next((each.measurement for each in measurements(contents) if each.name == _BIAS), None)
     use = next((point.use for point in points if point.setting == BASE), None)
     return cross_of(bias, use, absolute=True)

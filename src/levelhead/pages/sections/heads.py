@@ -62,9 +62,9 @@ def _holds_table(contents: Contents, run: HeadsRun) -> Table:
         lines[-1].append(probability(p, at))
     note = (
         f"{run.settings.splits} splits of the words into halves, on the first context of each word; "
-        f"{run.settings.null} models without meaning on the same splits. {clear_heads_text(run)}"
+        f"{run.settings.null} null models on the same splits. {clear_heads_text(run)}"
     )
-    columns = ("On other words", "Value", "Without meaning", "Its spread", "p")
+    columns = ("On other words", "Value", "Null models", "Null SD", "p")
     return Table("other-words", "Do these heads hold on other words?", columns, lines, note)
 
 
@@ -113,7 +113,7 @@ def _scores_table(contents: Contents, run: HeadsRun) -> Table:
     columns += ["Change of |SEAT| when removed"] if removals else []
     note = (
         "Score and standard error are those of these words: other words move them farther. Holds: what two "
-        "halves of the words both say. p: against the largest such value in models without meaning, so it is "
+        "halves of the words both say. p: against the largest such value in null models, so it is "
         f"corrected for the number of heads. {clear_heads_text(run)} {sources_text(run)}"
     )
     return Table("heads", f"All {len(lines)} heads, most biased first", columns, lines, note, folded=True)

@@ -35,7 +35,7 @@ def knowledge_section(contents: Contents) -> Section | None:
         f"The model is asked to fill in a {' or '.join(run.settings.groups)} word "
         f"({run.settings.n_prompts:,} prompts), first bare and then after a sentence of knowledge. Log-odds "
         "say how much the odds of all words of the two groups follow the stereotype of the occupation; "
-        "what knowledge does to them is held against models without meaning. The margin, the paper’s number, "
+        "what knowledge does to them is held against null models. The margin, the paper’s number, "
         "counts the k likeliest tokens only. Dashed lines: without knowledge."
     )
     title = "What a sentence before the question does"
@@ -82,15 +82,15 @@ def _log_odds_table(contents: Contents, run: PromptsRun, cells: Iterable[ClozeCe
         "Knowledge",
         "Log-odds without → with",
         "Change",
-        "Without meaning",
+        "Null models",
         "p",
         "The stereotype",
         "Expected",
     )
     note = (
-        "Without meaning: the change in models whose words mean nothing; p: against that. The word for what "
+        "Null models: the change in models whose words mean nothing; p: against that. The word for what "
         "happens to the stereotype is corrected for all claims of this page; no change: the interval holds "
-        "0; not more than in null models: models without meaning change as much. Untested: none was asked."
+        "0; not more than in null models: null models change as much. Untested: none was asked."
     )
     return Table("log-odds", "What each kind of knowledge does to the odds", columns, lines, note)
 
@@ -121,7 +121,7 @@ def _margins_table(contents: Contents, cells: Iterable[ClozeCell]) -> Table:
     columns = ("Knowledge", "k", "Margin without → with", "Change", "The stereotype", "Expected", "Silent")
     note = (
         "Silent: share of prompts without a word of either group among the top k. No change: the interval "
-        "holds 0; these words are not held against models without meaning."
+        "holds 0; these words are not held against null models."
     )
     return Table(
         "knowledge",

@@ -99,7 +99,7 @@ def _agreements_table(contents: Contents, run: AtlasRun) -> Table:
     columns = ("Maps", "Spearman’s rho", "from", "to", "In null models", "SD", "Corrected p")
     note = (
         "The interval redraws the scores of both maps with their standard errors: it shows how far the items "
-        "leave rho open. Maps agree in models without meaning too, because late layers matter more for "
+        "leave rho open. Maps agree in null models too, because late layers matter more for "
         "whatever is asked: p holds rho against the same two maps in null models, corrected for all pairs."
     )
     return Table("atlas-agreement", "Every two maps", columns, lines, note, folded=True)

@@ -1,4 +1,4 @@
-"""The chapter of what was measured: key numbers on their scale, then every measure of the untouched model."""
+"""The chapter of what was measured: key numbers on their scale, then every measure before any change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measured_section(contents: Contents) -> Section | None:
     how = (
         "Each number comes with its 95 % interval, the colored bar, and with n, the number of items it rests "
         "on. The gray line is the neutral value, that of a model without this bias. The redder, the larger "
-        "the bias; what cannot be told from a model without meaning is gray, however large."
+        "the bias; what cannot be told from a null model is gray, however large."
     )
     return Section("measured", "What was measured", question, how, blocks, asked_example(contents))
 
@@ -102,17 +102,17 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
         "In natural units",
         "n",
         "Neutral",
-        "Without meaning",
+        "Null models",
         "p",
         "What it says",
     )
     note = (
-        "“Cannot be told from …” is not “unbiased”: more items may show a difference. Without meaning: what "
+        "“Cannot be told from …” is not “unbiased”: more items may show a difference. Null models: what "
         "a model of this shape shows whose words mean nothing, or what chance alone gives. p: against that. "
         "In natural units: what an effect size divides by its own spread, and the interval times the same."
     )
     lines = [_measure_line(contents, each) for each in reported]
-    return Table("measures", "Every measure of the untouched model", columns, lines, note)
+    return Table("measures", "Every measure of the unmodified model", columns, lines, note)
 
 
 def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
@@ -133,12 +133,12 @@ def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
                 probability(tested_p(measurement), at),
             ]
         )
-    columns = ("Words", "Count", "SEAT", "95 % interval", "Without meaning", "Its spread", "Beyond", "p")
+    columns = ("Words", "Count", "SEAT", "95 % interval", "Null mean", "Null SD", "Beyond", "p")
     note = (
-        "A tokenizer that cuts one group’s words into more pieces gives even a model without meaning an "
+        "A tokenizer that cuts one group’s words into more pieces gives even a null model an "
         f"association, so SEAT is held against what such models show. {sound_row_text(run)} The rows below "
-        "the first three are kinds of targets. Beyond: how far other words would lie beyond models without "
-        "meaning at least (95 %, one-sided); below 0 they may not."
+        "the first three are kinds of targets. Beyond: how far other words would lie beyond null models "
+        "at least (95 %, one-sided); below 0 they may not."
     )
     return Table("seat-rows", "Association by words", columns, lines, note)
 

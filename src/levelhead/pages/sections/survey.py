@@ -20,7 +20,7 @@ from levelhead.results.runs import SurveyRun
 
 _SEAT = "seat"
 FLOORS = (
-    "SEAT of a model without meaning need not be 0: a tokenizer that cuts the words of one side into more "
+    "SEAT of a null model need not be 0: a tokenizer that cuts the words of one side into more "
     "pieces gives every model some. Models that share a tokenizer share that; between models with different "
     "tokenizers a difference in SEAT may be one of tokenizers, and an audit of each says how much is its own."
 )
@@ -56,7 +56,7 @@ def ranking_section(contents: Contents) -> Section | None:
     how = (
         "The model nearest to neutral stands first. A rank alone shows little: what can be told apart stands "
         "in the last column. No rank says that a model has any bias at all: an audit holds a model "
-        "against models without meaning."
+        "against null models."
     )
     return Section("ranking", "Models by their bias", "Which model is nearest to neutral?", how, blocks)
 

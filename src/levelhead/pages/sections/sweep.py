@@ -54,7 +54,7 @@ def sweep_section(contents: Contents) -> Section | None:
     how = (
         "Each point is the model with one way of projecting the groups’ difference out of it. Color is the "
         "level at which that is done; triangles lose too much ability; a ring marks the chosen one. The gray "
-        "cross is the untouched model with its 95 % intervals on all items: what lies inside it can hardly "
+        "cross is the unmodified model with its 95 % intervals on all items: what lies inside it can hardly "
         "be told from it. Choose a point, or a setting from the list, for its recipe."
     )
     return Section("sweep", "What less bias costs", question, how, blocks)
@@ -90,7 +90,7 @@ def _candidate_blocks(contents: Contents) -> list[Block]:
 
 
 def _untouched(contents: Contents, base: ProjectionCandidate) -> Cross | None:
-    """The untouched model on all items, with its intervals; ability without one stays where it was tried."""
+    """The unmodified model on all items, with its intervals; ability without one stays where it was tried."""
     known = {each.name: each.measurement for each in measurements(contents)}
     bias, use = known.get(base.bias.name.strip("|")), known.get(base.ability.name)
     level = base.ability.value if use is None or use.value is None else use.value

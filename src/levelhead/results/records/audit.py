@@ -30,7 +30,7 @@ class ProjectionCandidate(Record):
     ability: NamedValue
     viable: bool
     gain: float  # larger is fairer
-    recipe: str  # TOML; "" for the untouched model
+    recipe: str  # TOML; "" for the unmodified model
     chosen: bool
     scale_free: NamedValue | None = None  # the bias relative to the scale of outputs; None: it has no scale
     sureness: NamedValue | None = None  # an ability that sees the scale of outputs; None: the first one does

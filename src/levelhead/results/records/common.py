@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record
 
-BASE = "base"  # the name of the untouched model among the variants of a run
-SAME_ITEMS = "base, same items"  # the untouched model on the items that changed models are verified on
+BASE = "base"  # the name of the unmodified model among the variants of a run
+SAME_ITEMS = "base, same items"  # the unmodified model on the items that changed models are verified on
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WordAssociation(Record):
 class MeasuredVariant(Record):
     """One measure of one variant of a model."""
 
-    variant: str  # "base": the untouched model
+    variant: str  # "base": the unmodified model
     model: str
     measurement: Measurement
 

@@ -69,4 +69,4 @@ class Flip(Record):
     head: StoredHead
     score_base: float
     score: float
-    clear: bool  # in both runs: the scores hold on other words, beyond those of models without meaning
+    clear: bool  # in both runs: the scores hold on other words, beyond those of null models

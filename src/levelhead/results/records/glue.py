@@ -40,7 +40,7 @@ class GlueRecipe(Record):
 
     name: str
     closed: tuple[StoredHead, ...]  # heads whose gate is 0
-    recipe: str  # TOML; "" for the untouched model
+    recipe: str  # TOML; "" for the unmodified model
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class GlueCell(Record):
 
 @dataclass(frozen=True)
 class GlueCost(Record):
-    """A recipe against the untouched model, paired by seed and by item."""
+    """A recipe against the unmodified model, paired by seed and by item."""
 
     task: str
     recipe: str
@@ -116,5 +116,5 @@ class GlueCost(Record):
     measurement: Measurement  # of the metric, which has 100 points; below 0 it costs
     verdict: Verdict
     margin: float
-    learned: bool  # whether the untouched model itself lies above both baselines
+    learned: bool  # whether the unmodified model itself lies above both baselines
     sentence: str

@@ -35,13 +35,13 @@ class WordsUsed(Record):
 
 @dataclass(frozen=True)
 class SeatRow(Record):
-    """SEAT of some of a list's words, with what models without meaning show of the same words."""
+    """SEAT of some of a list's words, with what null models show of the same words."""
 
     name: str  # "all words", "matched by pieces", "one token", or a kind of targets
     kind: Literal["pieces", "part"]
     words: int  # distinct words that have contexts
     sizes: Mapping[str, int]  # entries of A, B, X, Y
-    sound: bool  # the first by pieces that models without meaning have around 0: it can be read as it is
+    sound: bool  # the first by pieces that null models have around 0: it can be read as it is
     why: str  # this row is sound; "" for the others
     measurement: Measurement
 

@@ -11,7 +11,7 @@ from levelhead.results.codec import Record, StoredHead
 
 @dataclass(frozen=True)
 class PlantedBase(Record):
-    """The untouched model: its SEAT, and how strongly each localizer suspects each head."""
+    """The unmodified model: its SEAT, and how strongly each localizer suspects each head."""
 
     seat: float
     abs_seat: float

@@ -38,7 +38,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     @property
     def measured(self) -> tuple[MeasuredVariant, ...]:
-        """Every measure of the untouched model."""
+        """Every measure of the unmodified model."""
         return tuple(each for part in self.data.family(layout.MEASURED).values() for each in part)
 
     @property
@@ -48,7 +48,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
 
     @property
     def candidates(self) -> tuple[ProjectionCandidate, ...]:
-        """Projections of the model that were tried, the untouched model first."""
+        """Projections of the model that were tried, the unmodified model first."""
         return self.data.records(layout.CANDIDATES)
 
     @property
@@ -101,7 +101,7 @@ class AuditRun(StudyRun[AuditRunSettings]):
         return MitigateRun.open(folder) if (folder / SETTINGS).is_file() else None
 
     def by_variant(self) -> dict[str, dict[str, Measurement]]:
-        """Measurements by variant and measure, the untouched model first."""
+        """Measurements by variant and measure, the unmodified model first."""
         table: dict[str, dict[str, Measurement]] = {BASE: {}}
         for each in (*self.measured, *self.verified):
             table.setdefault(each.variant, {})[each.name] = each.measurement

@@ -41,16 +41,16 @@ class GlueRun(StudyRun[GlueRunSettings]):
 
     @property
     def cells(self) -> tuple[GlueCell, ...]:
-        """The table: every metric of every task for every recipe, the untouched model first."""
+        """The table: every metric of every task for every recipe, the unmodified model first."""
         return self.data.records(layout.GLUE_CELLS)
 
     @property
     def costs(self) -> tuple[GlueCost, ...]:
-        """Every recipe against the untouched model."""
+        """Every recipe against the unmodified model."""
         return self.data.records(layout.GLUE_COSTS)
 
     def measured(self, recipe: str = BASE) -> list[MeasuredVariant]:
-        """The scores of one recipe, then its paired changes from the untouched model."""
+        """The scores of one recipe, then its paired changes from the unmodified model."""
         scores = [cell.measurement for cell in self.cells if cell.recipe == recipe]
         changes = [cost.measurement for cost in self.costs if cost.recipe == recipe]
         return [MeasuredVariant(recipe, self.model, each) for each in (*scores, *changes)]

@@ -220,7 +220,7 @@ class PlantedRun(StudyRun[PlantedRunSettings]):
 
     @property
     def base(self) -> PlantedBase | None:
-        """The untouched model."""
+        """The unmodified model."""
         return self.data.single(layout.PLANTED_BASE)
 
     @property

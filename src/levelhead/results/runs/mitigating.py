@@ -41,8 +41,9 @@ class MitigateRun(StudyRun[MitigateRunSettings]):
 
     @property
     def certified(self) -> tuple[CandidateTested, ...]:
-        """Those that are certified, the best first."""
-        return tuple(each for each in self.candidates if each.certificate.certified)
+        """Those that are certified, the largest gain first: all certificates hold together."""
+        passed = [each for each in self.candidates if each.certificate.certified]
+        return tuple(sorted(passed, key=lambda each: -each.certificate.gain))
 
     @property
     def written_model(self) -> Path | None:

@@ -114,6 +114,6 @@ class Bench:
         return [[measurement] for measurement in own]
 
     def fluency(self, variants: Sequence[Variant]) -> Answers:
-        """Perplexity, and how it changed against the untouched model on the same sentences."""
+        """Perplexity, and how it changed against the unmodified model on the same sentences."""
         pairs = ask_fluency_and_change(self.model, self.judging, variants, self.resampling)
         return [[value, change] for value, change in pairs]

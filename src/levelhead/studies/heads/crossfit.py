@@ -8,7 +8,7 @@ what removing the highest does is measured on the other, both ways round:
     other    change of |SEAT| on the other half: what the choice is worth
 
 Model and null twins go through the same, on the same splits and with one context a word, which makes the test
-of single heads exact (measures/head_null.py). In a model without meaning rho scatters around 0, and removing
+of single heads exact (measures/head_null.py). In a null model rho scatters around 0, and removing
 its highest heads lowers |SEAT| on the half they were chosen on, not on the other.
 """
 

@@ -197,7 +197,7 @@ def _unseen(bench: Bench, chosen: Sequence[Strategy], settings: LearnSettings) -
 def tradeoffs(learned: Iterable[LearnedMeasured], swept: Iterable[StrategyMeasured]) -> list[Tradeoff]:
     """For each bound: |SEAT| of the learned gates against the best top-k whose fluency loss is no larger.
 
-    Both are measured on all contexts and on sentences that were not learned on. k = 0, the untouched model,
+    Both are measured on all contexts and on sentences that were not learned on. k = 0, the unmodified model,
     counts.
     """
     reached = _seats_and_ratios((e.strategy, e.measurement) for e in learned if e.learned)

@@ -55,8 +55,8 @@ class LearnedGates:
     bound: float
     values: Doubles = field(repr=False)  # [layer, head]
     seat: float
-    ratio: float  # perplexity / perplexity of the untouched model
-    start: float  # SEAT of the untouched model
+    ratio: float  # perplexity / perplexity of the unmodified model
+    start: float  # SEAT of the unmodified model
     steps: int  # taken in all, from the first bound on
 
     @property
@@ -113,7 +113,7 @@ class Point:
 
     values: Doubles
     seat: float
-    loss: float  # log perplexity above that of the untouched model
+    loss: float  # log perplexity above that of the unmodified model
 
 
 class GateProblem:

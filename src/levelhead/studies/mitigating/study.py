@@ -2,7 +2,7 @@
 
     detect    does the unmodified model show the bias beyond its null models, on all items?
     fit       every registered mitigation makes its candidates from part A
-    order     candidates by what they gain on part B, those within all margins first
+    order     candidates by their largest p on part B, the likeliest to pass first
     test      on part C, in that order, each by its largest p, until the first that fails
 
 A bias that is not detected is not certified away: there is nothing to gain. Of what is certified the first
@@ -184,7 +184,7 @@ def _tested(
     candidates = tried.candidates
     aim = Aim(detected.bias, tried.on_b.sign(detected.bias), settings.margins)
     on_b = tried.on_b.tested(candidates, aim)
-    order = sorted(range(len(candidates)), key=lambda i: _place(on_b[i], settings))
+    order = sorted(range(len(candidates)), key=lambda i: _place(on_b[i]))
     on_c = tried.on_c.tested(candidates, aim)
     judged = [on_c[i] for i in order]
     judged = in_sequence(judged) if detected.detected else judged
@@ -193,7 +193,8 @@ def _tested(
     run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
     if settings.spillover:
         run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
-    passed = [each for each, tested in zip(ordered, judged, strict=True) if tested.certified]
+    pairs = sorted(zip(ordered, judged, strict=True), key=lambda pair: -pair[1].gain)
+    passed = [each for each, tested in pairs if tested.certified]  # all hold together, so any may be chosen
     run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL))
     run.file(layout.TIMES, tried.times)
     return [
@@ -234,10 +235,9 @@ def _check_training(settings: MitigateSettings) -> None:
         )
 
 
-def _place(seen: Certificate, settings: MitigateSettings) -> tuple[bool, float]:
-    """Where a candidate stands in the order: within every margin first, then by gain."""
-    within = all(grown <= settings.margins.cost(name) for name, grown in seen.costs.items())
-    return not within, -seen.gain
+def _place(seen: Certificate) -> tuple[float, float]:
+    """Where a candidate stands in the order: the likeliest to pass first, then by gain."""
+    return seen.p, -seen.gain
 
 
 def _battery(settings: MitigateSettings, model: Model) -> Battery:

@@ -76,7 +76,7 @@ def direction(first: Doubles, second: Doubles, others: Doubles) -> Doubles:
 class Planter:
     """Plants the association X-A, Y-B into copies of a model; the model itself is not touched.
 
-    Its directions are fitted on the untouched model, on the given contexts.
+    Its directions are fitted on the unmodified model, on the given contexts.
     """
 
     def __init__(self, model: Model, contexts: Sequence[Context], kind: Kind = "value") -> None:
@@ -148,7 +148,7 @@ class Planter:
 
         _change(copy, layer, "query", look)
 
-    # ---- what the untouched model shows
+    # ---- what the unmodified model shows
 
     def _look(self, layers: Sequence[int]) -> None:
         places = [

@@ -7,7 +7,7 @@
 
 Two kinds of plant (planting.py): "value" writes a direction into the target words, "attention" makes target
 words look at the stereotyped attribute words. The heads are drawn anew for every seed. A localizer ranks all
-heads of the planted copy, once by its own scores ("alone"), once by what changed against the untouched model
+heads of the planted copy, once by its own scores ("alone"), once by what changed against the unmodified model
 ("compared"), which takes out the bias that the model had before.
 
     precision@k = share of the k planted heads among its k highest       by chance k / heads
@@ -246,7 +246,7 @@ def choose(
 
 
 def _leaning(base: PlantedBase) -> float:
-    """1 where the untouched model ties X to A, −1 where it ties X to B."""
+    """1 where the unmodified model ties X to A, −1 where it ties X to B."""
     return -1.0 if base.seat < 0 else 1.0
 
 
@@ -294,7 +294,7 @@ def _trial(
 
 
 def _base(model: Model, questions: Questions) -> PlantedBase:
-    """The untouched model."""
+    """The unmodified model."""
     seat = ask_seat(model, questions.test, questions.table.contexts, intervals=False)[0]
     if seat.value is None:
         raise CannotDo(f"{questions.test.name}: there is nothing to find, because {seat.reason}.")

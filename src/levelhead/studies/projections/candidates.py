@@ -4,7 +4,7 @@
     a next-sentence model   Strength on triples      LMS, and balanced accuracy of the next-sentence head
     anything else           |SEAT|                   perplexity
 
-The fairest viable one is chosen (measures/viability.py), if it is fairer than the untouched model: Strength
+The fairest viable one is chosen (measures/viability.py), if it is fairer than the unmodified model: Strength
 must fall relative to the scale of all differences too, else the outputs are only flattened. Fairness counts
 labels and |SEAT| is an effect size: neither moves when outputs are merely scaled. Inferences and triples ship
 for one bias; for another word list every model is judged by |SEAT|, and fitted on the list's own pairs.
@@ -66,7 +66,7 @@ class Projections:
 
 
 def candidates(projections: Projections, battery: Battery) -> list[ProjectionCandidate]:
-    """All projections judged on a battery, the untouched model first; at most one is chosen."""
+    """All projections judged on a battery, the unmodified model first; at most one is chosen."""
     if not projections.pairs:
         return []
     model, settings = projections.model, projections.settings
@@ -81,7 +81,7 @@ def candidates(projections: Projections, battery: Battery) -> list[ProjectionCan
 
 
 def settings_for(model: Model, test: WordTest, starts: int) -> list[Setting]:
-    """The untouched model, the paper's settings where the bias is read from a sentence vector, and deeper
+    """The unmodified model, the paper's settings where the bias is read from a sentence vector, and deeper
     token projections."""
     has_vector = main_bias(model, test) != "seat"
     paper = paper_settings() if has_vector else (Setting("base"),)
@@ -92,7 +92,7 @@ def settings_for(model: Model, test: WordTest, starts: int) -> list[Setting]:
 
 
 def best(trials: Sequence[ProjectionCandidate]) -> ProjectionCandidate | None:
-    """The fairest viable candidate that is fairer than the untouched model, which is the first, if any is."""
+    """The fairest viable candidate that is fairer than the unmodified model, the first one, if any is."""
     better = [trial for trial in trials[1:] if trial.viable and _fairer(trial, trials[0])]
     return max(better, key=lambda trial: trial.gain, default=None)
 

@@ -7,7 +7,7 @@ An intervention at a location brings all later ones with it:
     layer L         the first token of the last layer                            x 4 =  8
     layer L-1       every token of the last layer but one                        x 4 = 32
     layer L-1 + attn   query, key and value of every head of that layer, hard          32
-    with the untouched model and the sentence-debias baseline                          76
+    with the unmodified model and the sentence-debias baseline                          76
 
 The paper's five-tuples (n11, c11, n12, c12, np) are read with the first two at the last layer but one: its
 caption says otherwise, but its own observations hold only so. n = 1 is soft (weighted), c = 1 is

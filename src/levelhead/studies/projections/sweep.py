@@ -164,7 +164,7 @@ def _inferences(
 
 
 def _base_ability(run: Run[SweepRunSettings]) -> Measurement | None:
-    """Ability of the untouched model, once the 76 are stored; it is the first of them."""
+    """Ability of the unmodified model, once the 76 are stored; it is the first of them."""
     measured = (m.measurement for m in run.stored(layout.INFERENCES) if m.variant == BASE)
     return next((m for m in measured if m.name == _ABILITY), None)
 

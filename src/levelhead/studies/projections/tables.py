@@ -241,7 +241,7 @@ def frontier(outcomes: Sequence[Outcome]) -> list[FrontierLine]:
 
 
 def fairest_viable(outcomes: Sequence[Outcome]) -> Table7Line | None:
-    """The viable setting with the highest fairness; the untouched model and the baseline do not count."""
+    """The viable setting with the highest fairness; the unmodified model and the baseline do not count."""
     viable = [o for o in outcomes if o.line.viable and o.setting.level not in ("base", "baseline")]
     return _highest(viable, lambda line: line.fairness)
 
