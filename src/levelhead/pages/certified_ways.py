@@ -35,7 +35,7 @@ def certified_way(contents: Contents, called_for: bool) -> WayOut | None:
         return None
     tested, recommended = chosen.certificate, chosen.certificate.certified and called_for
     said = "certified on held-out items" if tested.certified else _missed(chosen)
-    command = Code(f"Certify and write it: {chosen.name}", _command(run, chosen), folded=not recommended)
+    command = Code(f"Certify it: {chosen.name}", _command(run, chosen), folded=not recommended)
     return WayOut(
         name=chosen.name,
         buys=words(f"{tested.bias} {reached(tested)} on held-out items"),
