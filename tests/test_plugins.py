@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _levelhead(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join([str(site), str(ROOT / "src")])
+    paths = os.pathsep.join([str(site), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", "from levelhead.cli.entry import main; main()", *arguments],
         env={**os.environ, "PYTHONPATH": paths},
@@ -82,8 +82,20 @@ def test_a_mitigation_of_a_package_is_known_by_its_name(site: Path) -> None:
     assert "quieter heads" in refused.stderr
 
 
+@pytest.mark.slow
+def test_a_localizer_of_a_package_maps_heads(site: Path) -> None:
+    (site / "words.toml").write_text(
+        'name = "few"\npairs = [["she", "he"], ["mother", "father"], ["woman", "man"], ["her", "his"]]\n'
+        'X = ["nurse", "teacher", "kitchen", "dance"]\nY = ["engineer", "book", "work", "boss"]\n'
+    )
+    options = ("--objectives", "seat", "--bias", "words.toml", "--null", "0", "--splits", "1", "--json")
+    done = _levelhead(site, "atlas", "model", "--localizer", "half heads", *options, "-o", "atlas")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
 def test_plugins_are_short_and_src_knows_none_of_them() -> None:
-    assert len(PLUGINS) >= 2
+    assert len(PLUGINS) == 3
     names = {module.stem for plugin in PLUGINS for module in plugin.glob("*.py")}
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     for plugin in PLUGINS:

@@ -9,21 +9,17 @@ artificial answerers, null models, natural units and head scores follow from Pai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from levelhead.probes.benchmark_files import Reader, table_rows, text_of
-from levelhead.probes.files import Place
-from levelhead.scoring.benchmarks.crows_pairs import PairBenchmark, SentencePair
+from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.scoring.benchmarks.protocol import (
     Asked,
     BenchmarkInfo,
     Items,
-    Rule,
     chosen_items,
     register_benchmark,
 )
+from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
 
 COLUMNS = ("stereotype", "opposite")
 
@@ -37,7 +33,7 @@ class OfficePairs(PairBenchmark):
         question="Is the stereotypical sentence about work the likelier one of two?",
         needs=("mlm", "causal"),
         neutral="share 0.5, gap 0",
-        rules=(Rule("levelhead", "shared tokens of masked models, whole sentences of causal ones"),),
+        rules=RULES,
         licence="yours",
         source="your file",
         warning="as good as its sentences",
@@ -52,9 +48,9 @@ class OfficePairs(PairBenchmark):
         return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
 
 
-def _pair(place: Place, row: Mapping[str, Any]) -> SentencePair:
-    more, less = (text_of(place, row, name) for name in COLUMNS)
-    return SentencePair(str(place.number), "work", str(place.number), more, less, "stereo")
+def _pair(row: Row) -> SentencePair:
+    more, less = (row.text(name) for name in COLUMNS)
+    return SentencePair(str(row.place.number), "work", str(row.place.number), more, less, "stereo")
 
 
 register_benchmark(OfficePairs())
