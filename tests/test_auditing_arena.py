@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from levelhead.auditing import audit
+from levelhead.auditing.arena import claimed_bias
 from levelhead.pages.check import Plan, check, threshold
 from levelhead.pages.contents import open_contents
 from levelhead.pages.possible_ways import possible_ways
+from levelhead.results.runs import AuditRun
+from levelhead.scoring.natural import COSINE
 from levelhead.studies.extent import AuditSettings
 from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.tiny import tiny
@@ -19,14 +22,23 @@ ENOUGH = replace(FEWEST, triples=10, sentences=20, null=3)
 
 
 @pytest.mark.slow
-def test_an_audit_certifies_or_says_what_was_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_what_was_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask_few_prompts(monkeypatch, tmp_path)
     model = tiny("bert", "nsp", max_position_embeddings=256)
+    audit(model, tmp_path / "run", AuditSettings(sizes=ENOUGH))
+    contents = open_contents(tmp_path / "run")
+    assert contents.audit is not None
+    assert not claimed_bias(contents.audit)  # its weights are random
+    assert contents.mitigations is None
+    monkeypatch.setattr("levelhead.auditing.arena.claimed_bias", lambda _: COSINE)
     audit(model, tmp_path / "run", AuditSettings(sizes=ENOUGH))
     contents = open_contents(tmp_path / "run")
     run = contents.mitigations
     assert run is not None
     assert run.settings.null == 3
+    assert run.settings.objective == COSINE
     assert {each.method for each in run.candidates} == {"symmetrized", "projected tokens"}
     assert not run.spillover
     assert contents.address(run.candidates[0]).startswith("mitigations:")
@@ -36,3 +48,22 @@ def test_an_audit_certifies_or_says_what_was_missed(tmp_path: Path, monkeypatch:
     assert run.candidates[0].name in [way.name for way in ways]
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert 'id="mitigate"' in page
+
+
+@pytest.mark.parametrize(
+    ("holding", "bias"),
+    [
+        ((), ""),
+        (("lpbs career", "strength"), ""),
+        (("association",), "cosine gap"),
+        (("association", "preference"), "preference"),
+        (("association", "preference", "log-odds"), "log-odds"),
+    ],
+)
+def test_mitigations_are_judged_by_a_bias_that_the_page_claims(
+    holding: tuple[str, ...], bias: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("association", "preference", "log-odds", "lpbs career", "strength")
+    claims = [(name, None, name in holding) for name in names]
+    monkeypatch.setattr("levelhead.auditing.arena.headline.headline_claims", lambda run: claims)
+    assert claimed_bias(AuditRun.__new__(AuditRun)) == bias

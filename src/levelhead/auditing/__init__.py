@@ -129,6 +129,9 @@ def _ask(
         ways = [] if extent.settings.quick else _ways_out(subjects, extent, battery, located, run)
         with stage(Stage.PROMPTS):
             _prompts(extent, ways, battery.test, run)
+        if not extent.settings.quick:
+            with stage(Stage.VERIFIED):
+                certify_quickest(extent, battery, run)
         with stage(Stage.LEARNING):
             _glue(extent, run)
         note_places(run, _models(subjects))
@@ -161,7 +164,6 @@ def _ways_out(
     with stage(Stage.VERIFIED):
         for subject, own in zip(subjects, ways, strict=True):
             _verify(subject, own, parts, run)
-        certify_quickest(extent, battery, run)
     return ways[0]
 
 

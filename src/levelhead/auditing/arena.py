@@ -1,14 +1,21 @@
-"""The quickest mitigations inside an audit: fitted, ordered and certified on the audit's own items."""
+"""The quickest mitigations inside an audit: fitted, ordered and certified on the audit's own items.
+
+They are judged by a bias that the page claims, after correction for all of its claims. So nothing is tried on
+a model of which nothing is claimed, and no change is recommended against a bias that the page does not show.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from levelhead.ordinary import subfolder
+from levelhead.pages import headline
 from levelhead.results import layout
 from levelhead.results.folder import Run
+from levelhead.results.runs import AuditRun
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
 from levelhead.studies.mitigating.protocol import QUICKEST
@@ -18,16 +25,30 @@ from levelhead.studies.mitigating.study import run_mitigations
 _NULLS = 5  # null models: Student's p allows for so few
 _CONTEXTS = 2  # per word
 _FEWEST = 8  # texts, and triples
+_JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
+    headline.LOG_ODDS: LOG_ODDS,
+    PREFERENCE: PREFERENCE,
+    headline.ASSOCIATION: COSINE,
+}
 
 
 def certify_quickest(extent: Extent, battery: Battery, run: Run[AuditRunSettings]) -> None:
-    """Run the arena's quickest form. With fewer null models, or with too few items for three parts, nothing
-    can be certified, so nothing is tried."""
+    """Run the arena's quickest form. Where nothing is claimed there is nothing to lower; with fewer null
+    models, or with too few items for three parts, nothing can be certified: then nothing is tried."""
+    objective = claimed_bias(AuditRun(run.data()))
     nulls = min(extent.sizes.null, _NULLS)
+    if not objective:
+        return
     if nulls < FEWEST_NULLS or len(battery.sentences) < _FEWEST or len(battery.triples.pairs) < _FEWEST:
         return
     words = word_table(battery.test, battery.contexts).first_contexts(_CONTEXTS)
     items = replace(battery, contexts=words.contexts, null=0)
     asked, seed = extent.settings.bias, extent.settings.seed
-    settings = MitigateSettings(asked, (QUICKEST,), null=nulls, seed=seed, spillover=False)
+    settings = MitigateSettings(asked, (QUICKEST,), objective, null=nulls, seed=seed, spillover=False)
     run_mitigations(extent.model, settings, subfolder(run.folder, layout.ARENA_PART), items)
+
+
+def claimed_bias(run: AuditRun) -> str:
+    """The bias in natural units that a page claims of the model; "" where it claims none of them."""
+    holds = {name for name, _, ok in headline.headline_claims(run) if ok}
+    return next((bias for claim, bias in _JUDGED_BY.items() if claim in holds), "")

@@ -41,8 +41,9 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
 _NOBODY = "No null model was asked, so nothing is claimed of"
-_ASSOCIATION, _REMOVAL, _LEVEL = "association", "removal", "log-odds"
-_FIRST = (_ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
+ASSOCIATION, LOG_ODDS = "association", "log-odds"  # names of claims
+_REMOVAL = "removal"
+_FIRST = (ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
     "margin": "Fill-in prompts among the likeliest tokens alone: margin {} (0 is even; it has no null).",
@@ -89,14 +90,14 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
     measured = run.by_variant()
     base = measured[BASE]
     named: dict[str, Claim | None] = {
-        _ASSOCIATION: _opening(run, base),
+        ASSOCIATION: _opening(run, base),
         _REMOVAL: removal_claim(run, measured),
         "agreement": agreement_claim(run.heads),
         "attention contrast": contrast_claim(run.heads),
         "clear head": clear_head_claim(run.heads),
         **dict(_base_claims(base)),
         **dict(_own_claims(run, base)),
-        _LEVEL: level_claim(base),
+        LOG_ODDS: level_claim(base),
         **knowledge_claims(run.prompts),
         **projection_claims(run, measured),
     }
@@ -117,7 +118,7 @@ def asks_null_models(run: AuditRun) -> bool:
 
 def spoken_measures(run: AuditRun) -> frozenset[str]:
     """Measures of the unmodified model of which the page claims a bias."""
-    named = {_ASSOCIATION: "seat", _LEVEL: "log_odds"}
+    named = {ASSOCIATION: "seat", LOG_ODDS: "log_odds"}
     return frozenset(named.get(name, name) for name, _, holds in headline_claims(run) if holds)
 
 
