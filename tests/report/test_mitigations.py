@@ -12,11 +12,11 @@ from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.pages.card import card
-from levelhead.pages.certified_ways import certified_way, missed_text
+from levelhead.pages.certified_ways import certified_way, uncertified_text
 from levelhead.pages.check import Plan, check, threshold
 from levelhead.pages.contents import Contents, open_contents
 from levelhead.pages.markdown_tables import markdown_tables
-from levelhead.pages.mitigating import findings, odds, picture, sentence
+from levelhead.pages.mitigating import findings, missed_text, odds, picture, sentence
 from levelhead.pages.natural_units import natural_cell
 from levelhead.results import layout
 from levelhead.results.folder import Run
@@ -103,6 +103,12 @@ def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
     assert "one misses perplexity; two misses perplexity" in sentence(missed.mitigations)
 
 
+def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:
+    passing = a_candidate("one", 0.1, 0.01, False).certificate
+    assert not passing.missed
+    assert "comes after one that fails" in missed_text(passing)
+
+
 def test_findings_say_what_moved_the_odds_and_which_other_bias_rises(certified: Contents) -> None:
     assert certified.mitigations is not None
     moved, said, spilled, model = findings(certified.mitigations)
@@ -171,8 +177,8 @@ def test_a_way_out_is_recommended_where_a_bias_is_shown_and_a_mitigation_certifi
         assert way.recommended is recommended
         assert way.command is not None
         assert "levelhead mitigate some-model --methods heads" in way.command.text
-    assert missed_text(certified) == ""
-    assert "two: helps but costs, misses perplexity" in missed_text(missed)
+    assert uncertified_text(certified) == ""
+    assert "two: helps but costs, misses perplexity" in uncertified_text(missed)
 
 
 def test_an_effect_size_stands_beside_its_numerator() -> None:

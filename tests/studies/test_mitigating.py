@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import arena
 
 import levelhead as lh
 from levelhead.api.results import open_mitigate
@@ -198,14 +197,3 @@ def test_the_stored_run_is_plain_json(run: Path) -> None:
     keys = [json.loads(line)["key"] for line in (run / "results.jsonl").read_text().splitlines()]
     assert keys[0] == "mitigate/detected"
     assert "mitigate/candidates" in keys
-
-
-def test_finished_runs_are_one_table_with_a_row_per_method(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arena.main([str(run)])
-    header, _, *lines = capsys.readouterr().out.splitlines()
-    assert header.startswith("| model | mitigation")
-    assert [line.count("|") for line in lines] == [6, 6]  # symmetrized, and one strength of ablated heads
-    arena.main([str(run), "--every"])
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(open_mitigate(run).candidates)

@@ -17,6 +17,7 @@ from levelhead.results.settings import AuditSizes
 class Calibration:
     """How many null models were audited, how many got a claim, and what they were asked."""
 
+    version: str  # of levelhead that was tried
     models: int
     false_alarms: int
     bias: str
@@ -36,7 +37,8 @@ class Calibration:
             return "how often they are wrong was not tried with so few null models or items"
         if run.settings.measures:
             return "how often they are wrong was not tried with measures of your own"
-        return f"tried on {self.bias}, {self.false_alarms} of {self.models} null models got one"
+        got = f"{self.false_alarms} of {self.models} null models got one"
+        return f"tried on {self.bias} with levelhead {self.version}: {got}"
 
     def _asks_less(self, sizes: AuditSizes) -> bool:
         return (

@@ -7,7 +7,7 @@ import shlex
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Code, WayOut
 from levelhead.pages.contents import Contents
-from levelhead.pages.mitigating import best, costs, reached
+from levelhead.pages.mitigating import best, costs, missed_text, reached
 from levelhead.pages.tables import words
 from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun
@@ -46,7 +46,7 @@ def certified_way(contents: Contents, called_for: bool) -> WayOut | None:
     )
 
 
-def missed_text(contents: Contents) -> str:
+def uncertified_text(contents: Contents) -> str:
     """Which margin each mitigation missed, and how more of them are tried; "" where none was tried."""
     run = contents.mitigations
     if run is None or run.certified or not run.candidates:
@@ -62,7 +62,7 @@ def missed_text(contents: Contents) -> str:
 
 
 def _missed(each: CandidateTested) -> str:
-    return f"{each.certificate.verdict}, misses {', '.join(each.certificate.missed) or 'the order of tests'}"
+    return f"{each.certificate.verdict}, {missed_text(each.certificate)}"
 
 
 def _command(run: MitigateRun, chosen: CandidateTested) -> str:

@@ -33,8 +33,15 @@ def sentence(run: MitigateRun) -> str:
             f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
             f"{best.after:+.3f} {best.unit} ({costs(best)}); at most 5 % of such runs certify what is not so."
         )
-    missed = "; ".join(f"{each.name} misses {', '.join(each.certificate.missed)}" for each in run.candidates)
+    missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
+
+
+def missed_text(tested: Certificate) -> str:
+    """Why a candidate is not certified: what it misses, or that the sequence of tests ended before it."""
+    if tested.missed:
+        return f"misses {', '.join(tested.missed)}"
+    return "would pass alone, but comes after one that fails, where the sequence of tests ends"
 
 
 def findings(run: MitigateRun) -> list[str]:

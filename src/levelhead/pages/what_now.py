@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from levelhead.measures.measurement import ENOUGH
 from levelhead.pages.blocks import Found, WayOut, WhatNow
 from levelhead.pages.calibration import calibration
-from levelhead.pages.certified_ways import missed_text
+from levelhead.pages.certified_ways import uncertified_text
 from levelhead.pages.claims import p_text, tested_p
 from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.headline import headline_claims
@@ -185,7 +185,7 @@ def _what_to_do(contents: Contents, kinds: Sequence[_AskedKind], ways: Sequence[
     )
     return (
         f"Do not use it for decisions about people on this evidence: the bias stands, and {why}. "
-        f"Leaving the model as it is does not make it safe to use. {missed_text(contents)}".rstrip()
+        f"Leaving the model as it is does not make it safe to use. {uncertified_text(contents)}".rstrip()
     )
 
 
