@@ -15,7 +15,7 @@ from levelhead.edits.gates import gates, removed
 from levelhead.edits.self_debias import SelfDebiased
 from levelhead.engine import batches
 from levelhead.errors import BadOption
-from levelhead.measures.certified import Margins, PairedItems, certificate, in_sequence
+from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
 from levelhead.models.encoding import TokenRow
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
@@ -214,3 +214,12 @@ def test_asked_of_a_part_joins_candidates_behind_the_unmodified_model(bert: Mode
     for apart, at_once in zip(asked.values.biases, together.biases, strict=True):
         np.testing.assert_allclose(apart.values, at_once.values, atol=1e-4)
         assert apart.effect(1) == pytest.approx(at_once.effect(1), abs=1e-3)
+
+
+def test_the_likeliest_to_pass_on_part_b_is_tested_first_then_the_larger_gain() -> None:
+    plain = Certificate("", "preference", "nats", 0.3, 0.1, 0.2, None, 0.001, 0.001, {"perplexity": 0.01}, {})
+    strong = replace(plain, candidate="strong", gain=0.3, p_costs={"perplexity": 0.4})
+    safe = replace(plain, candidate="safe", gain=0.1)
+    more = replace(safe, candidate="more", gain=0.2)
+    ordered = sorted([strong, safe, more], key=study._place)
+    assert [each.candidate for each in ordered] == ["more", "safe", "strong"]
