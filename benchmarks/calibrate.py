@@ -33,12 +33,12 @@ from scipy import stats
 
 from benchmarks.plants import planted_twin
 from levelhead.auditing import audit
+from levelhead.inference.claims import MAIN_SHARE
+from levelhead.inference.headline import headline_claims
 from levelhead.measures.catalog import ALPHA
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
-from levelhead.pages.claims import MAIN_SHARE
-from levelhead.pages.headline import headline_claims
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.words import load_words

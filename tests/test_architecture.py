@@ -36,6 +36,7 @@ ROOMS = Rooms(
         "engine",
         "measures",
         "results",
+        "inference",
         "scoring",
         "mitigation",
         "studies.heads",
@@ -102,7 +103,7 @@ def test_no_import_is_hidden_behind_a_computed_name() -> None:
     assert hidden_imports(ROOM_SOURCES) == []
 
 
-@pytest.mark.parametrize("room", ["probes", "measures", "results", "pages"])
+@pytest.mark.parametrize("room", ["probes", "measures", "results", "inference", "pages"])
 def test_probes_measures_results_and_reports_know_no_model(room: str) -> None:
     assert any(ROOMS.of(module) == room for module in GRAPH)
     secrets = ["torch", "transformers", "levelhead.engine", "levelhead.models"]
@@ -123,7 +124,8 @@ def test_one_file_knows_ray() -> None:
 
 
 AT_RUNS = (  # rooms that read and write run folders
-    *("results", "scoring", "mitigation", "studies", "pages", "auditing", "exploring", "api", "cli"),
+    *("results", "inference", "scoring", "mitigation", "studies"),
+    *("pages", "auditing", "exploring", "api", "cli"),
     *("surveying.py", "reproducing.py", "engine/shards.py"),
 )
 NOT_IN_A_RUN = {  # what else these rooms open, and how
@@ -136,7 +138,7 @@ NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/engine/shards.py": {"np.load", "np.savez"},  # an open file; a temporary file
     "levelhead/mitigation/adapter_folder.py": {"read_text", "write_text"},  # a new folder
     "levelhead/mitigation/export.py": {"write_text"},  # a new folder
-    "levelhead/pages/calibration.py": {"read_text"},  # ships
+    "levelhead/inference/calibration.py": {"read_text"},  # ships
     "levelhead/pages/charts/base.py": {"read_text"},  # ships
     "levelhead/pages/glossary.py": {"read_text"},  # ships
     "levelhead/pages/figures/files.py": {"write_bytes"},  # a temporary file

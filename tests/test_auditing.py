@@ -22,15 +22,15 @@ from levelhead.api.results import open_audit, open_glue
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadRun
+from levelhead.inference.comparing import compare
+from levelhead.inference.contents import measurements, open_contents
+from levelhead.inference.infos import verdict_of
 from levelhead.measures.catalog import DOUBTED
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.viability import viable
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.card import card
-from levelhead.pages.compare import compare
-from levelhead.pages.contents import measurements, open_contents
-from levelhead.pages.infos import verdict_of
 from levelhead.pages.what_now import what_now
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe

@@ -9,11 +9,12 @@ import pytest
 import levelhead as lh
 from levelhead.api.results import open_audit
 from levelhead.auditing import Audit, audit
+from levelhead.inference.comparing import compare
+from levelhead.inference.contents import open_contents
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.card import card
-from levelhead.pages.compare import compare, comparison_html
-from levelhead.pages.contents import open_contents
+from levelhead.pages.compare import comparison_html
 from levelhead.pages.tables import probability, shown
 from levelhead.probes.bias import about_gender, list_pairs
 from levelhead.probes.words import load_words

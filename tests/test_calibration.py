@@ -11,9 +11,9 @@ import pytest
 from benchmarks.plants import planted_twin
 from scipy import stats
 
+from levelhead.inference.headline import headline_claims
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
-from levelhead.pages.headline import headline_claims
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import NliProbe, nli_probe
 from levelhead.probes.pieces import ALL_WORDS

@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
-from levelhead.pages.contents import measurements, open_contents
+from levelhead.inference.contents import measurements, open_contents
 from levelhead.pages.model_index import model_index
 from tests.report.synthetic import write_audit
 from tests.tiny import tiny

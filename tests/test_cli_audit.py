@@ -12,7 +12,7 @@ import pytest
 from levelhead.auditing import read_audit
 from levelhead.cli.audit_printed import print_audit
 from levelhead.cli.terminal import print_wrapped
-from levelhead.pages.contents import open_contents
+from levelhead.inference.contents import open_contents
 from levelhead.pages.what_now import what_now
 from tests.report.synthetic import write_audit
 from tests.report.synthetic.audit import PROJECTED

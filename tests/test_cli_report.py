@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.cli.main import main
-from levelhead.pages.compare import Comparison
+from levelhead.inference.comparing import Comparison
 from tests.report.synthetic import write_audit, write_heads
 from tests.typed import Typed
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, LevelheadError, UnknownModel
+from levelhead.inference.check import read_plan
+from levelhead.inference.contents import open_contents
 from levelhead.mitigation.export import export
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.models.adapter import PLACES
 from levelhead.models.model import load
 from levelhead.pages.card import card
-from levelhead.pages.check import read_plan
-from levelhead.pages.contents import open_contents
 from levelhead.pages.page import write_report
 from levelhead.probes.glue import TASKS, load_task
 from levelhead.probes.words import load_words

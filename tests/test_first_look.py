@@ -11,7 +11,7 @@ import levelhead as lh
 from levelhead.api.results import open_audit
 from levelhead.auditing import Audit, audit, read_audit
 from levelhead.cli.audit_printed import print_first_look
-from levelhead.pages.contents import open_contents
+from levelhead.inference.contents import open_contents
 from levelhead.pages.what_now import what_now
 from levelhead.results import layout
 from levelhead.results.presets import QUICK

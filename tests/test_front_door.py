@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import levelhead as lh
+from levelhead.inference.contents import open_contents
 from levelhead.kinds import fits
 from levelhead.models.model import Model
-from levelhead.pages.contents import open_contents
 from levelhead.pages.reproduce import command
 from levelhead.probes.nli.labels import LABELS
 from tests.tiny import tiny

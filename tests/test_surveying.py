@@ -17,13 +17,13 @@ import levelhead as lh
 from levelhead import surveying
 from levelhead.api.results import open_survey
 from levelhead.errors import BadOption, BadRun, UnknownModel
+from levelhead.inference.contents import open_contents
+from levelhead.inference.ranking import survey_differences, survey_lines
 from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
-from levelhead.pages.contents import open_contents
 from levelhead.pages.page import report_html
-from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.pages.sections.survey import FLOORS
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, Run

@@ -11,8 +11,8 @@ from random import Random
 
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.trial import Place, Subject
+from levelhead.inference.check import read_plan
 from levelhead.mitigation.recipe import load_recipe
-from levelhead.pages.check import read_plan
 from levelhead.probes import DATA
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.cloze.verbalizer import load_verbalizer

@@ -13,10 +13,11 @@ from tests.studies.head_runs import scored_run
 
 from benchmarks.fuzz.mutations import mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
+from levelhead.inference.check import Plan, check, exit_code, junit, threshold
+from levelhead.inference.comparing import compare
+from levelhead.inference.contents import open_contents
 from levelhead.pages.card import card
-from levelhead.pages.check import Plan, check, exit_code, junit, threshold
-from levelhead.pages.compare import compare, comparison_html
-from levelhead.pages.contents import open_contents
+from levelhead.pages.compare import comparison_html
 from levelhead.pages.figures.comparison import write_figures
 from levelhead.pages.page import write_report
 from levelhead.studies.heads.comparison import compare_heads

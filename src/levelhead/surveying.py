@@ -20,11 +20,11 @@ from levelhead.engine.crew import Crew, crew
 from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.errors import BadOption, BadRun, LevelheadError
 from levelhead.files import write_inside
+from levelhead.inference.ranking import survey_differences, survey_lines
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, Placement, placement
 from levelhead.models.sources import trust_of
 from levelhead.pages.page import write_report
-from levelhead.pages.ranking import survey_differences, survey_lines
 from levelhead.probes.bias import data_hash
 from levelhead.probes.files import read_text
 from levelhead.probes.words import Words, in_memory, load_words, words_name

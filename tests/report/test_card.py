@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.inference.contents import open_contents
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.pages.card import card
-from levelhead.pages.contents import open_contents
 from tests.report.own_measure import bring
 from tests.report.synthetic import HOSTILE, measured, write_audit, write_sweep
 

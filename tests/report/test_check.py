@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
-from levelhead.measures.statistics import Resampling
-from levelhead.measures.stereoset import strength
-from levelhead.pages.check import (
+from levelhead.inference.check import (
     Checked,
     Judged,
     Plan,
@@ -24,7 +21,10 @@ from levelhead.pages.check import (
     read_plan,
     threshold,
 )
-from levelhead.pages.contents import open_contents
+from levelhead.inference.contents import open_contents
+from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
+from levelhead.measures.statistics import Resampling
+from levelhead.measures.stereoset import strength
 from levelhead.results.records.common import BASE
 from levelhead.results.settings import AuditSizes
 from tests.report.own_measure import bring

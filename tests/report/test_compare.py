@@ -13,10 +13,11 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadOption
+from levelhead.inference.compare_items import Difference, item_difference, same_data
+from levelhead.inference.comparing import Comparison, compare
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.statistics import Resampling
-from levelhead.pages.compare import Comparison, compare, comparison_html
-from levelhead.pages.compare_items import Difference, item_difference, same_data
+from levelhead.pages.compare import comparison_html
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.results import layout

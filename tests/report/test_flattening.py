@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from levelhead.inference.headline import headline
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.paired import strength_change
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import SCALE_FREE, triple_strength
 from levelhead.measures.viability import viable
-from levelhead.pages.headline import headline
 from levelhead.probes.triples import Triple, TriplePair, TripleSet
 from levelhead.results import layout
 from levelhead.results.folder import Run

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.inference.claims import Claim
+from levelhead.inference.headline import headline_claims
 from levelhead.measures.catalog import MeasureInfo, verdict
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.pages.claims import Claim
-from levelhead.pages.headline import headline_claims
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from levelhead.pages.contents import open_contents
+from levelhead.inference.contents import open_contents
 from levelhead.pages.found import found
 from levelhead.pages.glossary import defined
 from levelhead.pages.glossary import explained as terms

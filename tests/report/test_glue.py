@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadOption
+from levelhead.inference.check import Judged, Plan, check, exit_code, threshold
+from levelhead.inference.comparing import compare
+from levelhead.inference.contents import open_contents, variants
 from levelhead.measures.glue import glue_difference
 from levelhead.pages.blocks import Code, Drawn, Shown
 from levelhead.pages.card import card
-from levelhead.pages.check import Judged, Plan, check, exit_code, threshold
-from levelhead.pages.compare import compare
-from levelhead.pages.contents import open_contents, variants
 from levelhead.pages.sections.glue import glue_section
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.opening import opening

@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.inference.claims import SILENT, floor_text, valued
+from levelhead.inference.contents import measurements, open_contents
+from levelhead.inference.fill_in import beyond_twins
+from levelhead.inference.headline import headline, headline_claims
+from levelhead.inference.heads_in_words import clear_heads_text, removal_text, sound_row_text
+from levelhead.inference.infos import claimed, verdict_of
 from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import models_needed
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.pages.claims import SILENT, floor_text, valued
-from levelhead.pages.contents import measurements, open_contents
-from levelhead.pages.fill_in import beyond_twins
-from levelhead.pages.headline import headline, headline_claims, notebook_html
-from levelhead.pages.heads_in_words import clear_heads_text, removal_text, sound_row_text
-from levelhead.pages.infos import claimed, verdict_of
+from levelhead.pages.notebook import notebook_html
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate

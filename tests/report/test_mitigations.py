@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.inference.check import Plan, check, threshold
+from levelhead.inference.contents import Contents, open_contents
+from levelhead.inference.mitigating import findings, missed_text, odds, sentence
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.pages.card import card
 from levelhead.pages.certified_ways import certified_way, uncertified_text
-from levelhead.pages.check import Plan, check, threshold
-from levelhead.pages.contents import Contents, open_contents
+from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.markdown_tables import markdown_tables
-from levelhead.pages.mitigating import findings, missed_text, odds, picture, sentence
 from levelhead.pages.natural_units import natural_cell
 from levelhead.results import layout
 from levelhead.results.folder import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from levelhead.pages.contents import open_contents
+from levelhead.inference.contents import open_contents
 from levelhead.pages.names import Names, Piece, names_of
 from levelhead.pages.page import report_html
 from tests.report.synthetic import write_audit, write_sweep

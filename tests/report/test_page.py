@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadRun
-from levelhead.pages.contents import arcs, open_contents
+from levelhead.inference.contents import arcs, open_contents
 from levelhead.pages.page import report_html, write_report
 from levelhead.pages.tables import Table, number, shown, words
 from levelhead.results import layout

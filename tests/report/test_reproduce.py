@@ -20,8 +20,8 @@ import levelhead as lh
 from levelhead.cli.app import app
 from levelhead.cli.main import COMMANDS
 from levelhead.edits.head import Head
+from levelhead.inference.contents import open_contents
 from levelhead.mitigation.named import typed_gates
-from levelhead.pages.contents import open_contents
 from levelhead.pages.python_call import python_call
 from levelhead.pages.reproduce import command
 from levelhead.results import layout

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from levelhead.inference.contents import Contents, open_contents
 from levelhead.pages.blocks import Cards, Frontier, HeadMap, Section, Shown
-from levelhead.pages.contents import Contents, open_contents
 from levelhead.pages.sections.changes import changes_section
 from levelhead.pages.sections.heads import heads_section
 from levelhead.pages.sections.index import sections

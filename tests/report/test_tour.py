@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.inference.contents import Contents, arcs, open_contents
 from levelhead.pages.blocks import Frontier
 from levelhead.pages.charts.frontier import Axes, FrontierPoint, cross_of, frontier
-from levelhead.pages.contents import Contents, arcs, open_contents
 from levelhead.pages.examples import (
     arcs_example,
     asked_example,

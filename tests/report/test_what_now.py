@@ -12,15 +12,15 @@ import pytest
 from benchmarks.calibrate import SIZES
 
 from levelhead.errors import BadRun
+from levelhead.inference.calibration import calibration
+from levelhead.inference.contents import Contents, measurements, open_contents
+from levelhead.inference.headline import spoken_measures
+from levelhead.inference.sizes import RULE, SHOWN, certain_share, share, size_of
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.pages.blocks import Cards, WayOut, WhatNow
-from levelhead.pages.calibration import calibration
-from levelhead.pages.contents import Contents, measurements, open_contents
-from levelhead.pages.headline import spoken_measures
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.measured import measured_section
-from levelhead.pages.sizes import RULE, SHOWN, certain_share, share, size_of
 from levelhead.pages.what_now import what_now
 from levelhead.probes.words import load_words
 from tests.report.synthetic import write_audit, write_heads

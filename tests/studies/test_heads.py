@@ -17,9 +17,9 @@ from levelhead.edits.gates import all_heads, gates, removed
 from levelhead.edits.head import Head
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
+from levelhead.inference.heads_in_words import sources_text
 from levelhead.models.model import Model
 from levelhead.pages.figures.heads import write_figures
-from levelhead.pages.heads_in_words import sources_text
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words

@@ -15,11 +15,11 @@ from levelhead.api.results import open_mitigate
 from levelhead.edits.gates import gates, removed
 from levelhead.edits.symmetry import symmetry_of
 from levelhead.errors import BadOption, CannotDo
+from levelhead.inference.mitigating import sentence
 from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe, recipe_text
 from levelhead.models.model import Model
-from levelhead.pages.mitigating import sentence
 from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from levelhead.api.shown import Line, Shown, line_of, measured_cells
 from levelhead.errors import BadOption
+from levelhead.inference import check as checking
+from levelhead.inference.comparing import Comparison
+from levelhead.inference.comparing import compare as put_side_by_side
+from levelhead.inference.contents import measurements, open_contents
 from levelhead.measures.measurement import Measurement
-from levelhead.pages import check as checking
 from levelhead.pages.card import card as card_text
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.intervals import Labeled, intervals
-from levelhead.pages.compare import Comparison, comparison_html
-from levelhead.pages.compare import compare as put_side_by_side
-from levelhead.pages.contents import measurements, open_contents
+from levelhead.pages.compare import comparison_html
 from levelhead.pages.page import report_html, write_page
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AnyRun, StudyRun

@@ -11,18 +11,18 @@ from typing import TypeVar, get_args
 
 from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
 from levelhead.errors import CannotDo
+from levelhead.inference.fill_in import corrected
 from levelhead.measures.measurement import Measurement
 from levelhead.ordinary import check_tree
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.glue import curve_controls, learning_curves
 from levelhead.pages.charts.intervals import Labeled, intervals
+from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.charts.prompts import log_odds_panels
 from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
-from levelhead.pages.fill_in import corrected
-from levelhead.pages.headline import notebook_html
 from levelhead.pages.localizing import atlas_sentence, maps_chart
-from levelhead.pages.mitigating import picture
+from levelhead.pages.notebook import notebook_html
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.results import layout

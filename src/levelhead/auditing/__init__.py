@@ -26,6 +26,7 @@ from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
 from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
+from levelhead.inference.headline import headline
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.crossed import SEAT_CHANGE
 from levelhead.measures.measurement import Measurement
@@ -33,7 +34,7 @@ from levelhead.mitigation.recipe import parse_recipe
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions
 from levelhead.ordinary import subfolder
-from levelhead.pages.headline import headline, notebook_html
+from levelhead.pages.notebook import notebook_html
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.sentences import shipped_counter_sentences

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from levelhead.inference import headline
 from levelhead.ordinary import subfolder
-from levelhead.pages import headline
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.runs import AuditRun

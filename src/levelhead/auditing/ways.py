@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from levelhead.edits.gates import removed
 from levelhead.edits.sites import Variant
+from levelhead.inference.heads_in_words import removal_text
 from levelhead.mitigation.fitting import baseline_pairs, pairs_about
 from levelhead.mitigation.mitigate import biased_heads
 from levelhead.mitigation.recipe import Recipe, recipe_file, recipe_text
-from levelhead.pages.heads_in_words import removal_text
 from levelhead.probes.pairs import pairs_text
 from levelhead.results import layout
 from levelhead.results.folder import Run

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from levelhead.cli.app import print_table
 from levelhead.cli.terminal import columns_of_terminal, print_wrapped, shown_controls
-from levelhead.pages.claims import valued
-from levelhead.pages.contents import Contents, before, changes, measurements, open_contents, variants
+from levelhead.inference.claims import valued
+from levelhead.inference.contents import Contents, before, changes, measurements, open_contents, variants
 from levelhead.pages.names import NLI, Names, names_of
 from levelhead.pages.what_now import FIRST_LOOK, what_now
 from levelhead.progress import say
@@ -21,7 +21,7 @@ from levelhead.results.stored import RESULTS
 
 if TYPE_CHECKING:
     from levelhead.auditing import Audit
-    from levelhead.pages.contents import Reported
+    from levelhead.inference.contents import Reported
 
 _BORDERS = 3  # characters that a table needs beside each of its columns
 

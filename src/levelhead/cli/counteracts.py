@@ -104,7 +104,7 @@ def _list(cloze: ClozeSet) -> None:
 
 def _print(run: PromptsRun, k: int) -> None:
     """Two tables a model and variant: what knowledge does to log-odds, and to the k likeliest tokens."""
-    from levelhead.pages.fill_in import corrected
+    from levelhead.inference.fill_in import corrected
 
     judged = corrected(run, {})
     for form in run.forms:

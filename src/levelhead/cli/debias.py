@@ -53,10 +53,10 @@ def debias(
         )
     refuse_idle(from_heads is not None, "--from-heads", {"--top": top})
     named = parse_heads(heads)
+    from levelhead.inference.heads_in_words import removal_text
     from levelhead.mitigation.mitigate import biased_heads, mitigate
     from levelhead.mitigation.recipe import Recipe, load_recipe
     from levelhead.models.model import load
-    from levelhead.pages.heads_in_words import removal_text
     from levelhead.results.runs import open_heads
     from levelhead.studies.heads.learning import LearnedGatesSettings, learned_recipe
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.cli.app import print_table
+from levelhead.inference.claims import floor_text, judged, sentence
+from levelhead.inference.counter import contrast_claim, contrast_parts
+from levelhead.inference.heads_in_words import (
+    CROSS_FITTED_TITLES,
+    clear_heads_text,
+    sound_row_text,
+    sources_text,
+)
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import floor_text, judged, sentence
-from levelhead.pages.counter import contrast_claim, contrast_parts
-from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sound_row_text, sources_text
 from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import HeadsRun
 

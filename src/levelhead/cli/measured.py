@@ -54,7 +54,7 @@ def end_measured(measured: Sequence[Measurement]) -> None:
 
 
 def _cells(each: Measurement) -> list[str | float | int | None]:
-    from levelhead.pages.claims import tested_p
+    from levelhead.inference.claims import tested_p
 
     low, high = each.interval or (None, None)
     floor = None if each.null is None else each.null.floor

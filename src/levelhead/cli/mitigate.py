@@ -44,8 +44,8 @@ def mitigate(
     loading: Loading,
 ) -> None:
     """Try mitigations on a model, and certify on held-out items what each buys and costs."""
+    from levelhead.inference.mitigating import sentence
     from levelhead.models.model import load
-    from levelhead.pages.mitigating import sentence
     from levelhead.pages.page import write_report
     from levelhead.studies.mitigating.settings import MitigateSettings
     from levelhead.studies.mitigating.study import run_mitigations
@@ -81,7 +81,7 @@ def mitigate(
 
 
 def _print(run: MitigateRun) -> None:
-    from levelhead.pages.mitigating import costs, reached
+    from levelhead.inference.mitigating import costs, reached
 
     lines = [
         (each.name, reached(each.certificate), costs(each.certificate), each.certificate.verdict)

@@ -12,8 +12,8 @@ from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.pages.check import Plan, Side
-    from levelhead.pages.compare import Comparison
+    from levelhead.inference.check import Plan, Side
+    from levelhead.inference.comparing import Comparison
 
 FinishedRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
@@ -76,7 +76,7 @@ def compare(
     json: Json = False,
 ) -> None:
     """Put runs side by side: models, or, with one audit, the model before and after."""
-    from levelhead.pages.compare import compare as put_side_by_side
+    from levelhead.inference.comparing import compare as put_side_by_side
     from levelhead.pages.compare import comparison_html
     from levelhead.pages.page import write_page
 
@@ -151,8 +151,8 @@ def check(
 ) -> None:
     """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one was not measured."""
     from levelhead.files import write_output
-    from levelhead.pages import check as checking
-    from levelhead.pages.contents import open_contents
+    from levelhead.inference import check as checking
+    from levelhead.inference.contents import open_contents
 
     sides: dict[Side, list[str] | None] = {"max": most, "min": least}
     sides |= {"increase": increase, "decrease": decrease}
@@ -184,7 +184,7 @@ def _plan(
     file: Path | None, sides: Mapping[Side, list[str] | None], bound: bool, variant: str | None
 ) -> Plan:
     """The thresholds of a file and of the options, the file's first."""
-    from levelhead.pages.check import Plan, read_plan, threshold
+    from levelhead.inference.check import Plan, read_plan, threshold
 
     plan = Plan(()) if file is None else read_plan(file)
     given = [threshold(text, side) for side, texts in sides.items() for text in texts or ()]
@@ -205,9 +205,9 @@ def card(
 ) -> None:
     """A model card's section on bias in Markdown, with intervals, limits and how to get the numbers again."""
     from levelhead.files import write_output
+    from levelhead.inference.contents import open_contents
     from levelhead.pages.card import HEADING
     from levelhead.pages.card import card as card_text
-    from levelhead.pages.contents import open_contents
     from levelhead.pages.model_index import MARK, model_index
 
     contents = open_contents(run)

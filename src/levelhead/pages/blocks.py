@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from levelhead.edits.head import Head
+from levelhead.inference.sizes import Size
 from levelhead.pages.charts.base import Chart, Control
 from levelhead.pages.first_arcs import FirstArcs
 from levelhead.pages.names import Names
-from levelhead.pages.sizes import Size
 from levelhead.pages.tables import Cell, Table
 from levelhead.results.records.heads import ArcPair
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import re
 
-from levelhead.pages.claims import tested_p
-from levelhead.pages.contents import Contents, Reported, changes, measurements, variants
-from levelhead.pages.doubts import openings_text
-from levelhead.pages.heads_in_words import bias_text
-from levelhead.pages.infos import info_of, verdict_of
+from levelhead.inference.claims import tested_p
+from levelhead.inference.contents import Contents, Reported, changes, measurements, variants
+from levelhead.inference.doubts import openings_text
+from levelhead.inference.heads_in_words import bias_text
+from levelhead.inference.infos import info_of, verdict_of
+from levelhead.inference.mitigating import costs, findings, reached, sentence
 from levelhead.pages.limits import limits
-from levelhead.pages.mitigating import costs, findings, reached, sentence
 from levelhead.pages.reproduce import command
 from levelhead.pages.sections.opening import opening
 from levelhead.pages.tables import probability, shown

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import shlex
 
-from levelhead.measures.measurement import Measurement
+from levelhead.inference.contents import Contents
+from levelhead.inference.mitigating import best, costs, missed_text, reached
 from levelhead.pages.blocks import Code, WayOut
-from levelhead.pages.contents import Contents
-from levelhead.pages.mitigating import best, costs, missed_text, reached
 from levelhead.pages.tables import words
 from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun
 
-CERTIFIED = "certified"  # the name by which `levelhead check` asks for how many mitigations are
 _FOLDER = "mitigated"  # where the command writes to
-
-
-def certified_measurement(contents: Contents) -> Measurement:
-    """How many mitigations a run certifies."""
-    run = contents.mitigations
-    if run is None or run.detected is None:
-        return Measurement.missing(CERTIFIED, "no mitigations were tried in this run")
-    return Measurement(CERTIFIED, float(len(run.certified)), n=len(run.candidates))
 
 
 def certified_way(contents: Contents, called_for: bool) -> WayOut | None:

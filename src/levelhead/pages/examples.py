@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from levelhead.inference.contents import Contents, arcs, measurements
+from levelhead.inference.infos import claimed
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.pages.blocks import Example, Said
-from levelhead.pages.contents import Contents, arcs, measurements
 from levelhead.pages.first_arcs import attention, first_arcs
-from levelhead.pages.infos import claimed
 from levelhead.probes.cloze import Prompt, load_cloze
 from levelhead.results.layout import PROMPTS_HASH
 from levelhead.results.records.cloze import OccupationLine

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from levelhead.pages.claims import valued
-from levelhead.pages.contents import Contents, measurements
+from levelhead.inference.claims import valued
+from levelhead.inference.contents import Contents, measurements
+from levelhead.inference.headline import spoken_measures
+from levelhead.inference.infos import info_of
+from levelhead.inference.mitigating import sentence
 from levelhead.pages.glossary import explained
-from levelhead.pages.headline import spoken_measures
-from levelhead.pages.infos import info_of
 from levelhead.pages.limits import limits
-from levelhead.pages.mitigating import sentence
 from levelhead.pages.tables import shown as written
 
 _NAMED = 3  # measures that a sentence names

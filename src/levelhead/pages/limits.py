@@ -3,7 +3,7 @@ taken."""
 
 from __future__ import annotations
 
-from levelhead.pages.contents import Contents, measurements, variants
+from levelhead.inference.contents import Contents, measurements, variants
 
 ALWAYS = (
     "No number here says that a model is unbiased. An interval that holds the neutral value means that "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from levelhead.inference.contents import consistent, open_contents
 from levelhead.pages.blocks import Shown
-from levelhead.pages.contents import consistent, open_contents
 from levelhead.pages.sections.index import sections
 
 

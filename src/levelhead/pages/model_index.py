@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 
-from levelhead.pages.contents import Contents, Reported, measurements
-from levelhead.pages.heads_in_words import bias_text
-from levelhead.pages.infos import info_of
+from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.heads_in_words import bias_text
+from levelhead.inference.infos import info_of
 
 _TASKS = {"nli": "text-classification", "causal": "text-generation", "mlm": "fill-mask"}  # by ability
 MARK = "type: levelhead/"  # by which a card that begins with our metadata is known

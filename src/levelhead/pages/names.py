@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from levelhead.pages.contents import Contents
+from levelhead.inference.contents import Contents
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AuditRun, SweepRun
 

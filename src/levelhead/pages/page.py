@@ -11,12 +11,12 @@ import vl_convert as vlc
 
 from levelhead import __version__
 from levelhead.files import write_output
+from levelhead.inference.contents import Contents, consistent, open_contents
+from levelhead.inference.doubts import openings_text
+from levelhead.inference.heads_in_words import bias_text
 from levelhead.pages.blocks import Page
-from levelhead.pages.contents import Contents, consistent, open_contents
-from levelhead.pages.doubts import openings_text
 from levelhead.pages.found import found
 from levelhead.pages.glossary import defined, glossary_section
-from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
 from levelhead.pages.sections.opening import opening

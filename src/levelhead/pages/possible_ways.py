@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from levelhead.inference.contents import Contents, changes
+from levelhead.inference.headline import headline_claims
+from levelhead.inference.infos import info_of
+from levelhead.inference.sizes import SHOWN, Size
+from levelhead.inference.ways_out import Ability, abilities
 from levelhead.pages.blocks import Code, WayOut
 from levelhead.pages.certified_ways import certified_way
-from levelhead.pages.contents import Contents, changes
-from levelhead.pages.headline import headline_claims
-from levelhead.pages.infos import info_of
 from levelhead.pages.names import NLI, names_of
-from levelhead.pages.sizes import SHOWN, Size
 from levelhead.pages.tables import Cell, Part, shown, words
-from levelhead.pages.ways_out import Ability, abilities
 from levelhead.results.records.audit import Mitigation
 from levelhead.results.records.common import SAME_ITEMS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS

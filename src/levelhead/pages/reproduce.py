@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levelhead.pages.contents import Contents
+from levelhead.inference.contents import Contents
 from levelhead.pages.python_call import python_call
 from levelhead.results.asked import command_line
 

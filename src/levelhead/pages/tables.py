@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from levelhead.inference.claims import evidence
+from levelhead.inference.contents import Reported
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import evidence
-from levelhead.pages.contents import Reported
 from levelhead.results.keys import csv_text
 
 NOTHING = "–"

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from levelhead.inference.calibration import calibration
+from levelhead.inference.claims import p_text, tested_p
+from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.headline import headline_claims
+from levelhead.inference.infos import info_of, verdict_of
+from levelhead.inference.sizes import ORDER, RULE, SHOWN, Size, certain_share, size_of
 from levelhead.measures.measurement import ENOUGH
 from levelhead.pages.blocks import Found, WayOut, WhatNow
-from levelhead.pages.calibration import calibration
 from levelhead.pages.certified_ways import uncertified_text
-from levelhead.pages.claims import p_text, tested_p
-from levelhead.pages.contents import Contents, Reported, measurements
-from levelhead.pages.headline import headline_claims
-from levelhead.pages.infos import info_of, verdict_of
 from levelhead.pages.possible_ways import possible_ways
-from levelhead.pages.sizes import ORDER, RULE, SHOWN, Size, certain_share, size_of
 from levelhead.pages.tables import Cell, Part, reported
 from levelhead.results.runs import AuditRun
 

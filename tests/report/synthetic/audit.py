@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from levelhead.inference.calibration import calibration
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.viability import viable
-from levelhead.pages.calibration import calibration
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import TextFile

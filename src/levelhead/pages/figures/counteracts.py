@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelhead.errors import BadRun
+from levelhead.inference.fill_in import corrected
 from levelhead.pages.charts.base import figure
 from levelhead.pages.charts.prompts import log_odds_panels, margin_panels, mass_panels
 from levelhead.pages.figures.files import write_svgs
-from levelhead.pages.fill_in import corrected
 from levelhead.results.runs import open_prompts
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from levelhead.inference.contents import Contents, before, changes, measurements, variants
+from levelhead.inference.infos import info_of
+from levelhead.inference.ways_out import Ability, abilities, abilities_text
 from levelhead.pages.blocks import Block, Code, Section, Shown
-from levelhead.pages.contents import Contents, before, changes, measurements, variants
 from levelhead.pages.examples import changed_example
-from levelhead.pages.infos import info_of
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.tables import Cell, Table, reported, words
-from levelhead.pages.ways_out import Ability, abilities, abilities_text
 from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.runs import AuditRun
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Block, Code, Points, Section, Shown
-from levelhead.pages.contents import Contents
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.tables import Table, words

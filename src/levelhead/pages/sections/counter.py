@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from levelhead.inference.contents import Contents
+from levelhead.inference.counter import DIGITS
 from levelhead.pages.blocks import Block, Drawn, Shown
 from levelhead.pages.charts import heads as charts
-from levelhead.pages.contents import Contents
-from levelhead.pages.counter import DIGITS
 from levelhead.pages.tables import Cell, Table, bounded, number, probability, words
 from levelhead.results.records.heads import CounterContrast, CounterTest
 from levelhead.results.runs import HeadsRun

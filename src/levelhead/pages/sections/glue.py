@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from levelhead.inference.contents import Contents, measurements
 from levelhead.pages.blocks import Block, Code, Drawn, Section, Shown
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
 from levelhead.pages.charts.glue import curve_controls, learning_curves
-from levelhead.pages.contents import Contents, measurements
 from levelhead.pages.tables import Cell, Part, Table, measured, number, shown, words
 from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import GlueCell, GlueCost, GlueTaskUsed

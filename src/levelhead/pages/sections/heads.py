@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from levelhead.inference.contents import Contents, arcs
+from levelhead.inference.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sources_text
+from levelhead.inference.infos import info_of
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
 from levelhead.pages.charts import heads as charts
-from levelhead.pages.contents import Contents, arcs
 from levelhead.pages.examples import arcs_example
 from levelhead.pages.first_arcs import first_arcs
-from levelhead.pages.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sources_text
-from levelhead.pages.infos import info_of
 from levelhead.pages.sections.counter import counter_blocks
 from levelhead.pages.tables import Cell, Table, measured, number, probability, shown, words
 from levelhead.results.records.debias import RandomMeasured, StrategyMeasured, Tradeoff

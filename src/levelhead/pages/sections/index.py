@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Section
-from levelhead.pages.contents import Contents
 from levelhead.pages.sections.changes import changes_section
 from levelhead.pages.sections.closing import limits_section, reproduce_section
 from levelhead.pages.sections.glue import glue_section

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from levelhead.inference.contents import Contents
+from levelhead.inference.fill_in import corrected, tested
+from levelhead.inference.headline import headline_claims
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
-from levelhead.pages.contents import Contents
 from levelhead.pages.examples import kind_examples, knowledge_example
-from levelhead.pages.fill_in import corrected, tested
-from levelhead.pages.headline import headline_claims
 from levelhead.pages.tables import Cell, Part, Table, bounded, measured, number, probability, shown, words
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.runs import PromptsRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from levelhead.edits.head import Head
+from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Block, Drawn, Matrix, MatrixCell, Points, Section, Shown
-from levelhead.pages.contents import Contents
 from levelhead.pages.localizing import atlas_sentence, heads_sentence, map_chart, null_text
 from levelhead.pages.tables import Cell, Table, number, probability, shown, words
 from levelhead.results.records.localizing import MapAgreement, MappedHead

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from levelhead.inference.claims import evidence, tested_p
+from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.heads_in_words import sound_row_text
+from levelhead.inference.infos import claimed, info_of, verdict_of
+from levelhead.inference.sizes import share, size_of
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Bar, Block, Card, Cards, Section, Shown
-from levelhead.pages.claims import evidence, tested_p
-from levelhead.pages.contents import Contents, Reported, measurements
 from levelhead.pages.examples import asked_example
-from levelhead.pages.heads_in_words import sound_row_text
-from levelhead.pages.infos import claimed, info_of, verdict_of
 from levelhead.pages.natural_units import natural_cell
-from levelhead.pages.sizes import share, size_of
 from levelhead.pages.tables import Cell, Table, interval, measured, number, probability, shown, words
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.results.runs import HeadsRun

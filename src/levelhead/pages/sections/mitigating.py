@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
-from levelhead.pages.contents import Contents
-from levelhead.pages.mitigating import (
+from levelhead.inference.contents import Contents
+from levelhead.inference.mitigating import (
     arrow,
     best,
     chosen_odds,
@@ -12,10 +11,11 @@ from levelhead.pages.mitigating import (
     cost_title,
     findings,
     odds,
-    picture,
     raises,
     sentence,
 )
+from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
+from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.tables import Cell, Table, number, probability, words
 from levelhead.results.records.mitigating import CandidateTested
 from levelhead.results.runs import MitigateRun

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from levelhead.pages.contents import Contents, Reported, measurements
-from levelhead.pages.doubts import doubt_text
-from levelhead.pages.infos import info_of, verdict_of
+from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.doubts import doubt_text
+from levelhead.inference.infos import info_of, verdict_of
+from levelhead.inference.mitigating import findings as mitigation_findings
+from levelhead.inference.mitigating import sentence
 from levelhead.pages.localizing import atlas_sentence
-from levelhead.pages.mitigating import findings as mitigation_findings
-from levelhead.pages.mitigating import sentence
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.sections.survey import survey_findings, survey_headline
 from levelhead.pages.tables import Cell, Part, reported, words

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from levelhead.inference.claims import p_text
+from levelhead.inference.contents import Contents
+from levelhead.inference.doubts import doubt_text
+from levelhead.inference.ranking import MOST_IN_PAIRS, compared, survey_catalog
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
 from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.pages.charts.steps import curve_controls, step_curves
-from levelhead.pages.claims import p_text
-from levelhead.pages.contents import Contents
-from levelhead.pages.doubts import doubt_text
-from levelhead.pages.ranking import MOST_IN_PAIRS, compared, survey_catalog
 from levelhead.pages.tables import Cell, Part, Table, measured, number, probability, shown, words
 from levelhead.results.records.survey import SurveyDifference, SurveyLine
 from levelhead.results.runs import SurveyRun

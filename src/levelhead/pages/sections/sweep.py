@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.errors import BadRun
+from levelhead.inference.contents import Contents, measurements
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
 from levelhead.pages.blocks import Block, Frontier, Section, SettingRecipe, Shown
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
-from levelhead.pages.contents import Contents, measurements
 from levelhead.pages.names import NLI, names_of
 from levelhead.pages.tables import Cell, Part, Table, interval, number, probability, shown, words
 from levelhead.probes.files import parse_toml

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from levelhead.inference.compare_items import Column, Difference
+from levelhead.inference.comparing import difference
+from levelhead.inference.contents import Contents, measurements
 from levelhead.measures.bias_size import bias_size
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.compare import difference
-from levelhead.pages.compare_items import Column, Difference
-from levelhead.pages.contents import Contents, measurements
 
 
 def change_from(

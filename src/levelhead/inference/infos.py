@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from levelhead.inference.claims import SILENT
+from levelhead.inference.contents import Contents, Reported
+from levelhead.inference.headline import asks_null_models, spoken_measures
 from levelhead.measures.catalog import CATALOG, DOUBTED, TOO_FEW, UNTESTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.rounds import says_too_little
-from levelhead.pages.claims import SILENT
-from levelhead.pages.contents import Contents, Reported
-from levelhead.pages.headline import asks_null_models, spoken_measures
 from levelhead.results.records.common import BASE
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from levelhead.edits.head import Head
+from levelhead.inference.contents import Contents
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.log_odds import NO_TOP_K
 from levelhead.measures.glue import glue_difference
@@ -24,7 +25,6 @@ from levelhead.measures.statistics import (
     mean_interval,
     spearman,
 )
-from levelhead.pages.contents import Contents
 from levelhead.probes.nli.labels import NEUTRAL
 from levelhead.results import layout
 from levelhead.results.codec import Record

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from levelhead.inference.compare_items import measured_difference
 from levelhead.measures.bias_size import bias_size
 from levelhead.measures.catalog import ALPHA, CATALOG, Catalog, MeasureInfo
 from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.compare_items import measured_difference
 from levelhead.results.records.survey import SurveyDifference, SurveyLine, SurveyTask
 from levelhead.results.runs import SurveyRun
 from levelhead.results.steps import training_steps

@@ -5,9 +5,9 @@ Tests count templates, attribute words and targets as the items (docs/method.md,
 
 from __future__ import annotations
 
+from levelhead.inference.claims import Claim, p_text, valued
 from levelhead.measures.attention import ContrastPart
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import Claim, p_text, valued
 from levelhead.results.runs import HeadsRun
 
 DIGITS = 4  # of attention, which lies between 0 and 1

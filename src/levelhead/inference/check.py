@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption
+from levelhead.inference.baseline import change_from
+from levelhead.inference.compare_items import Difference
+from levelhead.inference.contents import Contents, changes, measurements, variants
+from levelhead.inference.infos import catalog_of, info_of
+from levelhead.inference.mitigating import CERTIFIED, certified_measurement
 from levelhead.measures.catalog import DOUBTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import CHANGE, Measurement
-from levelhead.pages.baseline import change_from
-from levelhead.pages.certified_ways import CERTIFIED, certified_measurement
-from levelhead.pages.compare_items import Difference
-from levelhead.pages.contents import Contents, changes, measurements, variants
-from levelhead.pages.infos import catalog_of, info_of
 from levelhead.probes.files import finite, parse_toml, read_text, shown
 from levelhead.results.codec import Record
 from levelhead.results.records.common import BASE

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from levelhead.inference.contents import Contents, Reported
+from levelhead.inference.infos import claimed, info_of, verdict_of
 from levelhead.measures.catalog import DOUBTED, TOO_FEW, UNTESTED, MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.contents import Contents, Reported
-from levelhead.pages.infos import claimed, info_of, verdict_of
 
 Size = Literal["untested", "none shown", "slight", "clear", "strong"]
 CLEAR, STRONG = 0.1, 0.4

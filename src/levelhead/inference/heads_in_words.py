@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.edits.head import Head
+from levelhead.inference.claims import too_few_text
+from levelhead.inference.doubts import doubt_text
 from levelhead.measures.measurement import ENOUGH, Null
 from levelhead.measures.rounds import SPENT
-from levelhead.pages.claims import too_few_text
-from levelhead.pages.doubts import doubt_text
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
 from levelhead.results.records.heads import (

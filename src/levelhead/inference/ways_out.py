@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from levelhead.inference.claims import Claim, p_text, valued
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.measures.viability import viable, viable_ratio
-from levelhead.pages.claims import Claim, p_text, valued
 from levelhead.results import layout
 from levelhead.results.records.audit import ProjectionCandidate
 from levelhead.results.records.common import SAME_ITEMS

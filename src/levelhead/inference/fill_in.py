@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from levelhead.inference.claims import Claim, Doubt, floor_text, judged, p_text, too_few_text, valued
 from levelhead.measures.cloze.log_odds import CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.verdicts import ENOUGH, quiet_word
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import Claim, Doubt, floor_text, judged, p_text, too_few_text, valued
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun

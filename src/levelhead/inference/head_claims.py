@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from levelhead.edits.head import Head
+from levelhead.inference.claims import Claim, Doubt, floor_text, valued
+from levelhead.inference.counter import contrast_parts
+from levelhead.inference.heads_in_words import few_models, row_words, too_few_for_heads
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import Claim, Doubt, floor_text, valued
-from levelhead.pages.counter import contrast_parts
-from levelhead.pages.heads_in_words import few_models, row_words, too_few_for_heads
 from levelhead.probes.pieces import ALL_WORDS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD
 from levelhead.results.runs import AuditRun, HeadsRun

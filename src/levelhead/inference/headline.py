@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from html import escape
 
-from levelhead.measures.measurement import Measurement
-from levelhead.pages.claims import (
+from levelhead.inference.claims import (
     SILENT,
     Claim,
     Doubt,
@@ -19,18 +17,24 @@ from levelhead.pages.claims import (
     tested_p,
     valued,
 )
-from levelhead.pages.counter import contrast_claim
-from levelhead.pages.doubts import doubt_text
-from levelhead.pages.fill_in import is_knowledge, knowledge_claims, level_claim, silent_text, untested_text
-from levelhead.pages.head_claims import (
-    Measured,
+from levelhead.inference.counter import contrast_claim
+from levelhead.inference.doubts import doubt_text
+from levelhead.inference.fill_in import (
+    is_knowledge,
+    knowledge_claims,
+    level_claim,
+    silent_text,
+    untested_text,
+)
+from levelhead.inference.head_claims import (
     agreement_claim,
     clear_head_claim,
     head_findings,
     readable_text,
     removal_claim,
 )
-from levelhead.pages.ways_out import projection_claims, unclaimed_projections
+from levelhead.inference.ways_out import projection_claims, unclaimed_projections
+from levelhead.measures.measurement import Measurement
 from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AuditRun
@@ -214,18 +218,3 @@ def _not_measured(base: Mapping[str, Measurement]) -> list[str]:
             by_reason.setdefault(each.reason, []).append(each.name)
     parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
     return [f"Not measured: {'; '.join(parts)}."] if parts else []
-
-
-# ---- notebooks
-
-
-def notebook_html(text: str, findings: Sequence[str], measurements: Measured) -> str:
-    """An audit as a small table, for notebooks."""
-    lines = "".join(
-        f"<tr><th scope='row' style='text-align:left'>{escape(name)}</th>"
-        f"<td>{escape(valued(measurement, 3))}</td><td>{measurement.n}</td></tr>"
-        for name, measurement in measurements.get(BASE, {}).items()
-    )
-    points = "".join(f"<li>{escape(finding)}</li>" for finding in findings)
-    head = "<tr><th>measure</th><th>value [95 % interval]</th><th>n</th></tr>"
-    return f"<p><b>{escape(text)}</b></p><ul>{points}</ul><table>{head}{lines}</table>"

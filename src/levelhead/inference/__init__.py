@@ -1,0 +1,1 @@
+"""What may be said of a run: claims, verdicts, comparisons, thresholds; shows nothing, asks no model."""
