@@ -57,12 +57,11 @@ def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(
     command += ["--k", "3", "--k", "5", "--heads", "3-5,2-1", "--null", "2"]
     text = prompts(*command)
     for part in (
-        "log-odds",
+        "Log-odds",
         "lh:bert-mini",
         "lh:gpt-mini",
         "without heads 3-5, 2-1",
-        "verdict",
-        "silent",
+        "The stereotype",
         "unrelated",
     ):
         assert part in text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.cli.heads_printed import counter_in_words, print_debias, print_heads
+from levelhead.cli.printed import print_run
 from levelhead.edits.head import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.lpbs import load_lpbs_templates
@@ -19,7 +19,6 @@ from levelhead.results.records.debias import (
     StrategyMeasured,
     Tradeoff,
 )
-from levelhead.results.records.heads import CounterTest
 from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
@@ -34,8 +33,9 @@ def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path)
     code, printed, _ = typed("heads", "lh:bert-mini", *options)
     assert code == 0
     assert "SEAT" in printed
-    assert "of 64 heads have b > 0 on these words" in printed
-    assert str(open_heads(out).ranked[0].head) in printed
+    assert "of 64 heads have a score above 0 on these words" in printed
+    first = open_heads(out).ranked[0].head
+    assert f"Layer {first.layer + 1}, head {first.head + 1}: score" in printed
     assert (tmp_path / "run" / "figures" / "heatmap-signed.svg").is_file()
     code, printed, _ = typed("heads", "lh:bert-mini", *options, "--json")
     answer = json.loads(printed)
@@ -78,33 +78,49 @@ def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Pa
     }
 
 
-def test_the_agreement_of_halves_comes_first_then_the_rows_of_seat_and_which_heads_are_clear(
+def test_a_terminal_shows_what_the_page_shows_in_its_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    print_heads(open_heads(write_heads(tmp_path / "run")))
+    print_run(write_heads(tmp_path / "run"))
     printed = capsys.readouterr().out
     parts = (
-        "Rank correlation of heads between two halves of the words: 0.346 (0.02 ± 0.10",
         "Association by words",
         "To be read as it is: one token (14); null models lie around 0.",
+        "Rank correlation of heads between two halves of the words",
         "Clear beyond what null models show (4):",
     )
     places = [printed.index(part) for part in parts]
     assert places == sorted(places)
 
 
-def test_debias_tables_have_a_column_for_each_measure_and_say_once_what_is_missing(
+def test_a_table_that_does_not_fit_is_printed_line_by_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    run = write_heads(tmp_path / "run")
+    monkeypatch.setenv("COLUMNS", "60")
+    print_run(run)
+    narrow = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "200")
+    print_run(run)
+    wide = capsys.readouterr().out
+    assert "Null SD: " in narrow
+    assert "Null SD: " not in wide
+    assert "Null SD" in wide
+
+
+def test_removals_are_told_with_their_verdict_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     reached = [
         Measurement("seat", 1.1, (0.9, 1.3)),
         Measurement("lpbs career", 0.4),
         Measurement.missing("lpbs math", "she is not one token"),
     ]
     random = RandomMeasured("random-1", 1, Measurement("seat", 1.2, n=3), (1.1, 1.2, 1.3), 1.2)
-    with empty_run(tmp_path / "run") as run:
+    scored_run(tmp_path, "run", [[0.3, -0.2], [-0.5, 0.1]], 0.8)
+    with empty_run(tmp_path / "run", "run", {"weights": "run", "words": "gender"}) as run:
         run.results(
             layout.STRATEGIES,
             lambda: [StrategyMeasured("top-1", (Head(0, 0),), measured) for measured in reached],
@@ -118,23 +134,12 @@ def test_debias_tables_have_a_column_for_each_measure_and_say_once_what_is_missi
             layout.TRADEOFFS,
             lambda: [Tradeoff("learned, at most 1.05", 1.02, 1.04, Rival("top-1", 1.1, 1.02))],
         )
-    print_debias(open_heads(tmp_path / "run"))
+    print_run(tmp_path / "run")
     printed = capsys.readouterr().out
-    assert "lpbs career" in printed
     assert "1.100 [0.900, 1.300]" in printed
-    assert "Not measured: lpbs math (she is not one token)" in printed
+    assert "not measured" in printed
     assert "That removing one head helps holds here (0 of 3 random draws do better)." in printed
-    assert "learned, at most 1.05: |SEAT| 1.020 at 1.040 x the perplexity; top-1: 1.100 at 1.020" in printed
-
-
-def test_a_table_in_which_nothing_was_measured_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing = [Measurement.missing(name, "no head") for name in ("seat", "fluency", "fluency change")]
-    with empty_run(tmp_path / "run") as run:
-        run.results(layout.TOP_SWEEP, lambda: [StrategyMeasured("top-0", (), each) for each in missing])
-    print_debias(open_heads(tmp_path / "run"))
-    assert capsys.readouterr().out == "Not measured: seat, fluency, fluency change (no head)\n"
+    assert "learned, at most 1.05" in printed
 
 
 def test_a_wrong_experiment_or_list_is_one_line(typed: Typed, tmp_path: Path) -> None:
@@ -228,17 +233,6 @@ def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
     assert code == 0
     assert answer["name"] == "perplexity"
     assert answer["settings"]["sentences"] == 2
-
-
-def test_the_papers_t_tests_are_numbers_that_claim_nothing() -> None:
-    def sentence(t: float | None, p: float | None) -> str:
-        measured = Measurement("attention change", 0.01, n=500, details={"t": t, "p_value": p})
-        return counter_in_words(CounterTest("biased", "", measured))
-
-    assert sentence(3.2, 0.0008) == "t 3.20, one-tailed p 0.0008, N = 500, if sentences were independent"
-    assert sentence(None, None) == "attention does not differ at all (N = 500)"
-    missing = CounterTest("biased", "", Measurement.missing("attention change", "no sentences"))
-    assert counter_in_words(missing) == "not measured (no sentences)"
 
 
 def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too(

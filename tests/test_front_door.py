@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pydoc
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -258,3 +259,9 @@ def test_the_line_that_a_report_prints_is_taken_by_the_folder_that_it_came_from(
     assert "--dtype float32" in line
     code, _, error = typed(*shlex.split(line)[1:])
     assert code == 0, error
+
+
+def test_no_page_or_message_tells_a_reader_to_use_a_name_that_has_moved() -> None:
+    told = re.compile(rf"\blh\.({'|'.join(lh._MOVED)})\b")
+    files = [path for path in Path(lh.__file__).parent.rglob("*.py") if path.name != "__init__.py"]
+    assert not {path.name for path in files if told.search(path.read_text(encoding="utf-8"))}

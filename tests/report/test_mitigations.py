@@ -17,8 +17,9 @@ from levelhead.measures.seat.effect import SPREAD
 from levelhead.pages.card import card
 from levelhead.pages.certified_ways import certified_way, uncertified_text
 from levelhead.pages.charts.mitigations import picture
-from levelhead.pages.markdown_tables import markdown_tables
 from levelhead.pages.natural_units import natural_cell
+from levelhead.pages.presented import presented
+from levelhead.pages.renderers import csv, latex, markdown
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.mitigating import (
@@ -138,12 +139,22 @@ def test_the_picture_has_every_candidate_with_its_intervals_and_rings_the_certif
 
 
 def test_tables_come_as_markdown_with_seconds_and_memory(certified: Contents) -> None:
-    text = markdown_tables(certified.folder)
+    text = markdown(presented(certified))
     line = next(line for line in text.splitlines() if line.startswith("| **one**"))
     assert "**12**" in line
     assert "**321**" in line
     assert "**+1.0**" in line
     assert "| nurse | female | 3.1 : 1 | 1.2 : 1 |" in text
+
+
+def test_tables_come_as_latex_and_as_csv_with_all_digits(certified: Contents) -> None:
+    page = presented(certified)
+    tex = latex(page)
+    line = next(line for line in tex.splitlines() if line.startswith("nurse & "))
+    assert line == r"nurse & female & 3.1 : 1 & 1.2 : 1 & 1.131 & 0.182 \\"
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == csv(page).count("# ")
+    assert "→" not in tex
+    assert "nurse,female," in csv(page)
 
 
 def test_a_card_has_the_certified_mitigation(certified: Contents) -> None:

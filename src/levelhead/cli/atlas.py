@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Bias, Limit, ModelName, NullTwins, RunFolder, Seed
 from levelhead.cli.preflight import listed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
-    from levelhead.results.runs import AtlasRun
     from levelhead.studies.localizing.settings import AtlasSettings
 
 
@@ -68,6 +67,7 @@ def one_objective(objective: str, file: str | None, bias: str, null: int, seed: 
 
 def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool) -> None:
     """Run the atlas, write its page, and print it."""
+    from levelhead.cli.printed import print_run
     from levelhead.pages.localizing import atlas_sentence
     from levelhead.pages.page import write_report
     from levelhead.studies.localizing import study
@@ -89,50 +89,5 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
             }
         )
         return
-    _print(run)
-    print(f"{atlas_sentence(run)}\nReport: {page}")
-
-
-def _print(run: AtlasRun) -> None:
-    lines = []
-    for each in run.objectives:
-        own = sorted((h for h in run.heads if h.objective == each.objective), key=lambda head: head.rank)
-        significant = [str(head.head) for head in run.significant if head.objective == each.objective]
-        highest = ", ".join(str(head.head) for head in own[:3])
-        lines.append(
-            (
-                each.objective,
-                f"{each.value:.3g} {each.unit}",
-                each.items,
-                each.halves.value,
-                None if each.halves.null is None else each.halves.null.p_value,
-                highest,
-                ", ".join(significant) or "-",
-            )
-        )
-    columns = ("objective", "value", "items", "halves agree", "p", "highest heads", "significant")
-    note = (
-        "halves agree: Spearman's rho of the maps of two halves of the items. significant: heads that hold "
-        "on other items beyond every head of every null model."
-    )
-    print_table(f"{run.model}: head maps by {run.settings.localizer}", columns, lines, note)
-    pairs = []
-    for pair in run.agreements:
-        rho, null = pair.measurement, pair.measurement.null
-        ends = "-" if rho.interval is None else f"{rho.interval[0]:.2f} to {rho.interval[1]:.2f}"
-        pairs.append(
-            (f"{pair.one}, {pair.other}", rho.value, ends, None if null is None else null.floor, pair.p)
-        )
-    if pairs:
-        of_pairs = ("maps", "rho", "95 % interval", "null models", "corrected p")
-        print_table("Do the maps agree?", of_pairs, pairs, _top(run))
-    for left in run.left_out:
-        print(f"Not mapped: {left.objective} ({left.reason})")
-
-
-def _top(run: AtlasRun) -> str:
-    if run.top is None:
-        return ""
-    named = ", ".join(map(str, run.top.heads)) or "none"
-    nulls = "" if run.top.in_null_models is None else f"; {run.top.in_null_models:.2g} in null models"
-    return f"Among the {run.top.k} highest of every map: {named} (by chance {run.top.by_chance:.2g}{nulls})."
+    print_run(out)
+    print(f"\nReport: {page}")

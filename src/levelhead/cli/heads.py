@@ -88,7 +88,7 @@ def heads(
     loading: Loading,
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
-    from levelhead.cli.heads_printed import print_heads
+    from levelhead.cli.printed import print_run
     from levelhead.models.model import load
     from levelhead.pages.figures.heads import write_figures
     from levelhead.studies.heads.settings import HeadsSettings
@@ -125,7 +125,8 @@ def heads(
     if json:
         print_json(_json(run) | {"figures": [str(path) for path in figures]})
     else:
-        print_heads(run)
+        print_run(out)
+        print(f"\nResults and figures: {out}")
 
 
 def _json(run: HeadsRun) -> dict[str, Any]:

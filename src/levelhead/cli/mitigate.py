@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Bias, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
-
-if TYPE_CHECKING:
-    from levelhead.results.runs import MitigateRun
 
 
 @app.command()
@@ -44,6 +41,7 @@ def mitigate(
     loading: Loading,
 ) -> None:
     """Try mitigations on a model, and certify on held-out items what each buys and costs."""
+    from levelhead.cli.printed import print_run
     from levelhead.inference.mitigating import sentence
     from levelhead.models.model import load
     from levelhead.pages.page import write_report
@@ -74,23 +72,7 @@ def mitigate(
             }
         )
         return
-    _print(run)
-    print(f"{sentence(run)}\nReport: {page}")
+    print_run(out)
+    print(f"\nReport: {page}")
     if run.written_model is not None:
         print(f"Model: {run.written_model}")
-
-
-def _print(run: MitigateRun) -> None:
-    from levelhead.inference.mitigating import costs, reached
-
-    lines = [
-        (each.name, reached(each.certificate), costs(each.certificate), each.certificate.verdict)
-        for each in run.candidates
-    ]
-    out = "; ".join(f"{each.method}: {each.reason}" for each in run.left_out)
-    print_table(
-        f"{run.model}: mitigations on held-out items",
-        ("mitigation", "bias", "cost", "verdict"),
-        lines,
-        f"Not tried: {out}." if out else "",
-    )

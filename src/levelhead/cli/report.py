@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from levelhead.inference.check import Plan, Side
     from levelhead.inference.comparing import Comparison
 
+_TEXT = "text"  # the form that a terminal shows
 FinishedRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
 ]
@@ -31,14 +32,14 @@ def report(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Also print it to PDF beside it, with your own Chromium or Chrome.")
     ] = False,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Print the tables of the page as Markdown, and write nothing.")
-    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option("--as", metavar="FORM", help="Print it as text, markdown, latex or csv; write nothing."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
-    from levelhead.pages.markdown_tables import markdown_tables
     from levelhead.pages.page import write_report
     from levelhead.pages.pdf import write_pdf
 
@@ -46,14 +47,13 @@ def report(
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
-    if tables:
-        if output is not None or pdf:
-            raise BadOption("--tables came with -o or --pdf; it prints, and writes no file. Leave those out.")
-        texts = [markdown_tables(run) for run in runs]
-        if json:
-            print_json({"tables": texts})
-        else:
-            print("\n".join(texts))
+    if form is not None:
+        if output is not None or pdf or json:
+            raise BadOption(
+                "--as came with -o, --pdf or --json; it prints and writes no file. Leave those out."
+            )
+        for run in runs:
+            _print_as(form, run)
         return
     written = [write_report(run, output, force) for run in runs]
     if pdf:
@@ -63,6 +63,20 @@ def report(
         return
     for path in written:
         print(path)
+
+
+def _print_as(form: str, run: Path) -> None:
+    from levelhead.cli.printed import print_run
+    from levelhead.inference.contents import open_contents
+    from levelhead.pages.presented import presented
+    from levelhead.pages.renderers import RENDERERS
+
+    if form == _TEXT:
+        print_run(run)
+    elif form in RENDERERS:
+        print(RENDERERS[form](presented(open_contents(run))))
+    else:
+        raise BadOption(f"--as {form} came; it is one of {', '.join((_TEXT, *RENDERERS))}.")
 
 
 @app.command()

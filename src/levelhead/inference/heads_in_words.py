@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.edits.head import Head
-from levelhead.inference.claims import too_few_text
+from levelhead.inference.claims import judged, sentence, too_few_text
+from levelhead.inference.counter import contrast_claim
 from levelhead.inference.doubts import doubt_text
-from levelhead.measures.measurement import ENOUGH, Null
+from levelhead.measures.measurement import ENOUGH, Measurement, Null
 from levelhead.measures.rounds import SPENT
 from levelhead.probes.pieces import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
@@ -21,6 +22,8 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.runs import HeadsRun
 
+_NAMED = 10  # words that a sentence names
+_RANKS_ALIKE, _IN_PART = 0.7, 0.3  # rank correlations
 _TO_READ = max(SPENT)  # null models from which on a floor is told from 0: those of the second look
 CROSS_FITTED_TITLES = {  # measurement of cross-fitting -> what it is called
     HEAD_AGREEMENT: "Rank correlation of heads between two halves of the words",
@@ -118,3 +121,33 @@ def row_words(row: SeatRow) -> str:
         MATCHED: f"the {row.words} words matched by their number of pieces",
     }
     return named.get(row.name, f"all {row.words} words")
+
+
+def study_sentences(run: HeadsRun) -> list[str]:
+    """What the tables of the study do not say: words that do not count, the claims, and the paper's own."""
+    missing = () if run.words is None else run.words.missing
+    lost = ", ".join(missing[:_NAMED]) + (" ..." if len(missing) > _NAMED else "")
+    said = [f"{len(missing)} words have no context and do not count: {lost}."] if missing else []
+    above = sum(score.biased for score in run.scores)
+    said += [f"{above} of {len(run.scores)} heads have a score above 0 on these words."]
+    said += [text for text in (sources_text(run), _removals_text(run.agreement)) if text]
+    if run.doubts:
+        return said
+    if (claim := contrast_claim(run)) is not None:
+        said.append(f"Counter-stereotypes: {sentence(claim, *judged([claim]))}")
+    if (verdict := run.verdict) is not None:
+        holds = {True: "holds", False: "does not hold", None: "could not be tested"}[verdict.holds]
+        better = f"{verdict.random_lower} of {verdict.seeds} random draws do better"
+        said.append(f"That {verdict.claim} {holds} here ({better}).")
+    return said
+
+
+def _removals_text(rho: Measurement | None) -> str:
+    """Whether scores rank heads as their removal does."""
+    if rho is None or rho.value is None:
+        return ""
+    if rho.value >= _RANKS_ALIKE:
+        return "The scores rank heads as removal does."
+    if rho.value >= _IN_PART:
+        return "Scores and removals rank heads alike only in part."
+    return "The scores do not tell what removal does: trust the removals."

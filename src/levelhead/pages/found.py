@@ -29,7 +29,7 @@ def _measured(contents: Contents) -> str:
         if each.measurement.value is not None and info_of(contents, each.name).side == "bias"
     ]
     if contents.audit is None:
-        return f"{len(known)} measures of bias have a value."
+        return f"{len(known)} {'measure' if len(known) == 1 else 'measures'} of bias with a value."
     spoken = spoken_measures(contents.audit)
     shown = [info_of(contents, each.name).title for each in known if each.name in spoken]
     if not shown:

@@ -37,6 +37,11 @@ class Cell:
         """The cell as it is read."""
         return "".join(part.text for part in self.parts)
 
+    @property
+    def whole(self) -> str:
+        """The cell in one line, what stands small in brackets."""
+        return f"{self.text} ({self.small})" if self.small else self.text
+
 
 @dataclass(frozen=True)
 class Table:
@@ -53,19 +58,6 @@ class Table:
     def to_csv(self) -> str:
         """The table with all digits; texts that a spreadsheet would run are quoted as text."""
         return csv_text(self.columns, ([_csv_cell(cell) for cell in row] for row in self.rows))
-
-    def to_markdown(self) -> str:
-        """The table as the page shows it, for a README; rows that stand out are bold."""
-        lines = [[_markdown(column) for column in self.columns], ["---"] * len(self.columns)]
-        for place, row in enumerate(self.rows):
-            cells = [_markdown(f"{cell.text} ({cell.small})" if cell.small else cell.text) for cell in row]
-            lines.append([f"**{cell}**" if place in self.strong else cell for cell in cells])
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _markdown(text: str) -> str:
-    """Text that stays inside its cell."""
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
 
 
 def _csv_cell(cell: Cell) -> str | float:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from levelhead.inference.contents import Contents, arcs
-from levelhead.inference.heads_in_words import CROSS_FITTED_TITLES, clear_heads_text, sources_text
+from levelhead.inference.heads_in_words import (
+    CROSS_FITTED_TITLES,
+    clear_heads_text,
+    sources_text,
+    study_sentences,
+)
 from levelhead.inference.infos import info_of
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
+from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Points, Section, Shown
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.examples import arcs_example
 from levelhead.pages.first_arcs import first_arcs
@@ -26,7 +31,8 @@ def heads_section(contents: Contents) -> Section | None:
     run = contents.heads
     if run is None or not run.scores:
         return None
-    blocks: list[Block] = [Shown(_holds_table(contents, run))] if run.cross_fit else []
+    blocks: list[Block] = [Points([words(text) for text in study_sentences(run)])]
+    blocks += [Shown(_holds_table(contents, run))] if run.cross_fit else []
     blocks += [head_map(run, arcs(contents)), Drawn([charts.distribution(run.scores)])]
     if run.removals:
         blocks.append(Drawn([charts.ablation(run.scores, run.removals)]))

@@ -17,7 +17,7 @@ from levelhead.inference.mitigating import (
 from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
 from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.tables import Cell, Table, number, probability, words
-from levelhead.results.records.mitigating import CandidateTested
+from levelhead.results.records.mitigating import BiasMoved, CandidateTested
 from levelhead.results.runs import MitigateRun
 
 
@@ -64,7 +64,7 @@ def _use(run: MitigateRun) -> list[Block]:
         "from levelhead.mitigation.mitigate import edits_of",
         "",
         f"model = lh.load({run.model!r})",
-        f"variant = edits_of(model, lh.read_recipe({str(next(iter(files), 'RECIPE.toml'))!r}))",
+        f"variant = edits_of(model, lh.load_recipe({str(next(iter(files), 'RECIPE.toml'))!r}))",
         "answers = lh.read_one(model, reading, [variant])  # any reading, asked of the mitigated model",
     )
     return [Code(f"Ask the certified model: {chosen.name}", "\n".join(lines))]
@@ -100,11 +100,8 @@ def _tested_line(contents: Contents, run: MitigateRun, each: CandidateTested, co
     tested, at, took = each.certificate, contents.address(each), run.times.get(each.method)
     low, high = tested.interval or (None, None)
     ends = "" if low is None or high is None else f"[{low:+z.3f}, {high:+z.3f}]".replace("-", "−")
-    moved = [own for own in run.moved if own.candidate == each.name]
-    biases = [
-        words(arrow(own.before, own.after), f"effect size {arrow(own.effect_before, own.effect_after, 2)}")
-        for own in moved
-    ]
+    moved = {own.bias: own for own in run.moved if own.candidate == each.name}
+    biases = [_moved_cell(moved.get(bias)) for bias in dict.fromkeys(own.bias for own in run.moved)]
     return [
         words(each.name),
         words(tested.verdict, ", ".join(tested.missed)),
@@ -116,6 +113,13 @@ def _tested_line(contents: Contents, run: MitigateRun, each: CandidateTested, co
         number(None if took is None else took.seconds, digits=0),
         number(None if took is None else took.memory),
     ]
+
+
+def _moved_cell(moved: BiasMoved | None) -> Cell:
+    if moved is None:
+        return words(None)
+    effect = arrow(moved.effect_before, moved.effect_after, 2)
+    return words(arrow(moved.before, moved.after), f"effect size {effect}")
 
 
 def _odds_table(contents: Contents, run: MitigateRun) -> Table:

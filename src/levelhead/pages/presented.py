@@ -1,0 +1,79 @@
+"""What a run shows, as one value: answers, findings, and chapters of blocks.
+
+Renderers make of it a page, a terminal's text, Markdown, LaTeX or CSV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from levelhead.inference.contents import Contents, consistent
+from levelhead.inference.doubts import openings_text
+from levelhead.inference.heads_in_words import bias_text
+from levelhead.pages.blocks import Page
+from levelhead.pages.found import found
+from levelhead.pages.glossary import glossary_section
+from levelhead.pages.names import names_of
+from levelhead.pages.sections.index import sections
+from levelhead.pages.sections.opening import opening
+from levelhead.pages.what_now import FIRST_LOOK, what_now
+from levelhead.results import layout
+from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
+
+_RELOAD = 20  # seconds
+_GOES_ON = "The audit goes on; this page reloads itself."
+_STOPS = "Audit without --quick for the whole."
+
+
+def presented(contents: Contents, *, reload: bool = False) -> Page:
+    """All that a run shows. reload: what is shown is not the end, and a page of it reloads itself."""
+    with consistent(contents):
+        first = opening(contents)
+        chapters = [*sections(contents), glossary_section()]
+        return Page(
+            title=contents.model,
+            study=contents.study,
+            headline=first.text,
+            findings=first.findings,
+            facts=_facts(contents),
+            sections=[replace(each, found=found(contents, each.id)) for each in chapters],
+            what_now=what_now(contents),
+            names=names_of(contents),
+            notice=_notice(contents, reload),
+            reload=_RELOAD if reload else None,
+            folded=True,
+        )
+
+
+def _notice(contents: Contents, reload: bool) -> str:
+    """That a page is a first look, where it is one."""
+    if contents.audit is None or not contents.audit.settings.quick:
+        return ""
+    return f"First look: {FIRST_LOOK} {_GOES_ON if reload else _STOPS}"
+
+
+def _facts(contents: Contents) -> list[tuple[str, str]]:
+    """What stands under the model's name; a fact that this study does not have is left out."""
+    settings = contents.run.settings
+    audit = None if contents.audit is None else contents.audit.settings
+    facts = {
+        "Study": contents.study,
+        "Bias": bias_text(contents.heads),
+        "Size": _size(settings),
+        "Answers": "" if audit is None else ", ".join(audit.abilities),
+        "Extent": "" if audit is None else _extent(audit),
+        "Texts open with": openings_text(contents.run),
+        "Seed": str(settings.seed),
+        "Weights": contents.run.data.hashes.get(layout.WEIGHTS_HASH, "")[:12],
+    }
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _extent(audit: AuditRunSettings) -> str:
+    return "full" if audit.full else "first look" if audit.quick else "as usual"
+
+
+def _size(settings: RunSettings) -> str:
+    if isinstance(settings, AuditRunSettings | HeadsRunSettings):
+        return f"{settings.layers} layers × {settings.heads} heads"
+    return ""
