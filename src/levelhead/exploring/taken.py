@@ -60,7 +60,7 @@ def _python(model: Model, recipe: Recipe, asked: Question, pair: tuple[str, str]
             f"model = lh.load({model.name!r})",
             *edits,
             f"tokens = {list(asked.tokens)}  # {' '.join(map(repr, pair))}",
-            f"reading = lh.TokenLogProbs([{asked.text!r}], tokens)",
+            f"reading = lh.readings.TokenLogProbs([{asked.text!r}], tokens)",
             f"answers = lh.read_one(model, reading, {variants})  # [variant, text, word]",
             "print(answers[:, 0, 0] - answers[:, 0, 1])  # log-odds",
             "",
