@@ -12,6 +12,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Page, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.compare_items import (
     Column,
     Difference,
@@ -21,6 +22,7 @@ from levelhead.pages.compare_items import (
     paired_differences,
 )
 from levelhead.pages.contents import before, changes, measurements, open_contents, variants
+from levelhead.pages.glossary import glossary_section
 from levelhead.pages.infos import info_of
 from levelhead.pages.limits import ALWAYS
 from levelhead.pages.page import render
@@ -154,8 +156,9 @@ def comparison_html(comparison: Comparison) -> str:
         "probes, as a rule too wide."
     )
     sections = [
-        Section("compared", "Side by side", "Which differences can be told from chance?", lead, blocks),
+        Section(Chapter.COMPARED, "Side by side", "Which differences can be told from chance?", lead, blocks),
         not_shown(ALWAYS),
+        glossary_section(),
     ]
     title = " against ".join(comparison.runs)
     return render(Page(title, "comparison", _headline(comparison), (), (), sections))

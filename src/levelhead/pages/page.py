@@ -11,11 +11,12 @@ import vl_convert as vlc
 
 from levelhead import __version__
 from levelhead.files import write_output
-from levelhead.pages.blocks import Page
+from levelhead.pages.blocks import Page, Section
+from levelhead.pages.chapters import BASIS, Chapter
 from levelhead.pages.contents import Contents, consistent, open_contents
 from levelhead.pages.doubts import openings_text
 from levelhead.pages.found import found
-from levelhead.pages.glossary import defined, glossary_section
+from levelhead.pages.glossary import Terms, glossary_section
 from levelhead.pages.heads_in_words import bias_text
 from levelhead.pages.names import names_of
 from levelhead.pages.sections.index import sections
@@ -48,16 +49,17 @@ def write_report(
 def report_html(contents: Contents, *, reload: bool = False) -> str:
     """The report of one run as one page. reload: it reloads itself."""
     with consistent(contents):
-        first = opening(contents)
-        chapters = [*sections(contents), glossary_section()]
+        first, box = opening(contents), what_now(contents)
+        written = [*sections(contents), glossary_section()]
+        chapters = [_chapter(contents, each, box is not None) for each in written]
         page = Page(
             title=contents.model,
             study=contents.study,
             headline=first.text,
             findings=first.findings,
             facts=_facts(contents),
-            sections=[replace(each, found=found(contents, each.id)) for each in chapters],
-            what_now=what_now(contents),
+            sections=chapters,
+            what_now=box,
             names=names_of(contents),
             notice=_notice(contents, reload),
             reload=_RELOAD if reload else None,
@@ -66,10 +68,15 @@ def report_html(contents: Contents, *, reload: bool = False) -> str:
     return render(page)
 
 
+def _chapter(contents: Contents, section: Section, answered: bool) -> Section:
+    """A chapter with what it found. answered: whether the page has answers, which may rest on it."""
+    return replace(section, found=found(contents, section.id), basis=answered and section.id in BASIS)
+
+
 def render(page: Page) -> str:
     """A page as HTML. Everything that comes from models and data is escaped by the templates."""
     css, theme, js = (template_text(name) for name in ("page.css", "theme.js", "page.js"))
-    vega = [vega_bundle()] if any(section.draws for section in page.sections) else []
+    vega = [vega_bundle()] if page.draws else []
     template = environment().get_template("page.html")
     return template.render(
         page=page,
@@ -77,7 +84,8 @@ def render(page: Page) -> str:
         scripts=[theme, *vega, js],
         styled=_Styled(),
         policy=content_policy,
-        defined=defined,
+        terms=Terms(),
+        chapter=Chapter,
         version=__version__,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.pages.blocks import Block, Code, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.contents import Contents, before, changes, measurements, variants
 from levelhead.pages.examples import changed_example
 from levelhead.pages.infos import info_of
@@ -36,7 +37,7 @@ def changes_section(contents: Contents) -> Section | None:
         "projection was chosen on. Fluency, language sense and ability say what the change cost. A recipe "
         "makes the changed model: levelhead debias."
     )
-    return Section("changes", "Before and after", question, how, blocks, changed_example(contents))
+    return Section(Chapter.CHANGES, "Before and after", question, how, blocks, changed_example(contents))
 
 
 def _mitigations_table(audit: AuditRun) -> Table:

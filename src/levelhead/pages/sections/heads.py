@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.contents import Contents, arcs
 from levelhead.pages.examples import arcs_example
@@ -43,7 +44,7 @@ def heads_section(contents: Contents) -> Section | None:
         "turned up: red heads add to it, blue ones work against it, pale ones hardly matter. Choose a head "
         "to see where it looks from the target word, in a stereotype and in the same sentence turned around."
     )
-    return Section("heads", "Where it sits", question, how, blocks, arcs_example(contents))
+    return Section(Chapter.HEADS, "Where it sits", question, how, blocks, arcs_example(contents))
 
 
 # ---- what holds on other words

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
 from levelhead.pages.contents import Contents
 from levelhead.pages.examples import kind_examples, knowledge_example
@@ -39,7 +40,7 @@ def knowledge_section(contents: Contents) -> Section | None:
         "counts the k likeliest tokens only. Dashed lines: without knowledge."
     )
     title = "What a sentence before the question does"
-    return Section("knowledge", title, question, how, blocks, knowledge_example(contents))
+    return Section(Chapter.KNOWLEDGE, title, question, how, blocks, knowledge_example(contents))
 
 
 def _kinds_table(run: PromptsRun) -> Iterator[Table]:
