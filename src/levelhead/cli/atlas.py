@@ -10,6 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import Bias, Limit, ModelName, NullTwins, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
     from levelhead.studies.localizing import study
 
     run = study.atlas(model, settings, out)
-    page = write_report(out)
+    write_report(out)
     if json:
         print_json(
             {
@@ -90,7 +91,8 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
         )
         return
     _print(run)
-    print(f"{atlas_sentence(run)}\nReport: {page}")
+    print(atlas_sentence(run))
+    print_link(run.folder, run.LAYOUT)
 
 
 def _print(run: AtlasRun) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import NullTwins, RecipeFile, RunFolderOrNone, Seed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def prompts(
         return
     _print(run, max(settings.ks))
     print(f"All numbers: {out / RESULTS}. Charts: {figures[0].parent}.")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _list(cloze: ClozeSet) -> None:

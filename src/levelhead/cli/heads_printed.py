@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.cli.app import print_table
+from levelhead.cli.terminal import print_link
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.claims import floor_text, judged, sentence
 from levelhead.pages.counter import contrast_claim, contrast_parts
@@ -55,6 +56,7 @@ def print_heads(run: HeadsRun) -> None:
     _print_counter(run)
     print_debias(run)
     print(f"Results and figures: {run.folder}")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _print_cross_fit(run: HeadsRun) -> None:

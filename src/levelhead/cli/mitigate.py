@@ -9,6 +9,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import Bias, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 
 if TYPE_CHECKING:
     from levelhead.results.runs import MitigateRun
@@ -56,7 +57,7 @@ def mitigate(
         bias, tuple(listed(methods)), objective, *margins, null, seed, *training, budget=budget
     )
     run = run_mitigations(load(name, **loading), settings, out)
-    page = write_report(out)
+    write_report(out)
     if json:
         print_json(
             {
@@ -75,7 +76,8 @@ def mitigate(
         )
         return
     _print(run)
-    print(f"{sentence(run)}\nReport: {page}")
+    print(sentence(run))
+    print_link(run.folder, run.LAYOUT)
     if run.written_model is not None:
         print(f"Model: {run.written_model}")
 
