@@ -7,8 +7,7 @@ from pathlib import Path
 
 from levelhead.inference.contents import open_contents
 from levelhead.pages.found import found
-from levelhead.pages.glossary import defined
-from levelhead.pages.glossary import explained as terms
+from levelhead.pages.glossary import Terms, explained
 from levelhead.pages.page import report_html
 from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads, write_prompts
@@ -45,8 +44,45 @@ def test_a_chapter_without_a_sentence_says_nothing(tmp_path: Path) -> None:
     assert found(open_contents(write_heads(tmp_path / "heads")), "no such chapter") == ""
 
 
-def test_a_term_is_explained_the_first_time_it_stands_in_a_text() -> None:
-    pieces = defined("SEAT and perplexity; SEAT again, SEATS never")
-    explained = [(piece.text, piece.title) for piece in pieces if piece.title]
-    assert explained == [("SEAT", terms()["SEAT"]), ("perplexity", terms()["perplexity"])]
-    assert "".join(piece.text for piece in pieces) == "SEAT and perplexity; SEAT again, SEATS never"
+def titles(terms: Terms, text: str, cell: bool = False) -> list[tuple[str, str]]:
+    return [(piece.text, piece.title) for piece in terms(text, cell) if piece.title]
+
+
+def test_a_term_is_explained_the_first_time_it_stands_in_a_chapter() -> None:
+    terms, text = Terms(), "SEAT and perplexity; SEAT again, SEATS never"
+    assert "".join(piece.text for piece in Terms()(text)) == text
+    assert titles(terms, text) == [(name, explained()[name].title) for name in ("SEAT", "perplexity")]
+    assert titles(terms, "SEAT") == []
+    terms.fresh()
+    assert titles(terms, "SEAT") == [("SEAT", explained()["SEAT"].title)]
+
+
+def test_a_form_of_a_term_and_the_term_itself_are_explained_once() -> None:
+    ((text, title),) = titles(Terms(), "Null models and a null model")
+    assert (text, title) == ("Null models", explained()["null model"].title)
+
+
+def test_heads_of_tables_are_explained_however_short_they_are() -> None:
+    assert titles(Terms(), "p") == [("p", explained()["p"].title)]
+    assert titles(Terms(), "the largest p of all") == []
+
+
+def test_a_word_of_a_probe_is_not_taken_for_a_term() -> None:
+    assert titles(Terms(), "head cook, gate keeper", cell=True) == []
+    assert [text for text, _ in titles(Terms(), "log-odds of a head cook", cell=True)] == ["log-odds"]
+    assert [text for text, _ in titles(Terms(), "certified", cell=True)] == ["certified"]
+
+
+def test_a_word_with_a_second_meaning_is_listed_and_not_explained_where_it_stands(tmp_path: Path) -> None:
+    assert titles(Terms(), "margin") == []
+    assert 'id="term-margin"' in report_html(open_contents(write_heads(tmp_path / "heads")))
+
+
+def test_every_term_leads_to_its_place_in_the_list(tmp_path: Path) -> None:
+    page = report_html(open_contents(write_audit(tmp_path / "audit")))
+    leads = set(re.findall(r'<a class="term" href="#([^"]+)" data-about="[^"]+">', page))
+    assert len(leads) > 10
+    assert leads <= set(re.findall(r'<div id="(term-[^"]+)"', page))
+    assert len(re.findall(r'<div id="term-', page)) == len(set(re.findall(r'<div id="(term-[^"]+)"', page)))
+    heads = " ".join(re.findall(r"<thead>.*?</thead>", page, re.S))
+    assert '<a class="term"' in heads

@@ -10,6 +10,7 @@ from levelhead.api.measure_result import MeasureResult, measure_result
 from levelhead.api.studies import AnyModel, Folder, loaded
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.statistics import Resampling
+from levelhead.pages.links import Document, Link, document_link
 from levelhead.results.folder import file_hash, versions
 from levelhead.results.presets import BENCHMARK_NULLS
 from levelhead.scoring.benchmarks.catalog import benchmark_of
@@ -60,6 +61,11 @@ class BenchmarkResult(MeasureResult):
     benchmark: str = ""
     rule: str = ""
     items: int = 0  # that were asked
+
+    @property
+    def link(self) -> Link:
+        """What benchmarks ask, and how they are scored."""
+        return document_link(Document.BENCHMARKS)
 
 
 def measure(

@@ -14,6 +14,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.intervals import Labeled, intervals
+from levelhead.pages.links import Link, measure_link
 from levelhead.results.codec import Record
 from levelhead.results.folder import versions
 from levelhead.results.keys import JsonFile
@@ -47,6 +48,11 @@ class MeasureResult(Record, Shown):
     def chart(self) -> Chart:
         """Every measurement with its interval."""
         return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.model)
+
+    @property
+    def link(self) -> Link:
+        """The equation of its first measure."""
+        return measure_link(next((each.name for each in self.measurements.values()), ""))
 
     def _write(self, work: Path) -> None:
         """The table, and everything as JSON."""

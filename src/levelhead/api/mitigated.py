@@ -20,6 +20,7 @@ from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.pages.charts.base import Chart, chart_of
+from levelhead.pages.links import Document, Link, document_link
 from levelhead.studies.heads.learning import LearnedGatesSettings, LearnedRecipe, learned_recipe
 
 Gates = Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, float]  # by head
@@ -38,6 +39,11 @@ class MitigatedModel(Shown):
     def caption(self) -> str:
         """The model and the recipe's title."""
         return f"{self.model.name}: {self.recipe.title or 'edited'}"
+
+    @property
+    def link(self) -> Link:
+        """How a changed model is written and loaded."""
+        return document_link(Document.EXPORT)
 
     def on(self) -> AbstractContextManager[Model]:
         """`with changed.on() as model: ...`: the model with its edits; afterwards it is what it was."""

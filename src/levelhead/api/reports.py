@@ -15,14 +15,17 @@ from levelhead.inference.comparing import compare as put_side_by_side
 from levelhead.inference.contents import measurements, open_contents
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.card import card as card_text
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.pages.compare import comparison_html
+from levelhead.pages.links import Document, Link, document_link, page_link
 from levelhead.pages.page import report_html, write_page
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AnyRun, StudyRun
 
 AnyFolder = AnyRun | str | Path
+_COMPARING = "compare"  # the heading under which docs/report.md tells how runs are compared
 
 
 def folder_of(run: AnyFolder) -> Path:
@@ -53,6 +56,11 @@ class CheckResult(checking.Checked, Shown):
     def caption(self) -> str:
         """The verdict."""
         return f"{self.model}: {self.verdict}"
+
+    @property
+    def link(self) -> Link:
+        """What was measured, on the page of the run; else how runs are checked."""
+        return page_link(Path(self.run), Chapter.MEASURED) or document_link(Document.CHECK)
 
     def lines(self) -> Sequence[Line]:
         """One line a threshold."""
@@ -110,6 +118,11 @@ class ComparisonResult(Comparison, Shown):
     def caption(self) -> str:
         """The runs."""
         return " against ".join(self.runs)
+
+    @property
+    def link(self) -> Link:
+        """How differences are found."""
+        return document_link(Document.REPORT, _COMPARING)
 
     def lines(self) -> Sequence[Line]:
         """One line a measure and run; the difference is from the first run."""

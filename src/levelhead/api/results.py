@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
+from levelhead.api.shown import Line, Scratch, Shown, line_of
 from levelhead.errors import CannotDo
 from levelhead.inference.fill_in import corrected
 from levelhead.measures.measurement import Measurement
@@ -21,6 +21,7 @@ from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.charts.prompts import log_odds_panels
 from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
+from levelhead.pages.links import Link, run_link
 from levelhead.pages.localizing import atlas_sentence, maps_chart
 from levelhead.pages.notebook import notebook_html
 from levelhead.pages.sections.survey import line_measurement, rankings
@@ -71,6 +72,11 @@ class StudyResult(StudyRun[S], Shown):
     def caption(self) -> str:
         """The model and the command of the study."""
         return f"{self.model}: {self.data.layout.command}"
+
+    @property
+    def link(self) -> Link:
+        """Its chapter on the page of its run; the document of its study where no page is written."""
+        return run_link(self.folder, self.data.layout)
 
     def _write(self, work: Path) -> None:
         """The whole run folder: what `levelhead report`, `check`, `card` and `compare` read."""
@@ -250,8 +256,9 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
 
     def _repr_html_(self) -> str:
         if self.headline is None:
-            return html_table(self.caption, self.lines())
-        return notebook_html(self.headline.text, self.headline.findings, self.measurements)
+            return super()._repr_html_()
+        shown = notebook_html(self.headline.text, self.headline.findings, self.measurements)
+        return shown + self.link.html
 
 
 class SurveyResult(SurveyRun, StudyResult[SurveyRunSettings]):

@@ -19,6 +19,7 @@ from levelhead.errors import CannotDo
 from levelhead.files import new_folder
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.charts.base import Chart, drawn
+from levelhead.pages.links import Link
 from levelhead.results.keys import csv_text
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Shown(ABC):
     def chart(self) -> Chart:
         """The chart that says most about it."""
 
+    @property
+    @abstractmethod
+    def link(self) -> Link:
+        """Where to read on: its place on a page, or the document that explains it."""
+
     def to_frame(self) -> pd.DataFrame:
         """The table as a pandas data frame."""
         try:
@@ -72,7 +78,7 @@ class Shown(ABC):
         (work / TABLE).write_text(table, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return html_table(self.caption, self.lines())
+        return html_table(self.caption, self.lines()) + self.link.html
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.caption}>"

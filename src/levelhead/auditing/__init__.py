@@ -34,6 +34,7 @@ from levelhead.mitigation.recipe import parse_recipe
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions
 from levelhead.ordinary import subfolder
+from levelhead.pages.links import run_link
 from levelhead.pages.notebook import notebook_html
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
@@ -86,7 +87,8 @@ class Audit:
         return self.measurements[BASE][measure]
 
     def _repr_html_(self) -> str:
-        return notebook_html(self.headline, self.findings, self.measurements)
+        shown = notebook_html(self.headline, self.findings, self.measurements)
+        return shown + run_link(self.folder, layout.AUDIT).html
 
 
 def audit(

@@ -10,6 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Bias, Limit, ModelName, NullTwins, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
     from levelhead.studies.localizing import study
 
     run = study.atlas(model, settings, out)
-    page = write_report(out)
+    write_report(out)
     if json:
         print_json(
             {
@@ -90,4 +91,4 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
         )
         return
     print_run(out)
-    print(f"\nReport: {page}")
+    print_link(run.folder, run.LAYOUT)

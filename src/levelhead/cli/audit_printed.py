@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelhead.cli.app import print_table
-from levelhead.cli.terminal import columns_of_terminal, print_wrapped, shown_controls
+from levelhead.cli.terminal import columns_of_terminal, print_link, print_wrapped, shown_controls
 from levelhead.inference.claims import valued
 from levelhead.inference.contents import Contents, before, changes, measurements, open_contents, variants
 from levelhead.pages.names import NLI, Names, names_of
 from levelhead.pages.what_now import FIRST_LOOK, what_now
 from levelhead.progress import say
+from levelhead.results.layout import AUDIT
 from levelhead.results.records.common import BASE, SAME_ITEMS
 from levelhead.results.stored import RESULTS
 
@@ -47,7 +48,8 @@ def print_audit(result: Audit) -> None:
     print()
     for name in filter(names.long, changed):
         print_wrapped(f"{names.short(name)}: {name.removeprefix(NLI)}")
-    print(f"\nReport:  {result.report}\nResults: {Path(result.folder) / RESULTS}")
+    print(f"\nResults: {Path(result.folder) / RESULTS}")
+    print_link(result.folder, AUDIT)
 
 
 def print_first_look(result: Audit) -> None:

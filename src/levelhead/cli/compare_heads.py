@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, app, checked, print_json, print_table
+from levelhead.cli.terminal import print_link
 
 if TYPE_CHECKING:
     from levelhead.results.records.comparison import ModelPair
@@ -59,6 +60,7 @@ def _print(run: HeadComparisonRun) -> None:
         if not pair.same_contexts:
             print("The two runs read other contexts of the same words: a part of the difference is theirs.")
     print(f"Results and figures: {run.folder}")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _in_words(pair: ModelPair) -> str:

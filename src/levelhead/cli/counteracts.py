@@ -10,6 +10,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import NullTwins, RecipeFile, RunFolderOrNone, Seed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def prompts(
         return
     print_run(out)
     print(f"All numbers: {out / RESULTS}. Charts: {figures[0].parent}.")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _list(cloze: ClozeSet) -> None:

@@ -11,6 +11,7 @@ from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.debias import parse_heads
 from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RecipeFile, RunFolder
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def print_glue(run: GlueRun) -> None:
     for cost in run.costs:
         print(f"{cost.task}, {cost.metric}, {cost.recipe}: {cost.sentence}.")
     print(f"Results: {run.folder}")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _scored(cell: GlueCell) -> str:

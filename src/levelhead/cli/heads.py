@@ -89,6 +89,7 @@ def heads(
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.cli.printed import print_run
+    from levelhead.cli.terminal import print_link
     from levelhead.models.model import load
     from levelhead.pages.figures.heads import write_figures
     from levelhead.studies.heads.settings import HeadsSettings
@@ -126,7 +127,7 @@ def heads(
         print_json(_json(run) | {"figures": [str(path) for path in figures]})
     else:
         print_run(out)
-        print(f"\nResults and figures: {out}")
+        print_link(run.folder, run.LAYOUT)
 
 
 def _json(run: HeadsRun) -> dict[str, Any]:

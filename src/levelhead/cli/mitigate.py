@@ -9,6 +9,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Bias, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 
 
 @app.command()
@@ -54,7 +55,7 @@ def mitigate(
         bias, tuple(listed(methods)), objective, *margins, null, seed, *training, budget=budget
     )
     run = run_mitigations(load(name, **loading), settings, out)
-    page = write_report(out)
+    write_report(out)
     if json:
         print_json(
             {
@@ -73,6 +74,6 @@ def mitigate(
         )
         return
     print_run(out)
-    print(f"\nReport: {page}")
+    print_link(run.folder, run.LAYOUT)
     if run.written_model is not None:
         print(f"Model: {run.written_model}")

@@ -9,6 +9,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import FirstSeed, ModelName, RunFolder, Stereotypes
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -69,6 +70,7 @@ def _print(run: PlantedRun) -> None:
             f"|SEAT| {before:.3f} before, {_pm(cells['', '', ABS_SEAT])} after.",
         )
     print(f"Results: {run.folder}")
+    print_link(run.folder, run.LAYOUT)
 
 
 def _pm(measured: Measurement) -> str:

@@ -24,6 +24,7 @@ from levelhead.cli.app import (
 )
 from levelhead.cli.measured import Output, write_items, write_measured
 from levelhead.cli.options import Labels, Limit, LittleAsked, NextSentenceModel, RunFolder, Seed
+from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -253,6 +254,7 @@ def _unscored(measurements: Mapping[str, Measurement]) -> str:
 
 
 def _print_sweep(result: SweepResult, output: Path) -> None:
+    from levelhead.results.layout import SWEEP
     from levelhead.studies.projections.tables import table5
 
     best = [
@@ -272,6 +274,7 @@ def _print_sweep(result: SweepResult, output: Path) -> None:
         setting = "none" if line is None else f"{line.setting} (fairness {line.fairness:.3f})"
         print(f"Fairest viable of {group}: {setting}")
     print(f"Tables, recipes and all numbers: {output}")
+    print_link(output, SWEEP)
 
 
 def _holds(observation: Observation) -> str:

@@ -30,7 +30,10 @@ def report(
         Path | None, typer.Option("-o", "--output", help="Where to write it. Default: RUN/report.html.")
     ] = None,
     pdf: Annotated[
-        bool, typer.Option("--pdf", help="Also print it to PDF beside it, with your own Chromium or Chrome.")
+        bool,
+        typer.Option(
+            "--pdf", help="Also print it and its appendix to PDF, with your own Chromium or Chrome."
+        ),
     ] = False,
     form: Annotated[
         str | None,
@@ -41,7 +44,7 @@ def report(
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
     from levelhead.pages.page import write_report
-    from levelhead.pages.pdf import write_pdf
+    from levelhead.pages.pdf import write_pdfs
 
     if output is not None and len(runs) > 1:
         raise BadOption(
@@ -57,7 +60,7 @@ def report(
         return
     written = [write_report(run, output, force) for run in runs]
     if pdf:
-        written += [write_pdf(page, page.with_suffix(".pdf"), force) for page in written]
+        written += [printed for page in written for printed in write_pdfs(page, force)]
     if json:
         print_json({"reports": [str(path) for path in written]})
         return

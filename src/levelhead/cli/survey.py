@@ -10,7 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.options import Biases, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import listed
-from levelhead.cli.terminal import print_wrapped
+from levelhead.cli.terminal import print_link, print_wrapped
 from levelhead.errors import CannotDo
 
 if TYPE_CHECKING:
@@ -82,4 +82,5 @@ def _print(run: SurveyRun) -> None:
         print_wrapped(caveat)
     if not (run.folder / layout.SURVEY_PARQUET).exists():
         print(f"\n{NO_PARQUET}")
-    print(f"\nPage:  {run.folder / layout.REPORT.name}\nTable: {run.folder / layout.SURVEY_TABLE.name}")
+    print(f"\nTable: {run.folder / layout.SURVEY_TABLE.name}")
+    print_link(run.folder, run.LAYOUT)

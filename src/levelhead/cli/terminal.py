@@ -7,10 +7,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from textwrap import fill
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from levelhead.results.keys import Layout
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
@@ -54,6 +58,13 @@ def print_wrapped(text: str, first: str = "", rest: str = "") -> None:
         return
     width = max(columns_of_terminal(), len(first) + 20)
     print(fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
+
+
+def print_link(folder: Path, study: Layout[Any]) -> None:
+    """Where to read on: the chapter of a run on its page, as terminals open it, or else its document."""
+    from levelhead.pages.links import run_link
+
+    print(f"Read on: {run_link(folder, study)}")
 
 
 @contextmanager

@@ -43,25 +43,36 @@ def share(info: MeasureInfo, measurement: Measurement, at: float | None = None) 
 
     None where the measure has no scale, no neutral value, or was not measured.
     """
-    value = measurement.value if at is None else at
-    floor = measurement.neutral if measurement.null is None else measurement.null.floor
-    if value is None or floor is None:
+    reached = along(info, measurement, measurement.value if at is None else at)
+    return None if reached is None else min(1.0, max(0.0, reached))
+
+
+def along(info: MeasureInfo, measurement: Measurement, at: float | None) -> float | None:
+    """A value on the way from the floor, 0, to the most that can be shown on the side where the measured
+    value lies, 1; below 0 it lies on the other side."""
+    value, floor = measurement.value, floor_of(measurement)
+    if value is None or floor is None or at is None:
         return None
     if info.logits:
-        value, floor, scale = _probability(value), _probability(floor), (0.0, 1.0)
+        at, value, floor, scale = _probability(at), _probability(value), _probability(floor), (0.0, 1.0)
     elif info.scale is not None:
         scale = info.scale
     else:
         return None
     most = scale[1] if value > floor else scale[0]
-    return 0.0 if most == floor else min(1.0, max(0.0, (value - floor) / (most - floor)))
+    return 0.0 if most == floor else (at - floor) / (most - floor)
+
+
+def floor_of(measurement: Measurement) -> float | None:
+    """What a null model shows, else the neutral value."""
+    return measurement.neutral if measurement.null is None else measurement.null.floor
 
 
 def certain_share(info: MeasureInfo, measurement: Measurement) -> float:
     """The share at the end of the interval that is nearer to the floor: 0 where that lies beyond it."""
     if measurement.interval is None or measurement.value is None:
         return 0.0
-    floor = measurement.neutral if measurement.null is None else measurement.null.floor
+    floor = floor_of(measurement)
     low, high = measurement.interval
     if floor is None or low <= floor <= high:
         return 0.0

@@ -153,6 +153,14 @@ class Points:
 
 
 @dataclass(frozen=True)
+class Definitions:
+    """Terms with what they mean, each under an id that links lead to."""
+
+    items: Sequence[tuple[str, str, str]]  # id, term, meaning
+    kind: str = field(default="definitions", init=False)
+
+
+@dataclass(frozen=True)
 class Code:
     """A command or file to copy."""
 
@@ -162,7 +170,7 @@ class Code:
     kind: str = field(default="code", init=False)
 
 
-Block = Cards | Shown | Drawn | HeadMap | Matrix | Frontier | Points | Code
+Block = Cards | Shown | Drawn | HeadMap | Matrix | Frontier | Points | Definitions | Code
 
 
 @dataclass(frozen=True)
@@ -193,6 +201,7 @@ class Section:
     blocks: Sequence[Block]
     example: Example | None = None
     found: str = ""  # the answer in one sentence, which stands where the chapter is folded
+    basis: bool = False  # whether the answers of an audit rest on it, so that paper shows it
 
     @property
     def draws(self) -> bool:
@@ -222,13 +231,43 @@ class WayOut:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """A reader's question, the answer in short, and what else belongs to it."""
+
+    question: str
+    short: str
+    more: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        return f"{self.short} {self.more}".rstrip()
+
+
+@dataclass(frozen=True)
 class WhatNow:
     """What a reader who decides has to know: questions with their answers, findings, and ways out."""
 
-    answers: Sequence[tuple[str, str]]  # question, answer
+    said: Sequence[Answer]
+    picture: Chart | None  # of the bias; None where no measure has a scale
     found: Sequence[Found]
     ways: Sequence[WayOut]
     rule: str  # what the words for sizes mean
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        """Questions with their whole answers."""
+        return [(each.question, each.text) for each in self.said]
+
+    @property
+    def commands(self) -> list[Code]:
+        """How to get what is recommended."""
+        return [way.command for way in self.ways if way.recommended and way.command is not None]
+
+    @property
+    def other_commands(self) -> list[Code]:
+        """How to get what else was tried."""
+        return [way.command for way in self.ways if not way.recommended and way.command is not None]
 
 
 @dataclass(frozen=True)
@@ -246,3 +285,15 @@ class Page:
     notice: str = ""  # what must be known before anything is read
     reload: int | None = None  # after so many seconds
     folded: bool = False  # whether chapters are unfolded by the reader
+
+    @property
+    def appendix(self) -> list[Section]:
+        """Chapters that paper leaves out, where some are marked as those that answers rest on."""
+        rest = [each for each in self.sections if not each.basis]
+        return rest if len(rest) < len(self.sections) else []
+
+    @property
+    def draws(self) -> bool:
+        """Whether it has charts that Vega draws."""
+        pictured = self.what_now is not None and self.what_now.picture is not None
+        return pictured or any(section.draws for section in self.sections)

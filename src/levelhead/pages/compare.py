@@ -6,6 +6,8 @@ from levelhead.inference.compare_items import Difference
 from levelhead.inference.comparing import Comparison
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Page, Section, Shown
+from levelhead.pages.chapters import Chapter
+from levelhead.pages.glossary import glossary_section
 from levelhead.pages.limits import ALWAYS
 from levelhead.pages.page import render
 from levelhead.pages.sections.closing import not_shown
@@ -23,8 +25,9 @@ def comparison_html(comparison: Comparison) -> str:
         "probes, as a rule too wide."
     )
     sections = [
-        Section("compared", "Side by side", "Which differences can be told from chance?", lead, blocks),
+        Section(Chapter.COMPARED, "Side by side", "Which differences can be told from chance?", lead, blocks),
         not_shown(ALWAYS),
+        glossary_section(),
     ]
     title = " against ".join(comparison.runs)
     return render(Page(title, "comparison", _headline(comparison), (), (), sections))

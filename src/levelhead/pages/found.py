@@ -9,7 +9,8 @@ from levelhead.inference.contents import Contents, measurements
 from levelhead.inference.headline import spoken_measures
 from levelhead.inference.infos import info_of
 from levelhead.inference.mitigating import sentence
-from levelhead.pages.glossary import explained
+from levelhead.pages.chapters import Chapter
+from levelhead.pages.glossary import glossary
 from levelhead.pages.limits import limits
 from levelhead.pages.tables import shown as written
 
@@ -88,13 +89,15 @@ def _reproduce(contents: Contents) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Contents], str]] = {
-    "measured": _measured,
-    "heads": _heads,
-    "knowledge": _knowledge,
-    "changes": _changes,
-    "sweep": _sweep,
-    "mitigate": _mitigate,
-    "limits": _limits,
-    "glossary": lambda _: f"{len(explained())} terms, which are also explained where they stand.",
-    "reproduce": _reproduce,
+    Chapter.MEASURED: _measured,
+    Chapter.HEADS: _heads,
+    Chapter.KNOWLEDGE: _knowledge,
+    Chapter.CHANGES: _changes,
+    Chapter.SWEEP: _sweep,
+    Chapter.MITIGATE: _mitigate,
+    Chapter.LIMITS: _limits,
+    Chapter.GLOSSARY: lambda _: (
+        f"{sum(len(group.terms) for group in glossary())} terms, also explained where they stand."
+    ),
+    Chapter.REPRODUCE: _reproduce,
 }

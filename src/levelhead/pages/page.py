@@ -12,7 +12,8 @@ from levelhead import __version__
 from levelhead.files import write_output
 from levelhead.inference.contents import Contents, open_contents
 from levelhead.pages.blocks import Page
-from levelhead.pages.glossary import defined
+from levelhead.pages.chapters import Chapter
+from levelhead.pages.glossary import Terms
 from levelhead.pages.presented import presented
 from levelhead.pages.shell import content_policy, environment, template_text
 from levelhead.results import layout
@@ -42,7 +43,7 @@ def report_html(contents: Contents, *, reload: bool = False) -> str:
 def render(page: Page) -> str:
     """A page as HTML. Everything that comes from models and data is escaped by the templates."""
     css, theme, js = (template_text(name) for name in ("page.css", "theme.js", "page.js"))
-    vega = [vega_bundle()] if any(section.draws for section in page.sections) else []
+    vega = [vega_bundle()] if page.draws else []
     template = environment().get_template("page.html")
     return template.render(
         page=page,
@@ -50,7 +51,8 @@ def render(page: Page) -> str:
         scripts=[theme, *vega, js],
         styled=_Styled(),
         policy=content_policy,
-        defined=defined,
+        terms=Terms(),
+        chapter=Chapter,
         version=__version__,
     )
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from levelhead.errors import CannotDo
 from levelhead.files import refuse_foreign, write_whole
+from levelhead.ordinary import read_bytes
+from levelhead.pages.chapters import Chapter
 
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PLAYWRIGHT = (  # where playwright keeps its own, from the newest version
@@ -25,10 +27,21 @@ _DRAWING_MS = 30_000  # virtual time for the charts, which passes as fast as the
 _LIMIT_S = 300
 
 
-def write_pdf(page: Path, out: Path, force: bool = False) -> Path:
+def write_pdfs(page: Path, force: bool = False) -> list[Path]:
+    """Print a page beside itself: PAGE.pdf and, where paper leaves something out, PAGE-appendix.pdf."""
+    outs = {"": page.with_suffix(".pdf")}
+    if f'id="{Chapter.APPENDIX}"'.encode() in (read_bytes(page.parent, page.name) or b""):
+        outs[Chapter.APPENDIX] = page.with_name(f"{page.stem}-{Chapter.APPENDIX}.pdf")
+    for out in outs.values():
+        refuse_foreign(out, _MARKS, force)
+    return [write_pdf(page, out, force, part) for part, out in outs.items()]
+
+
+def write_pdf(page: Path, out: Path, force: bool = False, part: str = "") -> Path:
     """Print an HTML page of ours to a PDF file; it appears whole or not at all.
 
-    force: replace a file at `out` that is no page of levelhead.
+    force: replace a file at `out` that is no page of levelhead. part: the fragment of the address, by which
+    the page knows that its appendix is meant.
     """
     refuse_foreign(out, _MARKS, force)
     browser = find_chromium()
@@ -39,7 +52,7 @@ def write_pdf(page: Path, out: Path, force: bool = False) -> Path:
         )
     with tempfile.TemporaryDirectory(prefix="levelhead-pdf-") as scratch:
         printed = Path(scratch) / "page.pdf"
-        _print(browser, page, printed)
+        _print(browser, page, part, printed)
         return write_whole(out, lambda work: shutil.copyfile(printed, work))
 
 
@@ -59,7 +72,7 @@ def _of_playwright() -> Iterator[Path]:
             yield from sorted(folder.glob(pattern), reverse=True)
 
 
-def _print(browser: Path, page: Path, printed: Path) -> None:
+def _print(browser: Path, page: Path, part: str, printed: Path) -> None:
     options = [
         "--headless",
         "--disable-gpu",
@@ -72,7 +85,8 @@ def _print(browser: Path, page: Path, printed: Path) -> None:
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--no-sandbox")  # Chromium refuses to start for root otherwise
-    command = [str(browser), *options, page.resolve().as_uri()]
+    address = page.resolve().as_uri() + (f"#{part}" if part else "")
+    command = [str(browser), *options, address]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False, text=True)
     except (OSError, subprocess.TimeoutExpired) as error:

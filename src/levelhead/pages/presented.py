@@ -10,7 +10,8 @@ from dataclasses import replace
 from levelhead.inference.contents import Contents, consistent
 from levelhead.inference.doubts import openings_text
 from levelhead.inference.heads_in_words import bias_text
-from levelhead.pages.blocks import Page
+from levelhead.pages.blocks import Page, Section
+from levelhead.pages.chapters import BASIS
 from levelhead.pages.found import found
 from levelhead.pages.glossary import glossary_section
 from levelhead.pages.names import names_of
@@ -28,21 +29,26 @@ _STOPS = "Audit without --quick for the whole."
 def presented(contents: Contents, *, reload: bool = False) -> Page:
     """All that a run shows. reload: what is shown is not the end, and a page of it reloads itself."""
     with consistent(contents):
-        first = opening(contents)
-        chapters = [*sections(contents), glossary_section()]
+        first, box = opening(contents), what_now(contents)
+        written = [*sections(contents), glossary_section()]
         return Page(
             title=contents.model,
             study=contents.study,
             headline=first.text,
             findings=first.findings,
             facts=_facts(contents),
-            sections=[replace(each, found=found(contents, each.id)) for each in chapters],
-            what_now=what_now(contents),
+            sections=[_chapter(contents, each, box is not None) for each in written],
+            what_now=box,
             names=names_of(contents),
             notice=_notice(contents, reload),
             reload=_RELOAD if reload else None,
             folded=True,
         )
+
+
+def _chapter(contents: Contents, section: Section, answered: bool) -> Section:
+    """A chapter with what it found. answered: whether the page has answers, which may rest on it."""
+    return replace(section, found=found(contents, section.id), basis=answered and section.id in BASIS)
 
 
 def _notice(contents: Contents, reload: bool) -> str:

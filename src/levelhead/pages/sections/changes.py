@@ -8,6 +8,7 @@ from levelhead.inference.contents import Contents, before, changes, measurements
 from levelhead.inference.infos import info_of
 from levelhead.inference.ways_out import Ability, abilities, abilities_text
 from levelhead.pages.blocks import Block, Code, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.examples import changed_example
 from levelhead.pages.sections.measured import in_reading_order
 from levelhead.pages.tables import Cell, Table, reported, words
@@ -36,7 +37,7 @@ def changes_section(contents: Contents) -> Section | None:
         "projection was chosen on. Fluency, language sense and ability say what the change cost. A recipe "
         "makes the changed model: levelhead debias."
     )
-    return Section("changes", "Before and after", question, how, blocks, changed_example(contents))
+    return Section(Chapter.CHANGES, "Before and after", question, how, blocks, changed_example(contents))
 
 
 def _mitigations_table(audit: AuditRun) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Block, Code, Points, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.tables import Table, words
@@ -23,7 +24,7 @@ def not_shown(warnings: Sequence[str]) -> Section:
     """What numbers do not show."""
     question = "What may I not conclude from this page?"
     points = Points([words(warning) for warning in warnings])
-    return Section("limits", "What these numbers do not show", question, "", [points])
+    return Section(Chapter.LIMITS, "What these numbers do not show", question, "", [points])
 
 
 def reproduce_section(contents: Contents) -> Section:
@@ -40,7 +41,7 @@ def reproduce_section(contents: Contents) -> Section:
         "The same command with the same versions on the same machine gives the same numbers, to the bit. All "
         f"numbers of this page, with all their digits, are in {_files(contents)} of the run folder."
     )
-    return Section("reproduce", "How to get this again", question, how, blocks)
+    return Section(Chapter.REPRODUCE, "How to get this again", question, how, blocks)
 
 
 def _files(contents: Contents) -> str:
@@ -62,4 +63,4 @@ def _versions_table(contents: Contents) -> Table:
         lines += [(f"{part}: {name}", value, _kind(name)) for name, value in run.data.hashes.items()]
     caption = "Seed, versions, and hashes of weights and data"
     body = [[words(text) for text in line] for line in lines]
-    return Table("versions", caption, ("What", "Value", "Kind"), body)
+    return Table("versions", caption, ("What", "Value", "Kind"), body, folded=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from levelhead.inference.contents import Contents, measurements
 from levelhead.pages.blocks import Block, Code, Drawn, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
 from levelhead.pages.charts.glue import curve_controls, learning_curves
 from levelhead.pages.tables import Cell, Part, Table, measured, number, shown, words
@@ -46,7 +47,7 @@ def glue_section(contents: Contents) -> Section | None:
         "The unmodified model is trained on the same examples with the same seeds."
     )
     question = "Can the model still learn after the change as well as before?"
-    return Section("glue", "What it can still learn", question, how, blocks)
+    return Section(Chapter.GLUE, "What it can still learn", question, how, blocks)
 
 
 # ---- scores

@@ -14,6 +14,7 @@ from levelhead.inference.heads_in_words import (
 from levelhead.inference.infos import info_of
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, HeadCell, HeadMap, Points, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts import heads as charts
 from levelhead.pages.examples import arcs_example
 from levelhead.pages.first_arcs import first_arcs
@@ -49,7 +50,7 @@ def heads_section(contents: Contents) -> Section | None:
         "turned up: red heads add to it, blue ones work against it, pale ones hardly matter. Choose a head "
         "to see where it looks from the target word, in a stereotype and in the same sentence turned around."
     )
-    return Section("heads", "Where it sits", question, how, blocks, arcs_example(contents))
+    return Section(Chapter.HEADS, "Where it sits", question, how, blocks, arcs_example(contents))
 
 
 # ---- what holds on other words

@@ -9,6 +9,7 @@ from levelhead.inference.fill_in import corrected, tested
 from levelhead.inference.headline import headline_claims
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
 from levelhead.pages.examples import kind_examples, knowledge_example
 from levelhead.pages.tables import Cell, Part, Table, bounded, measured, number, probability, shown, words
@@ -39,7 +40,7 @@ def knowledge_section(contents: Contents) -> Section | None:
         "counts the k likeliest tokens only. Dashed lines: without knowledge."
     )
     title = "What a sentence before the question does"
-    return Section("knowledge", title, question, how, blocks, knowledge_example(contents))
+    return Section(Chapter.KNOWLEDGE, title, question, how, blocks, knowledge_example(contents))
 
 
 def _kinds_table(run: PromptsRun) -> Iterator[Table]:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from levelhead.edits.head import Head
 from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Block, Drawn, Matrix, MatrixCell, Points, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.localizing import atlas_sentence, heads_sentence, map_chart, null_text
 from levelhead.pages.tables import Cell, Table, number, probability, shown, words
 from levelhead.results.records.localizing import MapAgreement, MappedHead
 from levelhead.results.runs import AtlasRun
-
-_ID = "atlas"
 
 
 def atlas_section(contents: Contents) -> Section | None:
@@ -36,7 +35,7 @@ def atlas_section(contents: Contents) -> Section | None:
         "models. The matrix says how far two maps rank heads alike; its cells lead to the maps."
     )
     question = "Which heads carry each bias measure, and are they the same ones?"
-    return Section(_ID, "The atlas", question, how, blocks)
+    return Section(Chapter.ATLAS, "The atlas", question, how, blocks)
 
 
 # ---- agreement
@@ -45,7 +44,7 @@ def atlas_section(contents: Contents) -> Section | None:
 def _matrix(contents: Contents, run: AtlasRun) -> Matrix:
     names = [each.objective for each in run.objectives]
     place = 1 + 1  # the charts stand behind the sentence and the matrix
-    ids = {name: f"{_ID}-chart-{place + 1}-{number}" for number, name in enumerate(names, start=1)}
+    ids = {name: f"{Chapter.ATLAS}-chart-{place + 1}-{number}" for number, name in enumerate(names, start=1)}
     known = {frozenset((each.one, each.other)): each for each in run.agreements}
     cells = [
         [

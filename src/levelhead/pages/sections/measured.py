@@ -11,6 +11,7 @@ from levelhead.inference.infos import claimed, info_of, verdict_of
 from levelhead.inference.sizes import share, size_of
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Bar, Block, Card, Cards, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.examples import asked_example
 from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.tables import Cell, Table, interval, measured, number, probability, shown, words
@@ -38,7 +39,7 @@ def measured_section(contents: Contents) -> Section | None:
         "on. The gray line is the neutral value, that of a model without this bias. The redder, the larger "
         "the bias; what cannot be told from a null model is gray, however large."
     )
-    return Section("measured", "What was measured", question, how, blocks, asked_example(contents))
+    return Section(Chapter.MEASURED, "What was measured", question, how, blocks, asked_example(contents))
 
 
 def in_reading_order(contents: Contents, reported: Iterable[Reported]) -> list[Reported]:

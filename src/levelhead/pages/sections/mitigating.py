@@ -15,6 +15,7 @@ from levelhead.inference.mitigating import (
     sentence,
 )
 from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.tables import Cell, Table, number, probability, words
 from levelhead.results.records.mitigating import BiasMoved, CandidateTested
@@ -48,7 +49,7 @@ def mitigating_section(contents: Contents) -> Section | None:
         "fails: so at most 5 % of such runs certify anything that is not as claimed."
     )
     question = "Which mitigation lowers the bias, at what cost, and can it be relied on?"
-    return Section("mitigate", "Mitigations", question, how, blocks)
+    return Section(Chapter.MITIGATE, "Mitigations", question, how, blocks)
 
 
 def _use(run: MitigateRun) -> list[Block]:

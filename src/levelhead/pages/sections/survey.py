@@ -12,6 +12,7 @@ from levelhead.inference.ranking import MOST_IN_PAIRS, compared, survey_catalog
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.pages.charts.steps import curve_controls, step_curves
 from levelhead.pages.tables import Cell, Part, Table, measured, number, probability, shown, words
@@ -58,7 +59,7 @@ def ranking_section(contents: Contents) -> Section | None:
         "in the last column. No rank says that a model has any bias at all: an audit holds a model "
         "against null models."
     )
-    return Section("ranking", "Models by their bias", "Which model is nearest to neutral?", how, blocks)
+    return Section(Chapter.RANKING, "Models by their bias", "Which model is nearest to neutral?", how, blocks)
 
 
 def _ranking_table(run: SurveyRun, bias: str, info: MeasureInfo, lines: Sequence[SurveyLine]) -> Table:
@@ -120,7 +121,7 @@ def differences_section(contents: Contents) -> Section | None:
         f"{sum(each.real for each in listed)} of {tested} differences are real. Models are compared {pairs}."
     )
     question = "Which of two models can be told to be less biased?"
-    return Section("differences", "Which differences are real", question, how, [Shown(table)])
+    return Section(Chapter.DIFFERENCES, "Which differences are real", question, how, [Shown(table)])
 
 
 def floors_text(run: SurveyRun) -> str:
@@ -166,7 +167,7 @@ def steps_section(contents: Contents) -> Section | None:
     question = "Does the bias grow while the model is trained?"
     how = "Models whose names tell the step of one training, with 95 % intervals. The dashed line is neutral."
     curves = Drawn([step_curves(lines, controls)], controls)
-    return Section("steps", "Along the training", question, how, [curves])
+    return Section(Chapter.STEPS, "Along the training", question, how, [curves])
 
 
 def failures_section(contents: Contents) -> Section | None:
@@ -182,7 +183,7 @@ def failures_section(contents: Contents) -> Section | None:
     table = Table("failures", "What was not measured", columns, body, folded=len(body) > 40)
     question = "Which models could not be asked, and what could a model not answer?"
     how = "A model that could not be asked is tried again when the survey is run again."
-    return Section("failures", "What was not measured", question, how, [Shown(table)])
+    return Section(Chapter.FAILURES, "What was not measured", question, how, [Shown(table)])
 
 
 # ---- what is said first

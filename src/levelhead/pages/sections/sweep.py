@@ -9,6 +9,7 @@ from levelhead.inference.contents import Contents, measurements
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
 from levelhead.pages.blocks import Block, Frontier, Section, SettingRecipe, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
 from levelhead.pages.names import NLI, names_of
@@ -57,7 +58,7 @@ def sweep_section(contents: Contents) -> Section | None:
         "cross is the unmodified model with its 95 % intervals on all items: what lies inside it can hardly "
         "be told from it. Choose a point, or a setting from the list, for its recipe."
     )
-    return Section("sweep", "What less bias costs", question, how, blocks)
+    return Section(Chapter.SWEEP, "What less bias costs", question, how, blocks)
 
 
 # ---- an audit's candidates

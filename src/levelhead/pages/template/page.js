@@ -160,8 +160,8 @@
   const tip = one("#tip");
   let current = one("button.head[data-first]");
 
-  function showTip(head) {
-    tip.textContent = head.getAttribute("aria-label");
+  function showTip(head, text = head.getAttribute("aria-label")) {
+    tip.textContent = text;
     tip.hidden = false;
     const box = head.getBoundingClientRect();
     tip.style.left = Math.max(8, Math.min(box.left, innerWidth - tip.offsetWidth - 8)) + "px";
@@ -169,6 +169,28 @@
   }
   const hideTip = () => { tip.hidden = true; };
   addEventListener("scroll", hideTip, { passive: true });
+
+  // ---- technical words: the definition on hover and focus, as the description of a link to the glossary
+
+  for (const term of all("a.term")) {
+    const show = () => { showTip(term, term.dataset.about); term.setAttribute("aria-describedby", "tip"); };
+    const hide = () => { hideTip(); term.removeAttribute("aria-describedby"); };
+    term.addEventListener("mouseenter", show);
+    term.addEventListener("focus", show);
+    term.addEventListener("mouseleave", hide);
+    term.addEventListener("blur", hide);
+    term.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+    term.addEventListener("pointerup", (event) => {  // a finger cannot hover: the first touch shows, the second follows
+      if (event.pointerType === "touch" && tip.dataset.of !== term.href) tip.dataset.held = "yes";
+      tip.dataset.of = term.href;
+    });
+    term.addEventListener("click", (event) => {
+      if (!tip.dataset.held) return;
+      delete tip.dataset.held;
+      event.preventDefault();
+      show();
+    });
+  }
 
   function select(head) {
     for (const each of [current, head]) { each.setAttribute("aria-pressed", "false"); each.tabIndex = -1; }
@@ -323,17 +345,30 @@
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; showArcs(); } });
   function unfold() {
     const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const study = target && (target.closest("details.study") || one("details.study", target));
+    if (!target) return;
+    const study = one("details.study", target);
     if (study) study.open = true;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    requestAnimationFrame(() => target.scrollIntoView());
   }
   addEventListener("hashchange", unfold);
-  for (const link of all("nav a")) link.addEventListener("click", () => setTimeout(unfold));
+  addEventListener("click", (event) => {  // also where the address stays as it is
+    const link = event.target.closest?.('a[href^="#"]');
+    if (link && !event.defaultPrevented && link.hash === location.hash) unfold();
+  });
   for (const study of all("details.study")) {
     study.addEventListener("toggle", () => {
       if (study.open) { showArcs(); all("figure[data-unseen]", study).forEach(draw); }
     });
   }
   let folded = [];
+  const paper = () => { root.toggleAttribute("data-paper", location.hash === "#appendix"); };
+  addEventListener("hashchange", paper);
+  one("#print-appendix")?.addEventListener("click", () => {
+    root.toggleAttribute("data-paper", true);
+    print();
+    paper();
+  });
   addEventListener("beforeprint", () => {
     folded = all("details:not([open])");
     for (const each of folded) each.open = true;
@@ -341,6 +376,7 @@
   addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
 
   if (current) select(current);
+  paper();
   unfold();
-  redraw();
+  redraw().then(unfold);  // charts move what stands below them
 })();
