@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from levelhead.api.places import links
 from levelhead.api.shown import Line, Shown, measured_cells
 from levelhead.api.studies import Folder
 from levelhead.measures.catalog import DOUBT
@@ -47,6 +48,9 @@ class MeasureResult(Record, Shown):
     def chart(self) -> Chart:
         """Every measurement with its interval."""
         return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.model)
+
+    def _places(self) -> str:
+        return links(self.weights)
 
     def _write(self, work: Path) -> None:
         """The table, and everything as JSON."""

@@ -9,8 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from levelhead.api.shown import Line, Scratch, Shown, html_table, line_of
+from levelhead.api.places import links
+from levelhead.api.shown import Line, Scratch, Shown, line_of
 from levelhead.errors import CannotDo
+from levelhead.exploring.state import PageState
 from levelhead.measures.measurement import Measurement
 from levelhead.ordinary import check_tree
 from levelhead.pages.charts.base import Chart
@@ -72,6 +74,9 @@ class StudyResult(StudyRun[S], Shown):
         """The model and the command of the study."""
         return f"{self.model}: {self.data.layout.command}"
 
+    def _places(self) -> str:
+        return links(self.weights, self.folder)
+
     def _write(self, work: Path) -> None:
         """The whole run folder: what `levelhead report`, `check`, `card` and `compare` read."""
         check_tree(self.folder.resolve())
@@ -88,6 +93,11 @@ class HeadsResult(HeadsRun, StudyResult[HeadsRunSettings]):
     def chart(self) -> Chart:
         """The heat map of scores; red adds to the bias, blue counteracts it."""
         return heat_map(self, signed=True)
+
+    def _places(self) -> str:
+        """On the page, the most biased head is chosen."""
+        chosen = self.ranked[0].head if self.ranked else None
+        return links(self.weights, self.folder, PageState(head=chosen))
 
 
 class HeadComparisonResult(HeadComparisonRun, StudyResult[HeadComparisonSettings]):
@@ -250,8 +260,9 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
 
     def _repr_html_(self) -> str:
         if self.headline is None:
-            return html_table(self.caption, self.lines())
-        return notebook_html(self.headline.text, self.headline.findings, self.measurements)
+            return super()._repr_html_()
+        said = notebook_html(self.headline.text, self.headline.findings, self.measurements)
+        return said + self._places()
 
 
 class SurveyResult(SurveyRun, StudyResult[SurveyRunSettings]):

@@ -72,7 +72,11 @@ class Shown(ABC):
         (work / TABLE).write_text(table, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return html_table(self.caption, self.lines())
+        return html_table(self.caption, self.lines()) + self._places()
+
+    def _places(self) -> str:
+        """Links to where it can be looked at, as HTML."""
+        return ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.caption}>"
