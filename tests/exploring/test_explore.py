@@ -9,11 +9,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 import levelhead as lh
+from levelhead.api.results import HeadsResult
 from levelhead.errors import LevelheadError
+from levelhead.results import layout
+from levelhead.results.runs import open_heads
+from tests.studies.head_runs import empty_run, scored_run
 from tests.tiny import tiny
 from tests.typed import Typed
 
@@ -96,6 +101,31 @@ def test_a_notebook_gets_a_frame_with_the_page_and_ends_it(folder: Path) -> None
         page.close()
     with pytest.raises(OSError, match="refused"):
         status(page.address)
+
+
+def test_results_link_to_the_open_page_of_their_model_and_to_their_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("uvicorn", reason="pip install 'levelhead[explore]'")
+    model, other = tiny("bert"), tiny("bert", seed=9)
+    runs = []
+    for number, each in enumerate((model, other)):
+        with empty_run(tmp_path / f"run {number}", each.name, {"weights": each.fingerprint}) as run:
+            made = open_heads(scored_run(tmp_path, f"other {number}", [[0.1, 0.5, 0.2, 0.0]] * 3, 0.7))
+            run.results(layout.SCORES, lambda made=made: list(made.scores))  # type: ignore[misc]
+        runs.append(HeadsResult.open(run.folder))
+    page = lh.explore(model)
+    try:
+        assert f'href="{page.address}#' in runs[0]._repr_html_()
+        assert "1-2" in unquote(runs[0]._repr_html_())
+        assert "href" not in runs[1]._repr_html_()
+    finally:
+        page.close()
+    assert "href" not in runs[0]._repr_html_()
+    (runs[0].folder / "report.html").write_text("<p>", "utf-8")
+    assert "report.html" in runs[0]._repr_html_()
+    monkeypatch.chdir(tmp_path)
+    assert 'href="run%200/report.html"' in runs[0]._repr_html_()
 
 
 def test_a_model_that_fills_no_blanks_is_one_line() -> None:

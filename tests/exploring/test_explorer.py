@@ -12,14 +12,16 @@ import pytest
 import levelhead as lh
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
+from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, LevelheadError
 from levelhead.exploring import answers
 from levelhead.exploring.answers import NULL_MODELS
 from levelhead.exploring.background import Background
+from levelhead.exploring.benchmarks import benchmarks
 from levelhead.exploring.explorer import Explorer, saved
-from levelhead.exploring.measured import compared, scored_heads
+from levelhead.exploring.measured import Comparison, compared, scored_heads
 from levelhead.exploring.sentences import question
 from levelhead.exploring.state import PageState
 from levelhead.mitigation.mitigate import edits_of
@@ -31,7 +33,7 @@ from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
 from levelhead.results.runs import open_heads, open_run
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import NaturalItems, natural_bias
+from levelhead.scoring.natural import COSINE, PREFERENCE, NaturalItems, natural_bias
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import HeadsSettings
@@ -262,6 +264,11 @@ def nothing(done: int, total: int) -> None:
     assert 0 <= done <= total
 
 
+def on(model: Model, name: str, variant: Variant) -> Comparison:
+    """A change on a benchmark of the menu."""
+    return Comparison("a key", next(b for b in benchmarks(model, GENDER) if b.name == name), variant)
+
+
 def test_head_scores_in_portions_are_those_of_the_heads_study(model: Model) -> None:
     small = GENDER.of({*GENDER.A[:4], *GENDER.B[:4], *GENDER.X[:5], *GENDER.Y[:5]})
     whole = head_scores(model, prepare(model, HeadsSettings(small, per_word=2)).table)
@@ -272,21 +279,23 @@ def test_head_scores_in_portions_are_those_of_the_heads_study(model: Model) -> N
 
 def test_a_benchmark_in_portions_is_that_of_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
     few, model = load_triples().at_most(9), tiny("gpt2")
-    monkeypatch.setattr("levelhead.exploring.measured.load_triples", lambda: few)
+    monkeypatch.setattr("levelhead.exploring.benchmarks.load_triples", lambda: few)
     variant = gates(model, OFF.gates)
-    found = compared(model, GENDER, variant, nothing)
-    whole = natural_bias(model, NaturalItems(Battery(GENDER, (), few)), "preference", [(), variant])
+    found = compared(model, GENDER, on(model, PREFERENCE, variant), nothing)
+    whole = natural_bias(model, NaturalItems(Battery(GENDER, (), few)), PREFERENCE, [(), variant])
     assert found.before == pytest.approx(float(whole.values[0].mean()), abs=1e-6)
     assert found.change == pytest.approx(float((whole.values[1] - whole.values[0]).mean()), abs=1e-6)
     assert found.change_interval is not None
     assert found.change_interval[0] < found.change < found.change_interval[1]
 
 
-def test_a_model_without_next_sentences_is_measured_by_the_numerator_of_seat(model: Model) -> None:
+def test_the_numerator_of_seat_is_on_the_menu_with_seat_itself_beside_it(model: Model) -> None:
     small = GENDER.of({*GENDER.A[:3], *GENDER.B[:3], *GENDER.X[:4], *GENDER.Y[:4]})
-    found = compared(model, small, gates(model, OFF.gates), nothing)
+    found = compared(model, small, on(model, COSINE, gates(model, OFF.gates)), nothing)
     assert (found.unit, found.items) == ("cosine", 8)
     assert found.change != 0
+    assert found.effects is not None
+    assert found.effects[0] == pytest.approx(scored_heads(model, small, nothing).seat, abs=1e-6)
 
 
 def test_a_new_job_cancels_the_one_before_and_jobs_wait_for_questions(explorer: Explorer) -> None:

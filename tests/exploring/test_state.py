@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelhead.edits.head import Head
+from levelhead.edits.neurons import Neuron
 from levelhead.errors import BadOption
 from levelhead.exploring.state import LONGEST, PageState
 
@@ -26,7 +27,21 @@ def test_a_link_holds_the_whole_state(
     sentence: str, twin: str | None, gates: dict[tuple[int, int], float], strength: float, on: bool
 ) -> None:
     own = {Head(*head): value for head, value in gates.items()}
-    state = PageState(sentence, twin, ("she", "he"), own, "a recipe", strength, on, Head(1, 2), 3, on)
+    state = PageState(
+        sentence,
+        twin,
+        ("she", "he"),
+        own,
+        {Neuron(*head): value for head, value in gates.items()},
+        10 * strength,
+        "log-odds",
+        "a recipe",
+        strength,
+        on,
+        Head(1, 2),
+        3,
+        on,
+    )
     fragment = state.to_fragment()
     assert fragment.isascii()
     assert not set(fragment) & set(" \"<>'&")
@@ -41,7 +56,15 @@ def test_an_empty_page_is_a_short_link() -> None:
 
 @pytest.mark.parametrize(
     "fragment",
-    ["{", "[]", "null", '{"model": "other"}', '{"gates": {"0-1": 0}}', '{"gates": {"1-1": 9}}'],
+    [
+        "{",
+        "[]",
+        "null",
+        '{"model": "other"}',
+        '{"gates": {"0-1": 0}}',
+        '{"gates": {"1-1": 9}}',
+        '{"neurons": {"0-1": 0}}',
+    ],
 )
 def test_what_is_no_state_is_one_line(fragment: str) -> None:
     with pytest.raises(BadOption, match=r"^[^\n]+$"):
@@ -53,3 +76,10 @@ def test_bounds_of_a_state() -> None:
         PageState("x" * (LONGEST + 1))
     with pytest.raises(BadOption, match="strength"):
         PageState(strength=2.5)
+    for steering in (101.0, float("nan")):
+        with pytest.raises(BadOption, match="Steering"):
+            PageState(steering=steering)
+    with pytest.raises(BadOption, match="Gate 9"):
+        PageState(neurons={Neuron(0, 1): 9.0})
+    with pytest.raises(BadOption, match="recipe"):
+        PageState(neurons={Neuron(0, n): 0.0 for n in range(1001)})

@@ -65,11 +65,14 @@ def test_people_count_from_1_and_code_from_0(tmp_path: Path) -> None:
 
 
 steps = st.builds(
-    lambda place, layer, dimensions, soft: Step(place, 0 if place == "sent" else layer, dimensions, soft),
+    lambda place, layer, dimensions, soft, strength: Step(
+        place, 0 if place == "sent" else layer, dimensions, soft, strength=strength
+    ),
     st.sampled_from(["sent", "cls", "tokens", "query", "key", "value"]),
     st.integers(-12, 11),
     st.integers(1, 4),
     st.booleans(),
+    st.sampled_from([1.0, 0.5, 0.05]),
 )
 
 
@@ -82,6 +85,7 @@ steps = st.builds(
     projections=st.lists(steps, min_size=1, max_size=4),
     fit=st.sampled_from(["base", "sequential"]),
     title=st.text(st.characters(codec="utf-8"), max_size=20).map(str.strip),
+    steering=st.floats(0, 60),
 )
 def test_what_is_written_is_read_back_the_same(
     tmp_path_factory: pytest.TempPathFactory,
@@ -89,8 +93,11 @@ def test_what_is_written_is_read_back_the_same(
     projections: list[Step],
     fit: Fit,
     title: str,
+    steering: float,
 ) -> None:
-    recipe = Recipe(gates, tuple(projections), fit, title=title, model="m", fingerprint="f")
+    recipe = Recipe(
+        gates, tuple(projections), fit, title=title, model="m", fingerprint="f", steering=steering
+    )
     path = write(tmp_path_factory.mktemp("recipe"), recipe_text(recipe))
     assert load_recipe(path) == recipe
 
@@ -123,7 +130,7 @@ def test_gates_alone_need_no_fit() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", r"mine\.toml: no \[\[gate\]\], no \[\[neurons\]\], no \[\[projection\]\] and no \[symmetrize\]"),
+        ("", r"mine\.toml: no \[\[gate\]\], no \[\[neurons\]\], no \[\[projection\]\], no \[steering\] and"),
         (
             "gates = 1",
             r"the file: unknown key 'gates'; allowed are title, model, fit, gate, neurons, projection",

@@ -22,6 +22,7 @@ from levelhead.mitigation.export import export
 from levelhead.mitigation.folding import folded, plan_folding
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
+from levelhead.mitigation.steering import sentence_states
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
@@ -41,7 +42,7 @@ from levelhead.studies.mitigating.neuron_ablation import NeuronAblation
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import Mitigation, mitigations
 from levelhead.studies.mitigating.self_debiasing import SelfDebiasing, asking_for
-from levelhead.studies.mitigating.steering import SteeringAway, sentence_states
+from levelhead.studies.mitigating.steering import SteeringAway
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from levelhead.api.places import page_closed, page_opened
 from levelhead.api.studies import AnyModel, loaded
 from levelhead.exploring.explorer import Explorer
 from levelhead.exploring.serving import Served
@@ -27,6 +28,7 @@ class Explored:
 
     def close(self) -> None:
         """End the server."""
+        page_closed(self.address)
         self._served.close()
 
     def _repr_html_(self) -> str:
@@ -48,9 +50,12 @@ def explore(
     """Try sentences on a model: swapped twins, heads switched off, odds that move (docs/explore.md).
 
     run: a run of this model, whose scores and recipes are offered. second: a model to stand beside. port: of
-    127.0.0.1; 0 is any free one. The server runs in a thread of this process until `close`.
+    127.0.0.1; 0 is any free one. The server runs in a thread of this process until `close`; meanwhile results
+    about this model link to the page.
     """
     opened = run if run is None or isinstance(run, StudyRun) else open_run(run)
     other = None if second is None else loaded(second)
     explorer = Explorer(loaded(model), load_words(bias), opened, other)
-    return Explored(Served(explorer, port, framed=True).start())
+    served = Served(explorer, port, framed=True).start()
+    page_opened(explorer.model.fingerprint, served.address)
+    return Explored(served)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from levelhead.api.places import links
 from levelhead.api.shown import Line, Shown, measured_cells
 from levelhead.api.studies import Folder
 from levelhead.measures.catalog import DOUBT
@@ -53,6 +54,9 @@ class MeasureResult(Record, Shown):
     def link(self) -> Link:
         """The equation of its first measure."""
         return measure_link(next((each.name for each in self.measurements.values()), ""))
+
+    def _places(self) -> str:
+        return links(self.weights)
 
     def _write(self, work: Path) -> None:
         """The table, and everything as JSON."""

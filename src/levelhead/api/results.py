@@ -9,8 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from levelhead.api.places import links
 from levelhead.api.shown import Line, Scratch, Shown, line_of
 from levelhead.errors import CannotDo
+from levelhead.exploring.state import PageState
 from levelhead.inference.fill_in import corrected
 from levelhead.measures.measurement import Measurement
 from levelhead.ordinary import check_tree
@@ -78,6 +80,9 @@ class StudyResult(StudyRun[S], Shown):
         """Its chapter on the page of its run; the document of its study where no page is written."""
         return run_link(self.folder, self.data.layout)
 
+    def _places(self) -> str:
+        return links(self.weights)
+
     def _write(self, work: Path) -> None:
         """The whole run folder: what `levelhead report`, `check`, `card` and `compare` read."""
         check_tree(self.folder.resolve())
@@ -94,6 +99,11 @@ class HeadsResult(HeadsRun, StudyResult[HeadsRunSettings]):
     def chart(self) -> Chart:
         """The heat map of scores; red adds to the bias, blue counteracts it."""
         return heat_map(self, signed=True)
+
+    def _places(self) -> str:
+        """On the page, the most biased head is chosen."""
+        chosen = self.ranked[0].head if self.ranked else None
+        return links(self.weights, PageState(head=chosen))
 
 
 class HeadComparisonResult(HeadComparisonRun, StudyResult[HeadComparisonSettings]):
@@ -258,7 +268,7 @@ class AuditResult(AuditRun, StudyResult[AuditRunSettings]):
         if self.headline is None:
             return super()._repr_html_()
         shown = notebook_html(self.headline.text, self.headline.findings, self.measurements)
-        return shown + self.link.html
+        return shown + self.link.html + self._places()
 
 
 class SurveyResult(SurveyRun, StudyResult[SurveyRunSettings]):

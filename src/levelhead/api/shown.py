@@ -78,7 +78,11 @@ class Shown(ABC):
         (work / TABLE).write_text(table, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return html_table(self.caption, self.lines()) + self.link.html
+        return html_table(self.caption, self.lines()) + self.link.html + self._places()
+
+    def _places(self) -> str:
+        """Links to open pages on which it can be tried, as HTML."""
+        return ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.caption}>"

@@ -15,7 +15,11 @@ from levelhead.pages.chapters import Chapter
 from levelhead.pages.presented import presented
 from levelhead.pages.tables import Table
 
-_ON_THE_PAGE = (Chapter.LIMITS, Chapter.REPRODUCE, Chapter.GLOSSARY)  # chapters that a terminal leaves to the page
+_ON_THE_PAGE = (
+    Chapter.LIMITS,
+    Chapter.REPRODUCE,
+    Chapter.GLOSSARY,
+)  # chapters that a terminal leaves to the page
 _HEADS = 5  # at either end of a map
 _NAME = 40  # characters of a line's name that are kept in one line
 _BORDERS = 3  # characters that a table needs beside each of its columns

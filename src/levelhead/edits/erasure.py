@@ -6,7 +6,7 @@ Reference: docs/method.md, gender subspace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,10 @@ class AffineErasure:
     left: Tensor
     right: Tensor
     center: Tensor
+
+    def scaled(self, strength: float) -> AffineErasure:
+        """The same with its step multiplied: h' = h − strength · L R (h − μ)."""
+        return replace(self, left=strength * self.left)
 
     def __call__(self, h: Tensor) -> Tensor:
         left, right, center = (beside(part, h) for part in (self.left, self.right, self.center))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -32,6 +32,10 @@ class Projection:
                 f"A basis of shape {tuple(self.basis.shape)} needs weights of shape "
                 f"{tuple(self.basis.shape[:-1])}, got {tuple(self.weights.shape)}."
             )
+
+    def scaled(self, strength: float) -> Projection:
+        """The same with every weight multiplied: w_i' = strength · w_i."""
+        return replace(self, weights=strength * self.weights)
 
     def __call__(self, h: Tensor) -> Tensor:
         basis, weights = beside(self.basis, h), beside(self.weights, h)

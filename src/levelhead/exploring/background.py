@@ -17,7 +17,8 @@ from levelhead.errors import LevelheadError
 from levelhead.results.codec import Record
 
 Advance = Callable[[int, int], None]  # portions done, of so many
-Work = Callable[[Advance], Record]
+Work = Callable[[Advance], object]
+_JOBS = 32  # that are remembered
 _PATIENCE = 5.0  # seconds that a portion waits for questions at most
 
 
@@ -42,7 +43,7 @@ class _Job:
         self.key, self.label, self.work = key, label, work
         self.done, self.total, self.line = 0, 1, ""
         self.canceled, self.finished = threading.Event(), False
-        self.result: Record | None = None
+        self.result: object = None
 
     def progress(self) -> Progress:
         return Progress(self.key, self.label, self.done, self.total, self.finished, self.line)
@@ -81,7 +82,10 @@ class Background:
                 return
             if before is not None:
                 before.canceled.set()
+            self._jobs.pop(kind, None)
             self._jobs[kind] = job = _Job(key, label, work)
+            for oldest in list(self._jobs)[:-_JOBS]:
+                self._jobs.pop(oldest).canceled.set()
         self._worker.submit(self._run, job)
 
     def progress(self, kind: str) -> Progress | None:

@@ -4,82 +4,37 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadProbe
-from levelhead.exploring.answers import Band, Side, TextAnswer, ask, bands
-from levelhead.exploring.background import Background, Progress
-from levelhead.exploring.measured import Compared, Scores, benchmark_name, compared, scored_heads
-from levelhead.exploring.presets import Preset, PresetShown, changes_nothing, presets, recipe_of, shown
-from levelhead.exploring.sentences import BLANK, Pair, Twin, askable_pairs, question, twin_of
+from levelhead.exploring.answers import Band, Side, ask, bands
+from levelhead.exploring.background import Advance, Background
+from levelhead.exploring.benchmarks import benchmarks
+from levelhead.exploring.fits import FITTING, Fits
+from levelhead.exploring.measured import Compared, Comparison, Scores, compared, scored_heads
+from levelhead.exploring.presets import Preset, changes_nothing, presets, recipe_of, shown
+from levelhead.exploring.records import Answer, Bands, Facts, Jobs, Saved
+from levelhead.exploring.sentences import BLANK, Pair, askable_pairs, question, twin_of
 from levelhead.exploring.state import PageState
-from levelhead.exploring.taken import Taken, taken
-from levelhead.exploring.why import Look, Why, look, why
-from levelhead.mitigation.mitigate import edits_of
+from levelhead.exploring.taken import taken
+from levelhead.exploring.why import Changed, Look, NeuronsWhy, Why, look, neurons_why, why
+from levelhead.mitigation.mitigate import composed
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.words import WordTest, shipped_words
-from levelhead.results.codec import Record
+from levelhead.results.folder import text_hash
 from levelhead.results.runs import AnyRun, AuditRun, HeadsRun
+from levelhead.studies.localizing.neuron_gradient import why_no_neurons
 
 T = TypeVar("T")
-HEADS, BENCHMARK = "heads", "benchmark"  # kinds of jobs
-_KEPT = 64  # fitted changes and bands
+HEADS, BENCHMARK = "heads", "benchmark"  # kinds of jobs; the second has one for each tab
+_KEPT = 64  # comparisons and bands
 _START = f"The nurse said that {BLANK} was tired."
 _START_CAUSAL = "The nurse picked up the phone because"
-
-
-@dataclass(frozen=True)
-class Facts(Record):
-    """What a page says about the model before anything is asked."""
-
-    model: str
-    second: str
-    layers: int
-    heads: int
-    bias: str
-    pairs: tuple[Pair, ...]
-    presets: tuple[PresetShown, ...]
-    run: str
-    benchmark: str
-    fills_blanks: bool  # at a blank; else it says the next word
-    symmetrizes: str  # why it cannot; empty where it can
-    start: str  # the sentence of an empty page
-
-
-@dataclass(frozen=True)
-class Answer(Record):
-    """What a page shows at once: both texts on every side, and what can be taken along."""
-
-    state: PageState
-    fragment: str
-    sides: tuple[str, ...]
-    changed: bool  # whether the second side is the changed model
-    pair: Pair
-    twin: Twin
-    texts: tuple[TextAnswer, TextAnswer]
-    taken: Taken
-
-
-@dataclass(frozen=True)
-class Jobs(Record):
-    """What is computed in the background: how far it is, and what it gave."""
-
-    heads: Progress | None
-    scores: Scores | None
-    benchmark: Progress | None
-    compared: Compared | None
-
-
-@dataclass(frozen=True)
-class Bands(Record):
-    """Null bands of the sentence, of the twin, and of the first less the second."""
-
-    bands: tuple[Band, ...]
 
 
 class Explorer:
@@ -94,6 +49,7 @@ class Explorer:
             )
         self.model, self.test, self.run, self.second = model, test, run, second
         self.background = Background()
+        self._fits = Fits(model, self.background)
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._lock = Lock()
         if not self.pairs:
@@ -127,7 +83,9 @@ class Explorer:
             self.pairs,
             tuple(map(shown, self.presets)),
             "" if self.run is None else str(self.run.folder),
-            benchmark_name(self.model, self.test),
+            benchmarks(self.model, self.test),
+            why_no_neurons(self.model),
+            "" if about_gender(self.test) else none_ships("stereotyped sentences", self.test),
             fills,
             "" if self._list else f"{self.test.name} is no shipped list with pairs",
             _START if fills else _START_CAUSAL,
@@ -145,7 +103,7 @@ class Explorer:
         recipe, pair = self.recipe(state), self.pair(state)
         twin = twin_of(state.sentence, self.test)
         other = twin.text if state.twin is None else state.twin
-        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self.edits(recipe)])]
+        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])]
         sides = [Side(self.model, variants)]
         if self.second is not None:
             sides.append(Side(self.second, [()]))
@@ -160,6 +118,7 @@ class Explorer:
             twin,
             (sentence, of_twin),
             taken(self.model, recipe, question(self.model, state.sentence, pair), pair),
+            self._comparison(state, recipe, variants[-1]).key,
         )
 
     def bands(self, state: PageState) -> Bands:
@@ -169,13 +128,22 @@ class Explorer:
         return Bands(found)
 
     def why(self, state: PageState) -> Why:
-        """Which heads move the odds of one of the texts, at the gates that are on."""
-        return why(self.model, self._text(state), self.pair(state), self.recipe(state).gates)
+        """Which heads move the odds of one of the texts, with the change on."""
+        recipe = self.recipe(state)
+        changed = Changed(self._variant(recipe), recipe.gates)
+        return why(self.model, self._text(state), self.pair(state), changed)
+
+    def neurons(self, state: PageState) -> NeuronsWhy:
+        """Which neurons do."""
+        if self.facts.no_neurons:
+            return NeuronsWhy(())
+        recipe, text = self.recipe(state), self._text(state)
+        changed = Changed(self._variant(recipe), recipe.neurons)
+        return neurons_why(self.model, text, self.pair(state), changed, tuple(state.neurons))
 
     def look(self, state: PageState) -> Look:
         """Where heads look from a word of one of the texts."""
-        recipe = self.recipe(state)
-        variant = () if changes_nothing(recipe) else self.edits(recipe)
+        variant = self._variant(self.recipe(state))
         return look(self.model, self._text(state), self.pair(state), variant, state.word)
 
     def pair(self, state: PageState) -> Pair:
@@ -188,12 +156,15 @@ class Explorer:
         """What the state changes."""
         if state.symmetrized and not self._list:
             raise BadOption(f"{self.test.name} cannot be symmetrized by name: {self.facts.symmetrizes}.")
+        if state.steering and self.facts.no_steering:
+            raise BadOption(f"Nothing to steer by: {self.facts.no_steering}.")
         return recipe_of(state, self.presets, self._list)
 
-    def edits(self, recipe: Recipe) -> Variant:
-        """A recipe's edits; projections are fitted once."""
-        edits: Variant = self._once(recipe_text(recipe), lambda: edits_of(self.model, recipe))
-        return edits
+    def _variant(self, recipe: Recipe) -> Variant:
+        """A recipe's edits. BeingFitted where some must be fitted first, which is then begun."""
+        if changes_nothing(recipe):
+            return ()
+        return composed(self.model, recipe, self._fits.of(recipe))
 
     def _texts(self, state: PageState) -> tuple[str, str]:
         other = twin_of(state.sentence, self.test).text if state.twin is None else state.twin
@@ -238,27 +209,37 @@ class Explorer:
         found = tuple(map(tuple, rows))
         return Scores(heads.scores[0].objective, found, f"|SEAT| of the run {heads.folder.name}")
 
-    def measure(self, state: PageState) -> None:
-        """Begin the benchmark for the change of a state; a state that changes nothing has none."""
+    def measure(self, state: PageState, tab: str = "") -> None:
+        """Begin the benchmark for the change of a state; a state that changes nothing has none. A tab has one
+        at a time: a new one ends the one before."""
         recipe = self.recipe(state)
         if changes_nothing(recipe):
             raise BadOption("Nothing is changed: switch a head off, or choose a mitigation.")
-        edits, key = self.edits(recipe), recipe_text(recipe)
-        self.background.start(
-            BENCHMARK,
-            key,
-            self.facts.benchmark,
-            lambda advance: compared(self.model, self.test, edits, advance),
-        )
+        asked = self._comparison(state, recipe, self._variant(recipe))
 
-    def jobs(self) -> Jobs:
+        def work(advance: Advance) -> Compared:
+            return self._once(asked.key, lambda: compared(self.model, self.test, asked, advance))
+
+        self.background.start(f"{BENCHMARK} {tab}", asked.key, asked.benchmark.title, work)
+
+    def _comparison(self, state: PageState, recipe: Recipe, edits: Variant) -> Comparison:
+        """The change on the chosen benchmark."""
+        known = self.facts.benchmarks
+        chosen = next((each for each in known if each.name == (state.benchmark or known[0].name)), None)
+        if chosen is None:
+            names = ", ".join(each.name for each in known)
+            raise BadOption(f"No benchmark {state.benchmark[:40]!r} can be asked here. There are: {names}.")
+        return Comparison(text_hash([chosen.name, recipe_text(recipe)]), chosen, edits)
+
+    def jobs(self, tab: str = "") -> Jobs:
         """How far everything in the background has come."""
         found, scores = self.background, self.scores
         return Jobs(
             found.progress(HEADS),
             found.result(HEADS) if scores is None else scores,
-            found.progress(BENCHMARK),
-            found.result(BENCHMARK),
+            found.progress(FITTING),
+            found.progress(f"{BENCHMARK} {tab}"),
+            found.result(f"{BENCHMARK} {tab}"),
         )
 
     def close(self) -> None:
@@ -266,25 +247,14 @@ class Explorer:
         self.background.close()
 
 
-@dataclass(frozen=True)
-class Saved(Record):
-    """All that a static page holds."""
-
-    facts: Facts
-    answer: Answer
-    bands: Bands
-    why: Why
-    look: Look
-    jobs: Jobs
-
-
-def saved(explorer: Explorer, state: PageState) -> Saved:
+def saved(explorer: Explorer, state: PageState, tab: str = "") -> Saved:
     """Everything about one state, computed for a page without a server."""
     return Saved(
         explorer.facts,
         explorer.answer(state),
         explorer.bands(state),
         explorer.why(state),
+        explorer.neurons(state),
         explorer.look(state),
-        explorer.jobs(),
+        explorer.jobs(tab),
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelhead import __version__
-from levelhead.exploring.explorer import Explorer, Facts, Saved, saved
+from levelhead.exploring.explorer import Explorer, saved
+from levelhead.exploring.records import Facts, Saved
 from levelhead.exploring.state import PageState
 from levelhead.pages.shell import content_policy, environment, template_text
 from levelhead.results.codec import Record
@@ -36,9 +37,9 @@ def live_page(explorer: Explorer) -> Page:
     return _page(Given(explorer.facts), "'self'")
 
 
-def static_page(explorer: Explorer, state: PageState) -> Page:
+def static_page(explorer: Explorer, state: PageState, tab: str = "") -> Page:
     """The page of one state with all of its answers, which asks nobody."""
-    return _page(Given(explorer.facts, saved(explorer, state)), "")
+    return _page(Given(explorer.facts, saved(explorer, state, tab)), "")
 
 
 def _page(given: Given, connect: str) -> Page:

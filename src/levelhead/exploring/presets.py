@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from levelhead.edits.head import Head
+from levelhead.edits.neurons import Neuron
 from levelhead.errors import BadOption, LevelheadError
 from levelhead.exploring.state import PageState
 from levelhead.mitigation.recipe import Recipe, parse_recipe
@@ -13,6 +16,7 @@ from levelhead.results import layout
 from levelhead.results.codec import Record
 from levelhead.results.runs import AnyRun, AuditRun, HeadsRun, MitigateRun
 
+C = TypeVar("C", Head, Neuron)
 _TOP = 3  # heads of a heads run that one click removes
 
 
@@ -29,7 +33,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class PresetShown(Record):
-    """A preset as the page shows it. scales: whether its strength can be chosen, as that of gates can."""
+    """A preset as the page shows it. scales: whether its strength can be chosen: symmetrization has none."""
 
     name: str
     certified: bool
@@ -45,7 +49,7 @@ def presets(run: AnyRun | None, model: Model) -> tuple[Preset, ...]:
     if run is None:
         return ()
     found = {preset.name: preset for preset in _found(run)}
-    usable = [_checked(preset, model) for preset in found.values()]
+    usable = [_checked(preset, model, run.weights) for preset in found.values()]
     return tuple(sorted(usable, key=lambda preset: not preset.certified))
 
 
@@ -53,11 +57,11 @@ def _found(run: AnyRun) -> Iterator[Preset]:
     for path, text in run.recipe_texts.items():
         recipe = parse_recipe(text, path)
         yield Preset(recipe.title or path.stem, recipe)
-    if isinstance(run, MitigateRun):
-        for each in run.candidates:
-            if each.recipe:
-                recipe = parse_recipe(each.recipe, run.folder / layout.RECIPES / each.name)
-                yield Preset(each.name, recipe, each.certificate.certified, each.certificate.verdict)
+    tried = run if isinstance(run, MitigateRun) else run.arena if isinstance(run, AuditRun) else None
+    for each in () if tried is None else tried.candidates:
+        if each.recipe:
+            recipe = parse_recipe(each.recipe, run.folder / layout.RECIPES / each.name)
+            yield Preset(each.name, recipe, each.certificate.certified, each.certificate.verdict)
     heads = run if isinstance(run, HeadsRun) else run.heads if isinstance(run, AuditRun) else None
     if heads is not None and any(score.biased for score in heads.scores):
         closed = heads.biased_heads(_TOP)
@@ -65,9 +69,10 @@ def _found(run: AnyRun) -> Iterator[Preset]:
         yield Preset(name, Recipe(gates=dict.fromkeys(closed, 0.0), fingerprint=heads.weights))
 
 
-def _checked(preset: Preset, model: Model) -> Preset:
+def _checked(preset: Preset, model: Model, weights: str | None) -> Preset:
+    """weights: of the run's model, which a recipe that names none was made for."""
     try:
-        preset.recipe.check_model(model)
+        replace(preset.recipe, fingerprint=preset.recipe.fingerprint or weights).check_model(model)
     except LevelheadError as error:
         return replace(preset, why_not=str(error))
     return preset
@@ -81,7 +86,7 @@ def shown(preset: Preset) -> PresetShown:
         preset.certified,
         preset.verdict,
         preset.why_not,
-        bool(recipe.gates),
+        bool(recipe.gates or recipe.neurons or recipe.projections or recipe.steering),
         tuple(map(str, recipe.gates)),
         tuple(recipe.gates.values()),
     )
@@ -90,7 +95,8 @@ def shown(preset: Preset) -> PresetShown:
 def recipe_of(state: PageState, known: tuple[Preset, ...], words: str) -> Recipe:
     """What a state changes, as one recipe: the preset at its strength, then what was switched by hand.
 
-        gate = 1 + strength · (gate of the recipe − 1)
+        gate = 1 + strength · (gate of the recipe − 1),   likewise of neurons
+        strength of a projection, steering = strength · that of the recipe
 
     words: the list whose groups are exchanged where the state is symmetrized.
     """
@@ -99,12 +105,26 @@ def recipe_of(state: PageState, known: tuple[Preset, ...], words: str) -> Recipe
         reason = "no recipe of the run is called so" if preset is None else preset.why_not
         raise BadOption(f"{state.preset!r} cannot be switched on: {reason}")
     base = Recipe() if preset is None else preset.recipe
-    scaled = {head: 1 + state.strength * (value - 1) for head, value in base.gates.items()}
-    gates = {head: value for head, value in sorted({**scaled, **state.gates}.items()) if value != 1}
-    symmetrize = words if state.symmetrized else base.symmetrize
-    return replace(base, gates=gates, symmetrize=symmetrize, file=None)
+    steps = tuple(replace(step, strength=state.strength * step.strength) for step in base.projections)
+    return replace(
+        base,
+        gates=_switched(base.gates, state.strength, state.gates),
+        neurons=_switched(base.neurons, state.strength, state.neurons),
+        projections=tuple(step for step in steps if step.strength),
+        steering=state.strength * base.steering + state.steering,
+        symmetrize=words if state.symmetrized else base.symmetrize,
+        file=None,
+    )
+
+
+def _switched(base: Mapping[C, float], strength: float, by_hand: Mapping[C, float]) -> dict[C, float]:
+    """Gates that are not 1: those of a recipe at a strength, and those that were set by hand."""
+    scaled = {name: 1 + strength * (value - 1) for name, value in base.items()}
+    return {name: value for name, value in sorted({**scaled, **by_hand}.items()) if value != 1}
 
 
 def changes_nothing(recipe: Recipe) -> bool:
     """Whether a recipe leaves the model as it is."""
-    return not (recipe.gates or recipe.projections or recipe.symmetrize)
+    return not any(
+        (recipe.gates, recipe.neurons, recipe.projections, recipe.steering, recipe.symmetrize),
+    )

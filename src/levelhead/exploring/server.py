@@ -1,7 +1,7 @@
 """The server of a page: Starlette behind a guard, on 127.0.0.1 alone. It opens no file and writes none.
 
     GET  /TOKEN/             the page
-    POST /TOKEN/ask/KIND     answer, bands, why, look: about the state that comes
+    POST /TOKEN/ask/KIND     answer, bands, why, neurons, look: about the state that comes
     POST /TOKEN/measure      begin the benchmark; /TOKEN/jobs says how far it is
     POST /TOKEN/save         the page of a state as one file, which the browser keeps
 
@@ -26,12 +26,14 @@ from starlette.types import ASGIApp
 
 from levelhead.errors import LevelheadError
 from levelhead.exploring.explorer import Explorer
+from levelhead.exploring.fits import BeingFitted
 from levelhead.exploring.guard import MOST_BYTES, Guard, TooLarge
 from levelhead.exploring.pages import live_page, static_page
 from levelhead.exploring.state import PageState
 from levelhead.results.codec import Record
 
 _TABS = 256  # that are remembered
+_FITTED_FIRST = "the change is fitted first; ask again when that is done"
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -86,6 +88,7 @@ class Pages:
             "answer": explorer.answer,
             "bands": explorer.bands,
             "why": explorer.why,
+            "neurons": explorer.neurons,
             "look": explorer.look,
         }
 
@@ -126,14 +129,14 @@ class Pages:
         """Begin the benchmark."""
 
         def begin(asked: Asked) -> Record:
-            self.explorer.measure(asked.state)
-            return self.explorer.jobs()
+            self.explorer.measure(asked.state, asked.tab)
+            return self.explorer.jobs(asked.tab)
 
         return await self._answered(request, begin)
 
     async def jobs(self, request: Request) -> Response:
         """How far everything in the background is."""
-        return await self._answered(request, lambda _: self.explorer.jobs())
+        return await self._answered(request, lambda asked: self.explorer.jobs(asked.tab))
 
     async def save(self, request: Request) -> Response:
         """The page of a state as one file."""
@@ -141,7 +144,9 @@ class Pages:
         if isinstance(asked, Response):
             return asked
         try:
-            page = await run_in_threadpool(static_page, self.explorer, asked.state)
+            page = await run_in_threadpool(static_page, self.explorer, asked.state, asked.tab)
+        except BeingFitted:
+            return _line(202, _FITTED_FIRST)
         except LevelheadError as error:
             return _line(422, str(error))
         name = {"Content-Disposition": 'attachment; filename="levelhead-explore.html"'}
@@ -158,6 +163,8 @@ class Pages:
             given = await run_in_threadpool(answer, asked)
         except Superseded:
             return _line(409, "a newer question came")
+        except BeingFitted:
+            return _line(202, _FITTED_FIRST)
         except LevelheadError as error:
             return _line(422, str(error))
         return JSONResponse(given.to_json(), headers=_HEADERS)

@@ -9,10 +9,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from urllib.parse import quote, unquote
 
 from levelhead.errors import BadOption
-from levelhead.results.codec import Record, StoredHead
+from levelhead.results.codec import Record, StoredHead, StoredNeuron
 
 LONGEST = 20_000  # characters of a sentence
 _GATES = (-4.0, 4.0)  # the least and the largest gate that a page may ask for
+_STEERING = 100.0  # times the difference of means, at most
+_SWITCHES = 1000  # gates at most
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,11 @@ class PageState(Record):
     twin: str | None = None
     pair: tuple[str, str] | None = None  # None: the first pair of the bias that the model can be asked for
     gates: Mapping[StoredHead, float] = field(default_factory=dict)  # switched by hand; others are at 1
+    neurons: Mapping[StoredNeuron, float] = field(default_factory=dict)  # likewise
+    steering: float = 0.0  # times the difference of means; 0 is none
+    benchmark: str = ""  # that changes are measured on, by its name; "": the first
     preset: str = ""  # a recipe of the run by its name
-    strength: float = 1.0  # of the preset's gates: 0 leaves them at 1, 1 is the recipe
+    strength: float = 1.0  # of the preset: 0 changes nothing, 1 is the recipe
     symmetrized: bool = False
     head: StoredHead | None = None  # that was chosen on the map
     word: int | None = None  # from whose character attention is shown; None: the blank, or the last word
@@ -35,9 +40,13 @@ class PageState(Record):
             if len(text) > LONGEST:
                 raise BadOption(f"A sentence of {len(text)} characters came; at most {LONGEST} are taken.")
         least, largest = _GATES
-        for head, value in self.gates.items():
+        for name, value in (*self.gates.items(), *self.neurons.items()):
             if not least <= value <= largest:
-                raise BadOption(f"Gate {value} of head {head} came; allowed are {least} to {largest}.")
+                raise BadOption(f"Gate {value} of {name} came; allowed are {least} to {largest}.")
+        if len(self.gates) + len(self.neurons) > _SWITCHES:
+            raise BadOption(f"More than {_SWITCHES} gates came. Put them into a recipe.")
+        if not abs(self.steering) <= _STEERING:
+            raise BadOption(f"Steering by {self.steering} came; allowed are -{_STEERING} to {_STEERING}.")
         if not (math.isfinite(self.strength) and 0 <= self.strength <= 2):
             raise BadOption(f"A strength of {self.strength} came; allowed are 0 to 2.")
 

@@ -30,12 +30,13 @@ def taken(model: Model, recipe: Recipe, asked: Question, pair: tuple[str, str]) 
         return Taken("", _python(model, recipe, asked, pair), f"levelhead explore {shlex.quote(model.name)}")
     stated = replace(recipe, model=model.name, fingerprint=model.fingerprint)
     way = f"--recipe {_FILE}" if _needs_file(recipe) else f"--heads {typed_gates(recipe.gates)}"
-    command = f"levelhead debias {shlex.quote(model.name)} {way} -o {_FOLDER}"
+    does = "prompts" if recipe.symmetrize else "debias"  # a symmetrized model is no folder of weights
+    command = f"levelhead {does} {shlex.quote(model.name)} {way} -o {_FOLDER}"
     return Taken(recipe_text(stated), _python(model, recipe, asked, pair), command)
 
 
 def _needs_file(recipe: Recipe) -> bool:
-    return bool(recipe.projections or recipe.symmetrize)
+    return bool(recipe.neurons or recipe.projections or recipe.steering or recipe.symmetrize)
 
 
 def _python(model: Model, recipe: Recipe, asked: Question, pair: tuple[str, str]) -> str:

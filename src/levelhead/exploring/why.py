@@ -1,46 +1,100 @@
-"""Why a model answers so: which heads move the odds of this sentence, and where they look."""
+"""Why a model answers so: which heads and neurons move the odds of this sentence, and where they look."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from torch import Tensor
 
+from levelhead.edits.gates import HeadGates
 from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant, inside
-from levelhead.engine.gradients import gate_gradients
+from levelhead.edits.neurons import Neuron, NeuronGates
+from levelhead.edits.sites import Edit, Variant, inside
+from levelhead.engine.gradients import Doubles, gate_gradients, neuron_gradients
 from levelhead.engine.readings import Attention, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.exploring.sentences import Pair, Words, question
 from levelhead.models.model import Model
-from levelhead.results.codec import Record
+from levelhead.results.codec import Record, StoredNeuron
 
+C = TypeVar("C", Head, Neuron)
 _DIGITS = 4
+NEURONS = 8  # that move the odds most
 
 
 @dataclass(frozen=True)
 class Why(Record):
-    """d log-odds / d gate of every head at the gates that are on: exact, for this sentence alone."""
+    """d log-odds / d gate of every head with the change on: exact, for this sentence alone."""
 
     log_odds: float
     scores: tuple[tuple[float, ...], ...]  # [layer][head]
 
 
-def why(model: Model, sentence: str, pair: Pair, gates: Mapping[Head, float]) -> Why:
+@dataclass(frozen=True)
+class NeuronScore(Record):
+    """A neuron, and d log-odds / d gate of it in this sentence."""
+
+    neuron: StoredNeuron
+    score: float
+
+
+@dataclass(frozen=True)
+class NeuronsWhy(Record):
+    """The neurons that move the odds of this sentence most, largest first, and those that were switched."""
+
+    neurons: tuple[NeuronScore, ...]
+
+
+@dataclass(frozen=True)
+class Changed(Generic[C]):
+    """All that is changed, and the gates of heads or of neurons among it: those that are differentiated."""
+
+    variant: Variant
+    gates: Mapping[C, float]
+
+    def at(self, layers: int, width: int) -> Doubles:
+        """The gates of every layer: [layer, component]."""
+        at = np.ones((layers, width))
+        for place, value in self.gates.items():
+            at[place] = value
+        return at
+
+    def without(self, kind: type[Edit]) -> Iterator[Edit]:
+        """The other edits inside the network."""
+        return (edit for edit in inside(self.variant) if not isinstance(edit, kind))
+
+
+def why(model: Model, sentence: str, pair: Pair, changed: Changed[Head]) -> Why:
     """How the log-odds of a pair in one sentence change with every head's gate."""
-    asked = question(model, sentence, pair)
-    at = np.ones((model.layers, model.heads))
-    for head, value in gates.items():
-        at[head] = value
-
-    def log_odds(answer: Tensor) -> Tensor:
-        return answer[0, 0] - answer[0, 1]
-
-    reading = TokenLogProbs([asked.text], asked.tokens)
-    found = gate_gradients(model, reading, log_odds, label="Why", at=at)
+    at, asked = changed.at(model.layers, model.heads), _asked(model, sentence, pair)
+    with model.edited(*changed.without(HeadGates)):
+        found = gate_gradients(model, asked, _log_odds, label="Why", at=at)
     return Why(found.objective, tuple(tuple(map(float, row)) for row in found.scores))
+
+
+def neurons_why(
+    model: Model, sentence: str, pair: Pair, changed: Changed[Neuron], switched: Sequence[Neuron]
+) -> NeuronsWhy:
+    """How they change with the gates of neurons. switched: those that are shown in any case."""
+    at, asked = changed.at(model.layers, model.neurons), _asked(model, sentence, pair)
+    with model.edited(*changed.without(NeuronGates)):
+        scores = neuron_gradients(model, asked, _log_odds, label="Why", at=at).scores
+    largest = np.argsort(-np.abs(scores), axis=None, kind="stable")[:NEURONS]
+    most = [Neuron(*divmod(int(number), model.neurons)) for number in largest]
+    shown = dict.fromkeys((*most, *sorted(switched)))
+    return NeuronsWhy(tuple(NeuronScore(neuron, float(scores[neuron])) for neuron in shown))
+
+
+def _asked(model: Model, sentence: str, pair: Pair) -> TokenLogProbs:
+    asked = question(model, sentence, pair)
+    return TokenLogProbs([asked.text], asked.tokens)
+
+
+def _log_odds(answer: Tensor) -> Tensor:
+    return answer[0, 0] - answer[0, 1]
 
 
 @dataclass(frozen=True)

@@ -189,14 +189,16 @@ def _edits(
     for step in steps:
         site = step.site(model)
         own = states[site]
+        made: AffineErasure | Projection
         if step.method == "leace":
-            yield step, leace(site, own.feminine, own.masculine)
+            made = leace(site, own.feminine, own.masculine)
         elif step.method == "inlp":
-            yield step, inlp(site, own.feminine, own.masculine, step.dimensions)
+            made = inlp(site, own.feminine, own.masculine, step.dimensions)
         else:
             if site not in subspaces:
                 subspaces[site] = _subspace(model, site, own)
-            yield step, projection(subspaces[site], step.dimensions, step.soft)
+            made = projection(subspaces[site], step.dimensions, step.soft)
+        yield step, made if step.strength == 1 else made.scaled(step.strength)
 
 
 def _subspace(model: Model, site: Site, states: PairedStates) -> Subspace:

@@ -3,18 +3,22 @@ compare (docs/method.md, Export)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from torch import Tensor
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
+from levelhead.edits.steering import Steering
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.errors import BadRun, NoEffect
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
 from levelhead.mitigation.recipe import Recipe
+from levelhead.mitigation.steering import middle, steering_vector
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
 from levelhead.probes.pairs import InputPair, load_pairs
@@ -29,21 +33,45 @@ def mitigate(model: Model, recipe: Recipe, folder: str | Path) -> ExportReport:
     return export(model, edits_of(model, recipe), folder, applied)
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a recipe needs that must be fitted on its model."""
+
+    projections: Variant = ()
+    direction: Tensor | None = None  # of steering
+
+
 def edits_of(model: Model, recipe: Recipe) -> Variant:
-    """A recipe's edits for this model. Projections are fitted anew; the same pairs give the same result."""
-    closed: Variant = gates(model, recipe.gates)
-    if recipe.neurons:
-        closed = (*closed, *neuron_gates(model, recipe.neurons))
+    """A recipe's edits for this model. Projections and steering are fitted anew; the same weights and pairs
+    give the same result."""
+    return composed(model, recipe, fitted(model, recipe))
+
+
+def fitted(model: Model, recipe: Recipe) -> Fitted:
+    """The recipe's projections and the direction of its steering."""
+    projections: Variant = ()
+    if recipe.projections:
+        pairs = _pairs(model, recipe.pairs)
+        with model.edited(*(_closed(model, recipe) if recipe.fit == "sequential" else ())):
+            (projections,) = fit_steps(model, pairs, [recipe.projections], recipe.fit)
+    return Fitted(projections, steering_vector(model) if recipe.steering else None)
+
+
+def composed(model: Model, recipe: Recipe, made: Fitted) -> Variant:
+    """A recipe's edits of what was fitted for it."""
+    steered = () if made.direction is None else (Steering(middle(model), made.direction, recipe.steering),)
     exchanged = (Symmetrized(swap_for(load_words(recipe.symmetrize))),) if recipe.symmetrize else ()
+    rest = (*made.projections, *steered, *exchanged)
     values = (*recipe.gates.values(), *recipe.neurons.values())
-    if not recipe.projections and not exchanged and all(value == 1 for value in values):
+    if not rest and all(value == 1 for value in values):
         raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
-    if not recipe.projections:
-        return (*closed, *exchanged)
-    pairs = _pairs(model, recipe.pairs)
-    with model.edited(*(closed if recipe.fit == "sequential" else ())):
-        (projections,) = fit_steps(model, pairs, [recipe.projections], recipe.fit)
-    return (*closed, *projections, *exchanged)
+    return (*_closed(model, recipe), *rest)
+
+
+def _closed(model: Model, recipe: Recipe) -> Variant:
+    """The gates of heads and of neurons."""
+    of_neurons = neuron_gates(model, recipe.neurons) if recipe.neurons else ()
+    return (*gates(model, recipe.gates), *of_neurons)
 
 
 def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:

@@ -25,6 +25,10 @@ Projection, Export).
     dimensions = 2
     soft = true
     method = "pca"               # or "leace", "inlp"
+    strength = 1.0               # 0.5 takes out half of what 1 takes out
+
+    [steering]                   # states moved away from stereotyped sentences (mitigation/steering.py)
+    strength = 20.0              # times the difference of means
 
     [symmetrize]                 # answers averaged over the exchange of groups
     words = "gender"             # or another word list with pairs, by its name or file
@@ -74,6 +78,7 @@ class Step:
     dimensions: int = 1
     soft: bool = False
     method: Method = "pca"
+    strength: float = 1.0  # times what the method takes out
 
     def site(self, model: Model) -> Site:
         """Where that is in this model."""
@@ -91,7 +96,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which edits make a model: gates by head and by neuron, projections in the order given, and
+    """Which edits make a model: gates by head and by neuron, projections in the order given, steering, and
     symmetrization."""
 
     gates: Mapping[Head, float] = field(default_factory=dict)
@@ -104,6 +109,7 @@ class Recipe:
     file: str | None = field(default=None, compare=False)  # that it was read from
     neurons: Mapping[Neuron, float] = field(default_factory=dict)
     symmetrize: str = ""  # a word list by its name or path, whose groups are exchanged; "": none
+    steering: float = 0.0  # times the difference of means; 0: none
 
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
@@ -160,8 +166,11 @@ def recipe_text(recipe: Recipe) -> str:
             "dimensions": projection.dimensions,
             "soft": projection.soft,
             "method": projection.method,
+            **({} if projection.strength == 1 else {"strength": float(projection.strength)}),
         }
         lines += _lines("[[projection]]", {"location": projection.location, **place, **manner})
+    if recipe.steering:
+        lines += _lines("[steering]", {"strength": float(recipe.steering)})
     if recipe.symmetrize:
         lines += _lines("[symmetrize]", {"words": recipe.symmetrize})
     return "\n".join(lines).lstrip("\n") + "\n"
@@ -197,11 +206,11 @@ def _recipe(root: Table) -> Recipe:
         gates[head] = table.number("value", 0.0)
     steps = tuple(_step(table) for table in root.tables("projection"))
     symmetrize = _words(root.table("symmetrize"))
-    neurons = _neurons(root)
-    if not gates and not neurons and not steps and not symmetrize:
+    neurons, steering = _neurons(root), root.table("steering").number("strength", 0.0)
+    if not gates and not neurons and not steps and not symmetrize and not steering:
         raise BadOption(
-            f"{root.file.name}: no [[gate]], no [[neurons]], no [[projection]] and no [symmetrize]: nothing "
-            "would change."
+            f"{root.file.name}: no [[gate]], no [[neurons]], no [[projection]], no [steering] and no "
+            "[symmetrize]: nothing would change."
         )
     return Recipe(
         gates=gates,
@@ -213,6 +222,7 @@ def _recipe(root: Table) -> Recipe:
         model=made_for.text("name"),
         fingerprint=made_for.text("fingerprint"),
         symmetrize=symmetrize,
+        steering=steering,
     )
 
 
@@ -250,7 +260,8 @@ def _step(table: Table) -> Step:
     method = cast(Method, table.choice("method", get_args(Method), "pca"))
     if soft and method != "pca":
         table.fail(f"soft belongs to method 'pca'; {method} is always hard")
-    return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method)
+    strength = table.number("strength", 1.0)
+    return Step(location, layer - 1 if layer > 0 else layer, dimensions, soft, method, strength)
 
 
 def _pairs(fit: Table) -> str:

@@ -11,13 +11,14 @@ from levelhead.errors import BadOption
 from levelhead.probes.files import finite, shown
 
 _KEYS: dict[str, tuple[str, ...]] = {
-    "the file": ("title", "model", "fit", "gate", "neurons", "projection", "symmetrize"),
+    "the file": ("title", "model", "fit", "gate", "neurons", "projection", "steering", "symmetrize"),
     "[model]": ("name", "fingerprint"),
     "[fit]": ("on", "pairs"),
+    "[steering]": ("strength",),
     "[symmetrize]": ("words",),
     "[[gate]]": ("layer", "head", "value"),
     "[[neurons]]": ("layer", "numbers", "value"),
-    "[[projection]]": ("location", "layer", "dimensions", "soft", "method"),
+    "[[projection]]": ("location", "layer", "dimensions", "soft", "method", "strength"),
 }
 
 

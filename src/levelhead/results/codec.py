@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, 
 from typing_extensions import TypeAliasType
 
 from levelhead.edits.head import Head
+from levelhead.edits.neurons import Neuron
 from levelhead.errors import LevelheadError
 
 R = TypeVar("R")
@@ -33,7 +34,13 @@ def _read_head(written: object) -> Head:
         raise ValueError(str(error)) from None
 
 
+def _read_neuron(written: object) -> Neuron:
+    """A neuron from its written form, which is that of a head."""
+    return written if isinstance(written, Neuron) else Neuron(*_read_head(written))
+
+
 StoredHead = Annotated[Head, BeforeValidator(_read_head), PlainSerializer(str, return_type=str)]
+StoredNeuron = Annotated[Neuron, BeforeValidator(_read_neuron), PlainSerializer(str, return_type=str)]
 
 
 class Record:

@@ -28,6 +28,7 @@ from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.nli.labels import LABELS, NEUTRAL
 from levelhead.probes.triples import TripleSet
+from levelhead.probes.words import WordTest
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import ask_log_odds, log_odds_question
 from levelhead.scoring.fluency import why_no_fluency
@@ -134,6 +135,11 @@ def natural_bias(
     return askable[objective or next(iter(askable))](model, items, variants)
 
 
+def askable_biases(model: Model, items: NaturalItems) -> tuple[str, ...]:
+    """The names of the biases that a model can be asked for, behavior before vectors."""
+    return tuple(_askable(model, items))
+
+
 _Ask = Callable[[Model, NaturalItems, Sequence[Variant]], ItemValues]
 
 
@@ -227,6 +233,19 @@ def two_sided(
     values = np.stack([np.concatenate([2 * x, -2 * y]) for x, y in sides])
     spread = np.asarray([np.concatenate(side).std(ddof=1) for side in sides])
     return ItemValues(name, unit, values, np.asarray(words), halves_of(in_x), spread)
+
+
+def lpbs_items(
+    name: str, test: WordTest, targets: Sequence[str], biases: Sequence[Doubles]
+) -> ItemValues | None:
+    """LPBS of a test in nats from the bias of every target in every variant (lpbs_biases); None where fewer
+    than two targets of either side are scored."""
+    in_x, scored = np.isin(targets, test.X), np.isfinite(biases).all(axis=0)
+    x, y = in_x & scored, ~in_x & scored
+    if min(x.sum(), y.sum()) < 2:
+        return None
+    words = [*np.asarray(targets)[x], *np.asarray(targets)[y]]
+    return two_sided(name, "nats", [(own[x], own[y]) for own in biases], words)
 
 
 def halves_of(first: NDArray[np.bool_]) -> Doubles:

@@ -53,6 +53,7 @@ const drawing = (() => {
     }
     one("#odds").replaceChildren(...rows, ticks);
     one("#odds-pair").textContent = answer.pair.join(" : ");
+    one("#effect").replaceChildren(...names.flatMap((name, i) => [make("span", {}, name + " ", make("b", {}, values[i].map(ratio).join(" → ")))]));
     one("#spoken").textContent = names.map((name, i) => name + ": " + answer.sides.map((side, k) => side + " " + ratio(values[i][k])).join(", ")).join("; ");
   }
 
@@ -121,6 +122,36 @@ const drawing = (() => {
     }
   }
 
+  // ---- neurons: rows stay where they are while one of them has the focus
+
+  function neurons(found, gates, turn) {
+    const list = one("#neurons");
+    if (!list) return;
+    const rows = new Map([...list.children].map((row) => [row.dataset.neuron, row]));
+    if (!list.contains(document.activeElement)) list.replaceChildren(...found.map(({ neuron }) => rows.get(neuron) || neuronRow(neuron, turn)));
+    const scores = new Map(found.map(({ neuron, score }) => [neuron, score]));
+    const largest = Math.max(1e-12, ...[...scores.values()].map(Math.abs));
+    for (const row of list.children) {
+      const name = row.dataset.neuron, gate = gates[name] ?? 1, score = scores.get(name);
+      const [button, bar, text, slider] = row.children;
+      button.setAttribute("aria-pressed", String(gate === 0));
+      const said = gate === 0 ? "switched off" : gate === 1 ? "on" : "gate " + +gate.toFixed(2);
+      button.setAttribute("aria-label", "Neuron " + name + ", " + said + (score === undefined ? "" : ", score " + signed(score)));
+      bar.style.setProperty("--s", (Math.abs(score || 0) / largest).toFixed(3));
+      bar.classList.toggle("anti", score < 0);
+      text.textContent = score === undefined ? "–" : signed(score, 2);
+      if (document.activeElement !== slider) slider.value = gate;
+      slider.setAttribute("aria-valuetext", said);
+    }
+  }
+
+  function neuronRow(name, turn) {
+    const button = make("button", { type: "button" }, name), slider = make("input", { type: "range", min: 0, max: 2, step: 0.05, "aria-label": "Gate of neuron " + name });
+    button.addEventListener("click", () => turn(name, button.getAttribute("aria-pressed") === "true" ? 1 : 0));
+    slider.addEventListener("input", () => turn(name, Number(slider.value)));
+    return make("li", { "data-neuron": name }, button, make("i", { class: "score" }), make("span", {}), slider);
+  }
+
   // ---- attention
 
   const SVG = "http://www.w3.org/2000/svg";
@@ -159,25 +190,41 @@ const drawing = (() => {
 
   // ---- the benchmark
 
-  function measured(jobs, now) {
-    const progress = jobs.benchmark, bar = one("#measuring"), line = one("#measured");
-    const done = jobs.compared;
+  function progressing(progress, bar, line) {
     bar.hidden = !progress || progress.finished;
-    if (progress && !progress.finished) {
-      bar.max = progress.total;
-      bar.value = progress.done;
-      line.textContent = `${progress.label}: ${progress.done} of ${progress.total}`;
-    } else if (!now) line.textContent = "";
-    else if (progress && progress.line && progress.line !== "canceled") line.textContent = progress.line;
-    else if (done) {
+    if (bar.hidden) return false;
+    bar.max = progress.total;
+    bar.value = progress.done;
+    line.textContent = `${progress.label}: ${progress.done} of ${progress.total}`;
+    return true;
+  }
+
+  function fitting(progress) {
+    if (!progressing(progress, one("#fitting"), one("#fitted"))) one("#fitted").textContent = progress && progress.line !== "canceled" ? progress.line : "";
+  }
+
+  const inWords = (done, sure) => {
+    if (!sure) return "no change that can be told from noise";
+    if (done.cost) return done.change > 0 ? "worse" : "better";
+    return Math.abs(done.after) < Math.abs(done.before) ? "nearer to even" : "farther from even";
+  };
+
+  function measured(jobs, now) {  // now: the key of the change that the page shows; another's numbers are not for it
+    const bar = one("#measuring"), line = one("#measured");
+    const progress = jobs.benchmark && jobs.benchmark.key === now ? jobs.benchmark : null;
+    const done = jobs.compared && jobs.compared.key === now ? jobs.compared : null;
+    delete line.dataset.change;
+    if (progressing(progress, bar, line)) return;
+    if (!done) line.textContent = progress && progress.line !== "canceled" ? progress.line : "";
+    else {
       const [low, high] = done.change_interval || [0, 0];
       const sure = low > 0 || high < 0;
-      const smaller = Math.abs(done.after) < Math.abs(done.before);
       line.textContent = `${done.name}, ${done.items} items: ${signed(done.before)}${between(done.before_interval)} before, ${signed(done.after)}${between(done.after_interval)} after. ` +
-        `Change ${signed(done.change)}${between(done.change_interval)} ${done.unit}: ${sure ? (smaller ? "nearer to even" : "farther from even") : "no change that can be told from noise"}.`;
+        `Change ${signed(done.change)}${between(done.change_interval)} ${done.unit}: ${inWords(done, sure)}.` +
+        (done.effects ? ` As an effect size (SEAT) ${done.effects.map((x) => signed(x, 2)).join(" before, ")} after.` : "");
       line.dataset.change = done.change;
     }
   }
 
-  return { one, marked, sides, odds, bars, map, arcs, measured, signed };
+  return { one, marked, sides, odds, bars, map, neurons, arcs, fitting, measured, signed };
 })();

@@ -21,10 +21,10 @@
 
   // ---- the state, which a link holds
 
-  let state = { sentence: "", twin: null, pair: null, gates: {}, preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false };
-  let answer = null, bands = null, why = null, look = null, jobs = { heads: null, scores: null, benchmark: null, compared: null };
+  let state = { sentence: "", twin: null, pair: null, gates: {}, neurons: {}, steering: 0, benchmark: "", preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false };
+  let answer = null, bands = null, why = null, neurons = null, look = null, jobs = { heads: null, scores: null, fitting: null, benchmark: null, compared: null };
 
-  const changes = () => state.symmetrized || Boolean(state.preset && (state.strength > 0 || preset()?.dataset.scales === "no")) || Object.values(state.gates).some((gate) => gate !== 1);
+  const changes = () => state.symmetrized || state.steering !== 0 || Object.values(state.neurons).some((gate) => gate !== 1) || Boolean(state.preset && (state.strength > 0 || preset()?.dataset.scales === "no")) || Object.values(state.gates).some((gate) => gate !== 1);
   const preset = () => all(".preset").find((button) => button.dataset.preset === state.preset);
   const gates = () => {
     const known = facts.presets.find((each) => each.name === state.preset);
@@ -35,7 +35,7 @@
   // ---- one request at a time: while it is under way, changes are noted and asked together afterwards
 
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (x) => x.toString(36)).join("");
-  let number = 0, busy = false, again = false, timer = 0;
+  let number = 0, busy = false, again = false, timer = 0, waiting = false;
 
   async function post(path, body) {
     const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
@@ -47,6 +47,7 @@
   async function ask(kind) {
     const response = await post("ask/" + kind, { tab, number: ++number, state });
     const record = await response.json();
+    if (response.status === 202) { waiting = true; watch(); return null; }  // it is fitted first
     if (response.ok) return record;
     if (response.status !== 409) line(record.line);
     return null;
@@ -71,7 +72,7 @@
         again = false;
         const found = await ask("answer");
         if (found) { take(found); line(""); }
-        for (const step of found ? [askBands, askWhy, askLook, begin] : []) if (!again) await step();
+        for (const step of found ? [askBands, askWhy, askNeurons, askLook, begin] : []) if (!again) await step();
         root.dataset.ready = "yes";
       } while (again);
       root.dataset.settled = "yes";
@@ -81,6 +82,7 @@
 
   async function askBands() { const found = await ask("bands"); if (found) { bands = found.bands; draw(); } }
   async function askWhy() { why = await ask("why"); draw(); }
+  async function askNeurons() { neurons = await ask("neurons"); draw(); }
   async function askLook() { look = await ask("look"); draw(); }
 
   function lost(error) {
@@ -112,8 +114,9 @@
         const response = await post("jobs", { tab });
         jobs = await response.json();
         draw();
+        if (waiting && (!jobs.fitting || jobs.fitting.finished)) { waiting = false; changed(); }
         await new Promise((resolve) => setTimeout(resolve, 350));
-      } while ((jobs.heads && !jobs.heads.finished) || (jobs.benchmark && !jobs.benchmark.finished));
+      } while (waiting || [jobs.heads, jobs.fitting, jobs.benchmark].some((job) => job && !job.finished));
     } catch { /* the line says it */ }
     watching = false;
   }
@@ -121,12 +124,13 @@
   async function begin() {
     if (!one("#measures").checked || !changes()) return;
     const response = await post("measure", { tab, state });
-    if (response.ok) { jobs = await response.json(); watch(); }
+    if (response.status === 200) { jobs = await response.json(); watch(); }
   }
 
   // ---- drawing
 
   function draw() {
+    drawing.fitting(jobs.fitting);
     if (!answer) return;
     drawing.sides(answer);
     drawing.odds(answer, bands);
@@ -136,15 +140,16 @@
     if (state.twin === null && document.activeElement !== one("#twin")) one("#twin").value = answer.twin.text;
     one("#swap").hidden = state.twin === null || Boolean(saved);
     drawHeads();
-    drawing.measured(jobs, changes());
+    if (neurons) drawing.neurons(neurons.neurons, state.neurons, turnNeuron);
+    drawing.measured(jobs, answer.changed ? answer.key : "");
   }
 
   function drawHeads() {
-    const by = one("#colors").value === "why" ? why?.scores : jobs.scores?.scores;
+    const by = one("#colors").value === "why" || !jobs.scores ? why?.scores : jobs.scores.scores;
     drawing.map(by, gates(), state.head);
     const progress = jobs.heads;
     one("#scoring").textContent = one("#colors").value === "why" ? "d log-odds / d gate of this text, exact, at the gates that are on"
-      : jobs.scores ? jobs.scores.source : progress ? (progress.line || `${progress.label}: ${progress.done} of ${progress.total}`) : "";
+      : jobs.scores ? jobs.scores.source : (progress ? (progress.line || `${progress.label}: ${progress.done} of ${progress.total}`) + ". " : "") + "Until then, colors show what moves this sentence’s odds.";
     const head = state.head, chosen = head && all("#map .head").find((button) => button.dataset.head === head);
     const slider = one("#gate");
     slider.disabled = !chosen || Boolean(saved);
@@ -166,6 +171,7 @@
     one("#symmetrized").setAttribute("aria-pressed", String(state.symmetrized));
     one("#strength").disabled = Boolean(saved) || preset()?.dataset.scales !== "yes";
     one("#strength-value").textContent = String(+state.strength.toFixed(2));
+    one("#steering-value").textContent = state.steering ? `${+state.steering.toFixed(1)} ×` : "off";
   }
 
   function fill() {
@@ -173,6 +179,8 @@
     one("#twin").value = state.twin ?? answer?.twin.text ?? "";
     one("#pair").value = String(Math.max(0, facts.pairs.findIndex((pair) => state.pair && pair.join() === state.pair.join())));
     one("#strength").value = state.strength;
+    one("#steering").value = state.steering;
+    one("#benchmark").value = state.benchmark || facts.benchmarks[0].name;
     one("#about").value = state.of_twin ? "twin" : "";
   }
 
@@ -188,8 +196,11 @@
   one("#symmetrized").addEventListener("click", () => { state.symmetrized = !state.symmetrized; draw(); changed(); });
   one("#strength").addEventListener("input", (event) => { state.strength = Number(event.target.value); draw(); changed(60); });
   one("#gate").addEventListener("input", (event) => turn(state.head, Number(event.target.value)));
+  one("#steering").addEventListener("input", (event) => { state.steering = Number(event.target.value); draw(); changed(60); });
+  one("#benchmark").addEventListener("change", (event) => { state.benchmark = event.target.value === facts.benchmarks[0].name ? "" : event.target.value; changed(); });
+  one("#neurons")?.addEventListener("focusout", () => setTimeout(draw));
   one("#measures").addEventListener("change", () => changed());
-  one("#reset").addEventListener("click", () => { Object.assign(state, { gates: {}, preset: "", strength: 1, symmetrized: false }); fill(); draw(); changed(); });
+  one("#reset").addEventListener("click", () => { Object.assign(state, { gates: {}, neurons: {}, steering: 0, preset: "", strength: 1, symmetrized: false }); fill(); draw(); changed(); });
   for (const button of all(".preset")) {
     button.addEventListener("click", () => {
       Object.assign(state, { preset: state.preset === button.dataset.preset ? "" : button.dataset.preset, strength: 1 });
@@ -205,6 +216,15 @@
     state.gates = { ...state.gates, [head]: gate };
     if (gate === 1 && !(facts.presets.find((each) => each.name === state.preset)?.gates.includes(head))) delete state.gates[head];
     say(`Head ${head}: gate ${gate}`);
+    draw();
+    changed(40);
+  }
+
+  function turnNeuron(neuron, value) {
+    if (saved) return;
+    const { [neuron]: before, ...others } = state.neurons;
+    state.neurons = value === 1 ? others : { ...others, [neuron]: value };
+    say(`Neuron ${neuron}: gate ${value}`);
     draw();
     changed(40);
   }
@@ -253,7 +273,7 @@
   one("#save").addEventListener("click", async () => {
     let response;
     try { response = await post("save", { tab, state }); } catch (error) { lost(error); return; }
-    if (!response.ok) { line((await response.json()).line); return; }
+    if (response.status !== 200) { line((await response.json()).line); return; }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await response.blob());
     link.download = "levelhead-explore.html";
@@ -273,13 +293,14 @@
   }
 
   if (saved) {
-    ({ answer, why, look, jobs } = saved);
+    ({ answer, why, neurons, look, jobs } = saved);
     bands = saved.bands.bands;
     state = answer.state;
     fill();
     one("#colors").value = "why";
-    for (const control of all("textarea, #pair, #about, #gate, #strength, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
+    for (const control of all("textarea, #pair, #about, #gate, #strength, #steering, #benchmark, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
     draw();
+    for (const control of all("#neurons button, #neurons input")) control.disabled = true;
     root.dataset.ready = root.dataset.settled = "yes";
   } else {
     state.sentence = facts.start;

@@ -19,7 +19,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest, load_words, shipped_words
 from levelhead.results.records.mitigating import BiasSpilled
 from levelhead.scoring.lpbs import LPBS_TESTS, lpbs_biases
-from levelhead.scoring.natural import ItemValues, cosine_values, two_sided
+from levelhead.scoring.natural import ItemValues, cosine_values, lpbs_items
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.mitigating.protocol import Candidate
 
@@ -59,14 +59,8 @@ def _blanks(model: Model, test: WordTest, variants: Sequence[Variant]) -> list[I
         asked = None if name == test.name else lpbs_biases(model, load_words(name), variants)
         if asked is None:
             continue
-        targets, values = asked
-        in_x = np.isin(targets, load_words(name).X)
-        scored = np.isfinite(values).all(axis=0)
-        x, y = in_x & scored, ~in_x & scored
-        words = [*np.asarray(targets)[x], *np.asarray(targets)[y]]
-        if min(x.sum(), y.sum()) > 1:
-            sides = [(own[x], own[y]) for own in values]
-            found.append(two_sided(f"{name}: LPBS", "nats", sides, words))
+        items = lpbs_items(f"{name}: LPBS", load_words(name), *asked)
+        found += [] if items is None else [items]
     return found
 
 

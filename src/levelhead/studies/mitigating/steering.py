@@ -10,21 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from levelhead.edits.sites import Site
 from levelhead.edits.steering import Steering, difference_of_means, fit_probe
-from levelhead.engine.readings import States
-from levelhead.engine.run import read_one
-from levelhead.models.encoding import Text, encode
+from levelhead.mitigation.steering import middle, sentence_states
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender, none_ships
-from levelhead.probes.triples import TripleSet
 from levelhead.scoring.battery import Battery
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
-Floats = NDArray[np.float32]
 _STRENGTHS = (10.0, 20.0, 40.0)  # v is small beside a state; on lh:bert-mini 4 v hardly changes anything
 
 
@@ -44,7 +36,7 @@ class SteeringAway:
         return "" if about_gender(fit.test) else none_ships("stereotyped sentences", fit.test)
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        site = Site(model.layers // 2, "block")
+        site = middle(model)
         stereotyped, other = sentence_states(model, fit.triples, site)
         vector = difference_of_means(to=other, away=stereotyped)
         probe = fit_probe(stereotyped, other) if self.gated else None
@@ -57,20 +49,6 @@ class SteeringAway:
             )
             for strength in _STRENGTHS
         ]
-
-
-def sentence_states(model: Model, triples: TripleSet, site: Site) -> tuple[Floats, Floats]:
-    """States of all tokens of stereotyped and of anti-stereotyped next sentences: [token, hidden] each."""
-    both = [each for pair in triples.pairs if pair.swapped for each in (pair.original, pair.swapped)]
-    pairs = [(each.context, next_one) for each in both for next_one in (each.stereotype, each.anti)]
-    together = "nsp" in model.abilities
-    texts = [Text(*pair) if together else Text(" ".join(pair)) for pair in pairs]
-    tokens = []
-    for (context, _), row in zip(pairs, encode(model, texts), strict=True):
-        inside = row.part == 1 if together else (row.part == 0) & (row.offsets[:, 1] > len(context))
-        tokens.append([int(i) for i in np.flatnonzero(inside)])
-    states = read_one(model, States(texts, site, tokens), label="Steering")[0]
-    return np.concatenate(states[::2]), np.concatenate(states[1::2])
 
 
 register_mitigation(SteeringAway(gated=False))
