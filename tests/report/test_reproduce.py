@@ -28,10 +28,11 @@ from levelhead.results import layout
 from levelhead.results.asked import REQUIRED, InPython, Option, command_line, how_asked
 from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
-from levelhead.results.presets import AuditSizes, audit_preset, survey_preset
+from levelhead.results.presets import BENCHMARK_NULLS, AuditSizes, audit_preset, survey_preset
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -55,9 +56,10 @@ NO_NUMBER_CHANGES = {  # options of commands that no run needs to store
     "--workers",
     "--gpus-per-worker",
     "--ray",
+    "--list",
+    "--force",
     "--no-cache",  # the kept model is the converted one to the bit
     "--strict",  # refuses files; what is measured on a file that passes is the same
-    "--list",
     "--help",
 }
 
@@ -172,6 +174,27 @@ ATLAS_RUNS = st.sampled_from(
         limit=st.none() | st.integers(2, 99),
         words_in_memory=st.just(False),
         loading=LOADING,
+    )
+)
+BENCHMARK_RUNS = st.sampled_from(
+    ((TEXT, st.none(), NULLS, LOADING), (st.just(""), PATH, st.just(0), st.just(LoadedAs())))
+).flatmap(
+    lambda asked: st.builds(
+        BenchmarkRunSettings,
+        study=st.just("measure"),
+        seed=SEED,
+        benchmark=st.sampled_from(("crows-pairs", "bbq")),
+        model=asked[0],
+        published=TEXT,
+        rule=st.none() | TEXT,
+        categories=st.lists(TEXT, max_size=2).map(tuple),
+        limit=st.none() | st.integers(2, 99),
+        null=asked[2],
+        chat=st.just(False),
+        predictions=asked[1],
+        resamples=st.just(2_000),
+        abilities=st.just(("causal",)),
+        loading=asked[3],
     )
 )
 PROMPTS_RUNS = st.builds(
@@ -345,6 +368,8 @@ READERS = {  # what commands read, and studies that they call
     "levelhead.studies.planted.study.plant_and_find": stop,
     "levelhead.studies.mitigating.study.run_mitigations": stop,
     "levelhead.studies.localizing.study.atlas": stop,
+    "levelhead.studies.benchmark.run_benchmark": stop,
+    "levelhead.studies.benchmark.BenchmarkSettings.of": lambda settings, benchmark: None,
     "levelhead.studies.projections.plan.Sweep.open": stop,
     "levelhead.studies.counteracts.counteracts": stop,
     "levelhead.studies.glue.glue": stop,
@@ -390,6 +415,20 @@ def of_heads(got: Understood) -> dict[str, Any]:
 
 def of_atlas(got: Understood) -> dict[str, Any]:
     return {**of_heads(got), "benchmark_files": got.given[1].data}
+
+
+def of_benchmark(got: Understood) -> dict[str, Any]:
+    benchmark, model, asked, folder = got.given
+    return {
+        **vars(asked),
+        "benchmark": benchmark,
+        "model": "" if model is None else model.name,
+        "published": asked.data,
+        "null": BENCHMARK_NULLS if asked.null is None else asked.null,
+        "predictions": None if asked.predictions is None else str(asked.predictions),
+        "folder": str(folder),
+        **loaded(LoadedAs().to_json() if model is None else model.options),
+    }
 
 
 def of_comparison(got: Understood) -> dict[str, Any]:
@@ -484,6 +523,7 @@ STUDIES = (
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
     Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
     Study(layout.ATLAS, ATLAS_RUNS, of_atlas),
+    Study(layout.BENCHMARK, BENCHMARK_RUNS, of_benchmark),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
     Study(layout.GLUE, GLUE_RUNS, of_glue),
     Study(layout.AUDIT, audit_runs(), of_audit),
@@ -594,6 +634,7 @@ def in_python(text: str) -> dict[str, Any]:
         "planted",
         "certify",
         "atlas",
+        "measure",
         "counteracts",
         "glue",
         "audit",
@@ -645,7 +686,12 @@ def test_a_python_call_is_read_back_as_the_settings_that_it_came_from(study: Stu
             run = replace(run, measure_files=())
         text = python_call(run, "folder")
         got = in_python(text)["given"]
-        models = getattr(run, "model", None) or list(getattr(run, "models", None) or run.runs)
+        if isinstance(run, BenchmarkRunSettings):
+            about, *got = got
+            predictions = None if run.predictions is None else str(run.predictions)
+            assert (about, got[1].data, got[1].predictions) == (run.benchmark, run.published, predictions)
+            run = replace(run, model=run.model or None)
+        models = run.model if hasattr(run, "model") else list(getattr(run, "models", None) or run.runs)
         if not any(run.loading.to_json().values() if hasattr(run, "loading") else ()):
             assert got[0] == models
         if isinstance(run, HeadsRunSettings | PlantedRunSettings | PromptsRunSettings):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from levelhead.pages.compare import Comparison
 
 FinishedRun = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
+    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, measure or another study wrote.")
 ]
 FinishedRuns = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 

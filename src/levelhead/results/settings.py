@@ -19,6 +19,7 @@ from levelhead.results.asked import (
 )
 from levelhead.results.codec import Record, StoredHead
 from levelhead.results.presets import (
+    BENCHMARK_NULLS,
     GLUE_ROWS,
     PAPER_HEADS,
     QUICK_PAPER_HEADS,
@@ -328,4 +329,24 @@ class AtlasRunSettings(RunSettings):
     null: Annotated[int, Option("--null", 19)]
     limit: Annotated[int | None, Option("--limit")]
     words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+
+@dataclass(frozen=True)
+class BenchmarkRunSettings(RunSettings):
+    """A run of `levelhead measure`."""
+
+    COMMANDS = (Command(("measure",)),)
+
+    benchmark: Annotated[str, Argument()]
+    model: Annotated[str, Argument()]  # empty where predictions stand in its place
+    published: Annotated[str, Option("--data", REQUIRED)]  # the benchmark's file or folder, or hub:NAME
+    rule: Annotated[str | None, Option("--rule")]  # that was asked for; None: the benchmark's first
+    categories: Annotated[tuple[str, ...], Option("--category", (), "each")]
+    limit: Annotated[int | None, Option("--limit")]
+    null: Annotated[int, Option("--null", BENCHMARK_NULLS)]
+    chat: Annotated[bool, Option("--chat", False, "switch")]
+    predictions: Annotated[str | None, Option("--from-predictions")]  # in place of a model
+    resamples: Annotated[int, InPython(2_000)]
+    abilities: Annotated[tuple[str, ...], Follows()] = ()
     loading: LoadedAs = LoadedAs()
