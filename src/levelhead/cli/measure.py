@@ -71,7 +71,7 @@ def measure(
         raise BadOption(
             "Give a benchmark, a model or --from-predictions, and --data with its file; --list tells all."
         )
-    from levelhead.api.studies import Place
+    from levelhead.api.shown import Scratch
     from levelhead.models.model import load
     from levelhead.studies import benchmark as study
     from levelhead.studies.benchmark import BenchmarkSettings
@@ -81,10 +81,10 @@ def measure(
         data, rule, asked, limit, null, chat, seed=seed, predictions=from_predictions
     )
     folder = None if out is not None and out.suffix in _FILES else out
-    place = Place.of(folder)  # holds a temporary one
+    scratch = Scratch()  # for a run that nobody keeps
     settings.of(benchmark)  # mistakes are found before weights load
     subject = None if model is None else load(model, **loading)
-    run = study.run_benchmark(benchmark, subject, settings, place.run)
+    run = study.run_benchmark(benchmark, subject, settings, folder or scratch.path / benchmark)
     if folder is None:
         write_measured(out, list(run.measurements.values()), force)
     page = None if folder is None else _page(folder)
