@@ -90,6 +90,9 @@ TASKS = st.lists(st.sampled_from(("rte", "sst2", "cola")), min_size=1, unique=Tr
 GATES = st.dictionaries(st.builds(Head, st.integers(0, 20), st.integers(0, 20)), SHARE, max_size=2)
 
 
+BENCHMARK_FILES = st.sampled_from(({}, {"crows-pairs": HOSTILE}, {"bbq": "-x=y", "winobias": "a b"}))
+
+
 @st.composite
 def heads_runs(draw: st.DrawFn) -> HeadsRunSettings:
     experiments = draw(EXPERIMENTS)
@@ -296,6 +299,7 @@ def audit_runs(draw: st.DrawFn) -> AuditRunSettings:
         glue_tasks=() if glue is None else draw(TASKS),
         glue_rows=None if glue is None else draw(st.sampled_from((None, 1000, 7))),
         measure_files=draw(st.lists(PATH, max_size=2).map(tuple)),
+        benchmark_files=draw(BENCHMARK_FILES),
         loading=draw(LOADING),
     )
 
@@ -314,6 +318,7 @@ def survey_runs(draw: st.DrawFn) -> SurveyRunSettings:
         sizes=survey_preset(quick),
         dtype=None,
         measure_files=draw(st.lists(PATH, max_size=2).map(tuple)),
+        benchmark_files=draw(BENCHMARK_FILES),
         loading=draw(LOADING),
     )
 
@@ -374,6 +379,7 @@ READERS = {  # what commands read, and studies that they call
     "levelhead.studies.counteracts.counteracts": stop,
     "levelhead.studies.glue.glue": stop,
     "levelhead.auditing.audit": stop,
+    "levelhead.surveying.benchmark_questions": lambda files, limit: (),
     "levelhead.surveying.survey": stop,
     "levelhead.reproducing.reproduce": stop,
 }
@@ -488,6 +494,7 @@ def of_audit(got: Understood) -> dict[str, Any]:
         "glue_tasks": () if learned is None else learned.tasks,
         "glue_rows": None if learned is None else learned.train_rows or 0,
         "measure_files": tuple(MEASURES),
+        "benchmark_files": asked.benchmarks,
         **loaded(got.options),
     }
 
@@ -499,6 +506,7 @@ def of_survey(got: Understood) -> dict[str, Any]:
         "models": tuple(models),
         "questions": asked.measures,
         "measure_files": tuple(MEASURES),
+        "benchmark_files": asked.benchmarks,
         "folder": str(folder),
         **loaded(got.options),
     }
@@ -683,7 +691,7 @@ def test_a_python_call_is_read_back_as_the_settings_that_it_came_from(study: Stu
     @given(study.runs)
     def goes_round(run: Any) -> None:
         if isinstance(run, AuditRunSettings | SurveyRunSettings):
-            run = replace(run, measure_files=())
+            run = replace(run, measure_files=(), benchmark_files={})
         text = python_call(run, "folder")
         got = in_python(text)["given"]
         if isinstance(run, BenchmarkRunSettings):

@@ -428,6 +428,11 @@ _FLUENCIES: dict[str, dict[str, Any]] = {
 }
 
 
+def is_about(measure: str, name: str) -> bool:
+    """Whether a measurement's name is that of a measure, or of it on one of several data sets."""
+    return name == measure or (name.startswith(measure) and name[len(measure)] in _SEPARATORS)
+
+
 @dataclass(frozen=True)
 class Catalog:
     """Measures by name. A measure of yours joins with `CATALOG.joined_by(MeasureInfo(...))`."""
@@ -453,7 +458,7 @@ class Catalog:
         if name.endswith(CHANGE) and (measure := by_name.get(name.removesuffix(CHANGE))) is not None:
             return _paired_change(measure)
         for known in sorted(by_name, key=len, reverse=True):
-            if name.startswith(known) and name[len(known)] in _SEPARATORS:
+            if is_about(known, name):
                 rest = name[len(known) :].lstrip("".join(_SEPARATORS))
                 return replace(by_name[known], name=name, title=f"{by_name[known].title}, {rest}")
         return MeasureInfo(name, name)

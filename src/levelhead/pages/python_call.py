@@ -66,12 +66,20 @@ _CALLS: dict[type[RunSettings], _Call] = {
     AuditRunSettings: _Call(
         "audit",
         "AuditSettings",
-        keywords={"glue": "data", "glue_tasks": "tasks", "glue_rows": "train_rows"},
+        keywords={
+            "glue": "data",
+            "glue_tasks": "tasks",
+            "glue_rows": "train_rows",
+            "benchmark_files": "benchmarks",
+        },
         inner=dict.fromkeys(("glue", "glue_tasks", "glue_rows"), ("glue", "GlueSettings")),
         hidden={**_WORDS, "glue_in_python": "glue"},
     ),
     SurveyRunSettings: _Call(
-        "survey", "SurveySettings", keywords={"questions": "measures"}, hidden={"words_in_memory": "biases"}
+        "survey",
+        "SurveySettings",
+        keywords={"questions": "measures", "benchmark_files": "benchmarks"},
+        hidden={"words_in_memory": "biases"},
     ),
     AtlasRunSettings: _Call("atlas", "AtlasSettings", keywords={"benchmark_files": "data"}, hidden=_WORDS),
     MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),

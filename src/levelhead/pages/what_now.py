@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from levelhead.measures.catalog import is_about
 from levelhead.measures.measurement import ENOUGH
 from levelhead.pages.blocks import Found, WayOut, WhatNow
 from levelhead.pages.calibration import calibration
@@ -93,7 +94,7 @@ def _asked_kinds(contents: Contents) -> Iterator[_AskedKind]:
     own = () if contents.audit is None else contents.audit.measures
     kinds = (*KINDS, *(Kind((info.name,), f"by “{info.title}”") for info in own if info.side == "bias"))
     for kind in kinds:
-        members = [each for each in untouched if {each.name, each.name.split()[0]} & {*kind.measures}]
+        members = [each for each in untouched if any(is_about(name, each.name) for name in kind.measures)]
         if members:
             yield _asked_kind(contents, kind, members)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from levelhead.results.asked import (
@@ -36,6 +36,7 @@ _TEXT = Option("--text")
 _MEASURES = Option("--measure", (), "each")
 _OF_A_PAPER = frozenset({"--seed", "--dtype", "--allow-pickle", "--trust-remote-code"})  # of `reproduce`
 _OF_TWO_MODELS = _OF_A_PAPER | {"--nli", "--labels"}
+BenchmarkFiles = Annotated[Mapping[str, str], Option("--benchmark", {}, "named")]
 InMemory = Annotated[bool, InPython(False)]  # whether Python made what the command line names
 
 
@@ -254,6 +255,7 @@ class AuditRunSettings(RunSettings):
     measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
     measures_in_memory: InMemory = False
     words_in_memory: InMemory = False
+    benchmark_files: BenchmarkFiles = field(default_factory=dict)
     loading: LoadedAs = LoadedAs()
 
     def asked(self) -> Iterator[Asked]:
@@ -283,6 +285,7 @@ class SurveyRunSettings(RunSettings):
     measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
     measures_in_memory: InMemory = False
     words_in_memory: InMemory = False
+    benchmark_files: BenchmarkFiles = field(default_factory=dict)
     loading: LoadedAs = LoadedAs()
 
     def asked(self) -> Iterator[Asked]:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from levelhead.edits.sites import UNTOUCHED
+from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
@@ -31,9 +31,13 @@ class AskedBenchmark:
     resampling: Resampling
 
     def scores(self, model: Model) -> list[Measurement]:
-        """Every score of the model with its own test, and the data that it is about."""
-        (measured,) = self.benchmark.ask(model, self.items, UNTOUCHED, self.rule, self.resampling)
-        return self.about(measured)
+        """Every score of the unmodified model with its own test, and the data that it is about."""
+        return self.scores_of(model, UNTOUCHED)[0]
+
+    def scores_of(self, model: Model, variants: Sequence[Variant]) -> list[list[Measurement]]:
+        """The same in every variant."""
+        measured = self.benchmark.ask(model, self.items, variants, self.rule, self.resampling)
+        return [self.about(each) for each in measured]
 
     def about(self, measured: Sequence[Measurement]) -> list[Measurement]:
         """Measurements that name their data: scores by another rule, or on other items, do not compare."""
