@@ -45,6 +45,7 @@ ROOMS = Rooms(
         "studies.projections",
         "studies.planted",
         "studies.counteracts",
+        "studies.benchmark",
         "studies.glue",
         "studies.finetuning",
         "studies.extent",

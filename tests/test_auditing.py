@@ -50,6 +50,7 @@ from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
 from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.glue_files import write_glue
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.test_cli import call
 from tests.tiny import tiny
 from tests.traps import state
@@ -459,7 +460,8 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     ask_few_prompts(monkeypatch, tmp_path)
     words = gender_toml(tmp_path)
     command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]
-    assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 0
+    own = ("--measure", str(tmp_path / "own.py"), "--benchmark", f"crows-pairs={write(tmp_path, PAIRS)}")
+    assert call(monkeypatch, *command, *own) == 0
     printed = capsys.readouterr().out
     assert "width" in printed
     assert "32.00 [31.00," in " ".join(printed.split())
@@ -470,7 +472,15 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     assert value(result["width"]) == 32.0
     assert value(result.measurements[closed]["width"]) < 32.0  # asked of every changed model too
     assert result["broken ruler"].value is None
-    assert [info.title for info in run.measures] == ["Width of the model", "A ruler that is lost"]
+    *_, share, gap = run.measures
+    assert [info.title for info in run.measures][:2] == ["Width of the model", "A ruler that is lost"]
+    assert (share.name, gap.name) == ("crows-pairs share", "crows-pairs gap")
+    for name in (BASE, closed):
+        measured = result.measurements[name]
+        assert [each for each in measured if each.startswith("crows-pairs")] == [share.name, gap.name]
+    assert result[share.name].n == len(PAIRS)
+    assert result[share.name].held_against_models
+    assert run.settings.benchmark_files == {"crows-pairs": str(tmp_path / "crows_pairs_anonymized.csv")}
     assert run.settings.measures == ("width", "broken ruler")
     lines = (run.folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
     assert "measure/width" in [json.loads(line)["key"] for line in lines]
@@ -478,6 +488,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
 
     page = (run.folder / "report.html").read_text(encoding="utf-8")
     assert "Width of the model" in page
+    assert "CrowS-Pairs: share" in page
     assert "the ruler is lost" in page
     assert call(monkeypatch, "check", str(run.folder), "--max", "width=33") == 3  # of a model in doubt
     assert call(monkeypatch, "check", str(run.folder), "--max", "broken ruler=1") == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.benchmarks import measure_predictions
+from levelhead.results import runs
 from levelhead.scoring.benchmarks import protocol
 from levelhead.scoring.benchmarks.catalog import benchmarks
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
@@ -39,9 +39,10 @@ def test_the_command_prints_what_the_function_gives(typed: Typed, saved: str, tm
     assert shown["measurements"] == json.loads(
         json.dumps({name: each.to_json() for name, each in result.measurements.items()})
     )
-    assert shown["rule"] == result.rule == "lm-eval"
+    assert result.used is not None
+    assert shown["benchmark"]["rule"] == result.used.rule == "lm-eval"
     assert result["crows-pairs share"].held_against_models
-    assert (tmp_path / "result" / "measured.json").is_file()
+    assert runs.open_benchmark(tmp_path / "result").measurements == result.measurements
 
 
 def test_a_table_says_what_artificial_answerers_get_and_a_file_is_written(
@@ -51,7 +52,7 @@ def test_a_table_says_what_artificial_answerers_get_and_a_file_is_written(
     code, printed, error = typed("measure", "crows-pairs", saved, "--data", str(file), "-o", str(out))
     assert code == 0, error
     assert "always stereotype 1.00" in " ".join(printed.split())
-    assert "--null" in printed
+    assert "null models" in printed
     assert out.read_text(encoding="utf-8").startswith("measure,value")
 
 
@@ -99,10 +100,13 @@ def test_a_control_without_an_effect_is_refused(tmp_path: Path) -> None:
         lh.measure("crows-pairs", tiny("gpt2"), lh.settings.BenchmarkSettings(file, chat=True))
     with pytest.raises(lh.LevelheadError, match="allowed are 0, or 2"):
         lh.settings.BenchmarkSettings(file, null=1)
-    with pytest.raises(lh.LevelheadError, match="Leave null and chat out"):
-        measure_predictions("crows-pairs", file, lh.settings.BenchmarkSettings(file, null=2))
+    with pytest.raises(lh.LevelheadError, match="Leave both out"):
+        lh.settings.BenchmarkSettings(file, null=2, predictions=file)
     with pytest.raises(lh.LevelheadError, match="No published predictions"):
-        measure_predictions("crows-pairs", file, file)
+        lh.measure("crows-pairs", None, lh.settings.BenchmarkSettings(file, predictions=file))
+    for model, predictions in ((None, None), (tiny("gpt2"), file)):
+        with pytest.raises(lh.LevelheadError, match="Give a model, or published predictions"):
+            lh.measure("crows-pairs", model, lh.settings.BenchmarkSettings(file, predictions=predictions))
 
 
 def test_a_benchmark_of_ones_own_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

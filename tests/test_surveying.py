@@ -23,6 +23,7 @@ from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
+from levelhead.models.opening import Opening
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.survey import FLOORS
 from levelhead.results import layout
@@ -33,6 +34,7 @@ from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import SurveyRunSettings
 from levelhead.results.steps import training_step, training_steps
 from levelhead.surveying import NO_PARQUET, SurveySettings, listed_models, survey
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.typed import Typed
 from tests.word_lists import GENDER
@@ -150,6 +152,24 @@ def test_a_stopped_survey_goes_on_behind_its_last_task_and_ends_with_the_same_by
     survey(models, tmp_path / "stopped", ASSOCIATION)
     assert loaded == [*models, models[2]]
     assert files(tmp_path / "stopped") == files(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_published_benchmark_ranks_and_compares_models_item_by_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Opening, "doubt", "")
+    models = [saved(tmp_path / name, seed) for seed, name in enumerate(("one", "other"))]
+    published = {"crows-pairs": write(tmp_path, PAIRS)}
+    run = survey(models, tmp_path / "run", replace(ASSOCIATION, benchmarks=published))
+    assert run.settings.questions == ("seat", "crows-pairs")
+    gaps = [line for line in run.table if line.measure == "crows-pairs gap"]
+    assert [line.rank for line in gaps] == [1, 2]
+    assert {line.n for line in gaps} == {len(PAIRS)}
+    assert ("crows-pairs gap", True) in {(each.measure, each.paired) for each in run.differences}
+    assert "CrowS-Pairs: gap in nats" in (run.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    with pytest.raises(BadOption, match="No benchmark is called"):
+        SurveySettings((GENDER,), benchmarks={"no-such": "file"})
 
 
 def test_a_model_that_failed_is_tried_again_and_new_models_join(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from levelhead.api.benchmarks import BenchmarkSettings as BenchmarkSettings
 from levelhead.api.measured import FluencySettings as FluencySettings
 from levelhead.api.measured import LpbsSettings as LpbsSettings
 from levelhead.api.measured import NliSettings as NliSettings
@@ -12,6 +11,7 @@ from levelhead.api.studies import SweepSettings as SweepSettings
 from levelhead.engine.finetuning import Hyperparameters as Hyperparameters
 from levelhead.reproducing import ReproduceSettings as ReproduceSettings
 from levelhead.results.presets import AuditSizes as AuditSizes
+from levelhead.studies.benchmark import BenchmarkSettings as BenchmarkSettings
 from levelhead.studies.counteracts import CounteractsSettings as CounteractsSettings
 from levelhead.studies.extent import AuditSettings as AuditSettings
 from levelhead.studies.glue import GlueSettings as GlueSettings

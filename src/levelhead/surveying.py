@@ -11,8 +11,8 @@ asks only the new ones. A model that fails is a line with its reason, and is tri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
 
@@ -31,11 +31,12 @@ from levelhead.probes.words import Words, in_memory, load_words, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
-from levelhead.results.presets import AuditSizes, survey_preset
+from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, survey_preset
 from levelhead.results.records.survey import SurveyLine, SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import LoadedAs, SurveyRunSettings
 from levelhead.results.steps import training_step
+from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_hashes, benchmark_questions
 from levelhead.scoring.placed import loaded_as
 from levelhead.scoring.registry import (
     Question,
@@ -68,6 +69,7 @@ class SurveySettings:
     quick: ask less: wider intervals, sooner
     seed: of every draw
     sizes: None: those of a quick survey, or of a whole one
+    benchmarks: published benchmarks that are asked too: the file of each, by its name
     """
 
     biases: tuple[Words, ...] = ("gender",)
@@ -75,6 +77,7 @@ class SurveySettings:
     quick: bool = False
     seed: int = 0
     sizes: AuditSizes | None = None
+    benchmarks: BenchmarkFiles = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [words_name(bias) for bias in self.biases]
@@ -84,10 +87,16 @@ class SurveySettings:
 
     def questions(self) -> tuple[Question, ...]:
         """The questions that are asked."""
-        known = {question.name: question for question in questions()}
+        published = {question.name: question for question in self.published}
+        known = {question.name: question for question in questions()} | published
         if unknown := [name for name in self.measures if name not in known]:
             raise BadOption(f"There is no measure {unknown[0]!r} in a survey. Known: {', '.join(known)}.")
-        return tuple(known[name] for name in self.measures or known)
+        return tuple(known[name] for name in dict.fromkeys((*(self.measures or known), *published)))
+
+    @cached_property
+    def published(self) -> tuple[Question, ...]:
+        """Published benchmarks that are asked too."""
+        return benchmark_questions(self.benchmarks, BENCHMARK_ITEMS)
 
     def extent(self, model: Model, bias: Words) -> Extent:
         """What one model is asked about one bias: the same items of every model."""
@@ -212,11 +221,13 @@ def _opened(folder: Path, named: Iterable[str], settings: SurveySettings, loadin
         measure_files=own_files(),
         measures_in_memory=own_in_memory(),
         words_in_memory=any(map(in_memory, settings.biases)),
+        benchmark_files={name: str(file) for name, file in settings.benchmarks.items()},
         loading=loading,
     )
     hashes = {f"words {words_name(bias)}": data_hash(load_words(bias)) for bias in settings.biases}
-    run = Run.open(folder, layout.SURVEY, stored, hashes={**hashes, **own_hashes()})
-    own = [info for question in own_questions() for info in question.measures]
+    hashes |= {**own_hashes(), **benchmark_hashes(settings.published)}
+    run = Run.open(folder, layout.SURVEY, stored, hashes=hashes)
+    own = [info for question in (*own_questions(), *settings.published) for info in question.measures]
     run.results(layout.SURVEY_MEASURES, lambda: own)
     return run
 

@@ -28,10 +28,11 @@ from levelhead.results import layout
 from levelhead.results.asked import REQUIRED, InPython, Option, command_line, how_asked
 from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
-from levelhead.results.presets import AuditSizes, audit_preset, survey_preset
+from levelhead.results.presets import BENCHMARK_NULLS, AuditSizes, audit_preset, survey_preset
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -55,9 +56,10 @@ NO_NUMBER_CHANGES = {  # options of commands that no run needs to store
     "--workers",
     "--gpus-per-worker",
     "--ray",
+    "--list",
+    "--force",
     "--no-cache",  # the kept model is the converted one to the bit
     "--strict",  # refuses files; what is measured on a file that passes is the same
-    "--list",
     "--help",
 }
 
@@ -86,6 +88,9 @@ KINDS = st.sampled_from((("value",), ("attention",), ("value", "attention"), ("a
 NULLS = st.sampled_from((0, 2, 9, 19, 40))
 TASKS = st.lists(st.sampled_from(("rte", "sst2", "cola")), min_size=1, unique=True).map(tuple)
 GATES = st.dictionaries(st.builds(Head, st.integers(0, 20), st.integers(0, 20)), SHARE, max_size=2)
+
+
+BENCHMARK_FILES = st.sampled_from(({}, {"crows-pairs": HOSTILE}, {"bbq": "-x=y", "winobias": "a b"}))
 
 
 @st.composite
@@ -172,6 +177,27 @@ ATLAS_RUNS = st.sampled_from(
         limit=st.none() | st.integers(2, 99),
         words_in_memory=st.just(False),
         loading=LOADING,
+    )
+)
+BENCHMARK_RUNS = st.sampled_from(
+    ((TEXT, st.none(), NULLS, LOADING), (st.just(""), PATH, st.just(0), st.just(LoadedAs())))
+).flatmap(
+    lambda asked: st.builds(
+        BenchmarkRunSettings,
+        study=st.just("measure"),
+        seed=SEED,
+        benchmark=st.sampled_from(("crows-pairs", "bbq")),
+        model=asked[0],
+        published=TEXT,
+        rule=st.none() | TEXT,
+        categories=st.lists(TEXT, max_size=2).map(tuple),
+        limit=st.none() | st.integers(2, 99),
+        null=asked[2],
+        chat=st.just(False),
+        predictions=asked[1],
+        resamples=st.just(2_000),
+        abilities=st.just(("causal",)),
+        loading=asked[3],
     )
 )
 PROMPTS_RUNS = st.builds(
@@ -273,6 +299,7 @@ def audit_runs(draw: st.DrawFn) -> AuditRunSettings:
         glue_tasks=() if glue is None else draw(TASKS),
         glue_rows=None if glue is None else draw(st.sampled_from((None, 1000, 7))),
         measure_files=draw(st.lists(PATH, max_size=2).map(tuple)),
+        benchmark_files=draw(BENCHMARK_FILES),
         loading=draw(LOADING),
     )
 
@@ -291,6 +318,7 @@ def survey_runs(draw: st.DrawFn) -> SurveyRunSettings:
         sizes=survey_preset(quick),
         dtype=None,
         measure_files=draw(st.lists(PATH, max_size=2).map(tuple)),
+        benchmark_files=draw(BENCHMARK_FILES),
         loading=draw(LOADING),
     )
 
@@ -345,10 +373,13 @@ READERS = {  # what commands read, and studies that they call
     "levelhead.studies.planted.study.plant_and_find": stop,
     "levelhead.studies.mitigating.study.run_mitigations": stop,
     "levelhead.studies.localizing.study.atlas": stop,
+    "levelhead.studies.benchmark.run_benchmark": stop,
+    "levelhead.studies.benchmark.BenchmarkSettings.of": lambda settings, benchmark: None,
     "levelhead.studies.projections.plan.Sweep.open": stop,
     "levelhead.studies.counteracts.counteracts": stop,
     "levelhead.studies.glue.glue": stop,
     "levelhead.auditing.audit": stop,
+    "levelhead.surveying.benchmark_questions": lambda files, limit: (),
     "levelhead.surveying.survey": stop,
     "levelhead.reproducing.reproduce": stop,
 }
@@ -390,6 +421,20 @@ def of_heads(got: Understood) -> dict[str, Any]:
 
 def of_atlas(got: Understood) -> dict[str, Any]:
     return {**of_heads(got), "benchmark_files": got.given[1].data}
+
+
+def of_benchmark(got: Understood) -> dict[str, Any]:
+    benchmark, model, asked, folder = got.given
+    return {
+        **vars(asked),
+        "benchmark": benchmark,
+        "model": "" if model is None else model.name,
+        "published": asked.data,
+        "null": BENCHMARK_NULLS if asked.null is None else asked.null,
+        "predictions": None if asked.predictions is None else str(asked.predictions),
+        "folder": str(folder),
+        **loaded(LoadedAs().to_json() if model is None else model.options),
+    }
 
 
 def of_comparison(got: Understood) -> dict[str, Any]:
@@ -449,6 +494,7 @@ def of_audit(got: Understood) -> dict[str, Any]:
         "glue_tasks": () if learned is None else learned.tasks,
         "glue_rows": None if learned is None else learned.train_rows or 0,
         "measure_files": tuple(MEASURES),
+        "benchmark_files": asked.benchmarks,
         **loaded(got.options),
     }
 
@@ -460,6 +506,7 @@ def of_survey(got: Understood) -> dict[str, Any]:
         "models": tuple(models),
         "questions": asked.measures,
         "measure_files": tuple(MEASURES),
+        "benchmark_files": asked.benchmarks,
         "folder": str(folder),
         **loaded(got.options),
     }
@@ -484,6 +531,7 @@ STUDIES = (
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
     Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
     Study(layout.ATLAS, ATLAS_RUNS, of_atlas),
+    Study(layout.BENCHMARK, BENCHMARK_RUNS, of_benchmark),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
     Study(layout.GLUE, GLUE_RUNS, of_glue),
     Study(layout.AUDIT, audit_runs(), of_audit),
@@ -594,6 +642,7 @@ def in_python(text: str) -> dict[str, Any]:
         "planted",
         "certify",
         "atlas",
+        "measure",
         "counteracts",
         "glue",
         "audit",
@@ -642,10 +691,15 @@ def test_a_python_call_is_read_back_as_the_settings_that_it_came_from(study: Stu
     @given(study.runs)
     def goes_round(run: Any) -> None:
         if isinstance(run, AuditRunSettings | SurveyRunSettings):
-            run = replace(run, measure_files=())
+            run = replace(run, measure_files=(), benchmark_files={})
         text = python_call(run, "folder")
         got = in_python(text)["given"]
-        models = getattr(run, "model", None) or list(getattr(run, "models", None) or run.runs)
+        if isinstance(run, BenchmarkRunSettings):
+            about, *got = got
+            predictions = None if run.predictions is None else str(run.predictions)
+            assert (about, got[1].data, got[1].predictions) == (run.benchmark, run.published, predictions)
+            run = replace(run, model=run.model or None)
+        models = run.model if hasattr(run, "model") else list(getattr(run, "models", None) or run.runs)
         if not any(run.loading.to_json().values() if hasattr(run, "loading") else ()):
             assert got[0] == models
         if isinstance(run, HeadsRunSettings | PlantedRunSettings | PromptsRunSettings):

@@ -26,6 +26,7 @@ from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
     AuditSizes,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -130,6 +131,20 @@ MITIGATE = MitigateRunSettings(
     max_loss=2.0,
     null=19,
 )
+BENCHMARK = BenchmarkRunSettings(
+    study=layout.BENCHMARK.study,
+    seed=0,
+    benchmark="crows-pairs",
+    model="a",
+    published="crows.csv",
+    rule=None,
+    categories=(),
+    limit=None,
+    null=2,
+    chat=False,
+    predictions=None,
+    resamples=100,
+)
 ATLAS = AtlasRunSettings(
     study=layout.ATLAS.study,
     seed=0,
@@ -153,6 +168,7 @@ STUDIES: list[tuple[Layout[Any], Any, Callable[[Path], Any], type[Any]]] = [
     (layout.SURVEY, SURVEY, runs.open_survey, runs.SurveyRun),
     (layout.MITIGATE, MITIGATE, runs.open_mitigate, runs.MitigateRun),
     (layout.ATLAS, ATLAS, runs.open_atlas, runs.AtlasRun),
+    (layout.BENCHMARK, BENCHMARK, runs.open_benchmark, runs.BenchmarkRun),
 ]
 studies = pytest.mark.parametrize(
     ("study", "settings", "opener", "kind"), STUDIES, ids=[study.study for study, *_ in STUDIES]

@@ -48,6 +48,7 @@ from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.runs import AuditRun, HeadsRun, PromptsRun, open_audit
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.questions import benchmark_hashes
 from levelhead.scoring.changes import ask_bias_change
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.registry import (
@@ -117,7 +118,7 @@ def _ask(
 ) -> None:
     """Ask everything, and keep it in the folder."""
     battery = extent.battery()
-    subjects = _subjects(extent.model, classifier)
+    subjects = _subjects(extent, classifier)
     with (
         _opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, _models(subjects)),
@@ -128,7 +129,7 @@ def _ask(
                 _look_first(extent, classifier, run, told)
         located = _locate(extent, run)
         for subject in subjects:
-            _measure(subject, battery, run)
+            _measure(subject, extent, battery, run)
         ways = [] if extent.settings.quick else _ways_out(subjects, extent, battery, located, run)
         with stage(Stage.PROMPTS):
             _prompts(extent, ways, battery.test, run)
@@ -196,14 +197,15 @@ class _Subject:
     prefix: str = ""  # of its variants' names
 
 
-def _subjects(model: Model, classifier: Model | None) -> list[_Subject]:
+def _subjects(extent: Extent, classifier: Model | None) -> list[_Subject]:
     """The model, and the classifier beside it, which then gets the questions for classifiers."""
+    asked = (*questions(), *extent.benchmarks)
     if classifier is None:
-        return [_Subject(model, questions())]
-    own = tuple(question for question in questions() if not question.of_classifier)
-    others = tuple(question for question in questions() if question.of_classifier)
+        return [_Subject(extent.model, asked)]
+    own = tuple(question for question in asked if not question.of_classifier)
+    others = tuple(question for question in asked if question.of_classifier)
     beside = _Subject(classifier, others, layout.NLI_CANDIDATES, layout.NLI_MITIGATIONS, "nli ")
-    return [_Subject(model, own), beside]
+    return [_Subject(extent.model, own), beside]
 
 
 def _models(subjects: Sequence[_Subject]) -> list[Model]:
@@ -231,10 +233,12 @@ def _opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | 
         measure_files=own_files(),
         measures_in_memory=own_in_memory(),
         words_in_memory=in_memory(settings.bias),
+        benchmark_files={name: str(file) for name, file in settings.benchmarks.items()},
         loading=loaded_as([model, *([] if classifier is None else [classifier])]),
         **_learning(settings),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes(), **own_hashes()}
+    hashes |= benchmark_hashes(extent.benchmarks)
     if classifier is not None:
         hashes |= {"nli weights": classifier.fingerprint, **classifier.facts("nli")}
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
@@ -270,9 +274,10 @@ def _locate(extent: Extent, run: Open) -> HeadsRun:
 # ---- measure
 
 
-def _measure(subject: _Subject, battery: Battery, run: Open) -> None:
+def _measure(subject: _Subject, extent: Extent, battery: Battery, run: Open) -> None:
     """Every question of the unmodified model; SEAT is there already."""
-    if own := [info for question in own_questions() for info in question.measures]:
+    asked = (*own_questions(), *extent.benchmarks)
+    if own := [info for question in asked for info in question.measures]:
         run.results(layout.MEASURES, lambda: own)
     for question in subject.questions:
         key = layout.MEASURED.of(question.name)

@@ -9,9 +9,8 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Bias, Limit, ModelName, NullTwins, RunFolder, Seed
-from levelhead.cli.preflight import listed
+from levelhead.cli.preflight import files_by_name, listed
 from levelhead.cli.terminal import print_link
-from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.models.model import Model
@@ -46,16 +45,10 @@ def atlas(
     from levelhead.studies.localizing.settings import AtlasSettings
 
     asked = tuple(listed(objectives))
-    settings = AtlasSettings(asked, _by_name(files or []), bias, localizer, splits, null, limit, seed)
+    settings = AtlasSettings(
+        asked, files_by_name("--data", files or []), bias, localizer, splits, null, limit, seed
+    )
     map_objectives(load(name, **loading), settings, out, json)
-
-
-def _by_name(files: list[str]) -> dict[str, str]:
-    """Files by the benchmark that they belong to."""
-    named = [text.partition("=") for text in files]
-    if wrong := [text for text, (name, sign, file) in zip(files, named, strict=True) if not (name and file)]:
-        raise BadOption(f"--data {wrong[0]} came; give a benchmark and its file: --data crows-pairs=FILE.")
-    return {name: file for name, _, file in named}
 
 
 def one_objective(objective: str, file: str | None, bias: str, null: int, seed: int) -> AtlasSettings:

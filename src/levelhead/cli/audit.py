@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
-from levelhead.cli.options import Bias, FluencyText, ModelName, OwnMeasures, PerWord, RunFolder, Seed
-from levelhead.cli.preflight import listed
+from levelhead.cli.options import (
+    Benchmarks,
+    Bias,
+    FluencyText,
+    ModelName,
+    OwnMeasures,
+    PerWord,
+    RunFolder,
+    Seed,
+)
+from levelhead.cli.preflight import files_by_name, listed
 
 if TYPE_CHECKING:
     from levelhead.studies.glue import GlueSettings
@@ -35,6 +44,7 @@ def audit(
     ] = None,
     text: FluencyText = None,
     measure: OwnMeasures = None,
+    benchmark: Benchmarks = None,
     glue: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
@@ -61,7 +71,11 @@ def audit(
     for file in measure or ():
         load_measures(file)
     learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
-    settings = AuditSettings(bias, nli, top, full, null, text, seed, learning, quick=quick, per_word=per_word)
+    published = files_by_name("--benchmark", benchmark or [])
+    settings = AuditSettings(
+        bias, nli, top, full, null, text, seed, learning,
+        quick=quick, per_word=per_word, benchmarks=published,
+    )  # fmt: skip
     result = run_audit(name, out, settings, first_look=print_first_look, **loading)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Force, Json, Loading, app, loads, print_json, print_table, provenance
+from levelhead.cli.app import Force, Json, Loading, app, loads, print_json, print_table
 from levelhead.cli.measured import end_measured, write_measured
-from levelhead.cli.options import Limit, NullTwins, Seed
+from levelhead.cli.options import Limit, Seed
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.api.benchmarks import BenchmarkResult, BenchmarkSettings
+    from levelhead.results.runs import BenchmarkRun
 
 _FILES = (".csv", ".tex", ".json")
 
@@ -34,7 +34,10 @@ def measure(
         list[str] | None, typer.Option(help="Of the benchmark's own categories; repeatable. Default: all.")
     ] = None,
     limit: Limit = None,
-    null: NullTwins = 0,
+    null: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="K", help="Null models to hold scores against. Default 5; 0: none."),
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the chat template of the model's tokenizer.")
     ] = False,
@@ -47,7 +50,12 @@ def measure(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE|FOLDER", help="Also write .csv, .tex, .json, or all."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="RUN|FILE",
+            help="Folder for the run, which goes on if it was begun; or a .csv, .tex or .json file.",
+        ),
     ] = None,
     force: Force = False,
     seed: Seed = 0,
@@ -63,64 +71,80 @@ def measure(
         raise BadOption(
             "Give a benchmark, a model or --from-predictions, and --data with its file; --list tells all."
         )
-    from levelhead.api.benchmarks import BenchmarkSettings
-
-    settings = BenchmarkSettings(data, rule, tuple(category or ()), limit, null, chat, seed=seed)
-    folder = None if out is not None and out.suffix in _FILES else out
-    source = from_predictions if model is None else model
-    result, stated = _measured(benchmark, source, settings, folder, loading)
-    if folder is None:
-        write_measured(out, list(result.measurements.values()), force)
-    if json:
-        about = {"benchmark": result.benchmark, "rule": result.rule, "items": result.items}
-        print_json({**stated, **about, "measurements": result.measurements})
-        return
-    _print(result, null)
-    end_measured(list(result.measurements.values()))
-
-
-def _measured(
-    benchmark: str, source: str | Path | None, settings: BenchmarkSettings, out: Path | None, loading: Loading
-) -> tuple[BenchmarkResult, dict[str, object]]:
-    """The result of a model, or of a file of predictions, and what stands behind its numbers."""
-    from levelhead.api.benchmarks import measure as measured
-    from levelhead.api.benchmarks import measure_predictions
+    from levelhead.api.shown import Scratch
     from levelhead.models.model import load
-    from levelhead.scoring.benchmarks.catalog import benchmark_of
+    from levelhead.studies import benchmark as study
+    from levelhead.studies.benchmark import BenchmarkSettings
 
-    if isinstance(source, Path):
-        result = measure_predictions(benchmark, source, settings, out)
-        return result, {"predictions": str(source), "data": result.data, "versions": result.versions}
-    benchmark_of(benchmark).load(settings.data, settings.asked)  # mistakes are found before weights load
-    asked = load(str(source), **loading)
-    result = measured(benchmark, asked, settings, out)
-    return result, provenance(asked, result.data)
-
-
-def _print(result: BenchmarkResult, null: int) -> None:
-    from levelhead.measures.choices import answerers_of
-    from levelhead.scoring.benchmarks.catalog import benchmark_of
-
-    lines = []
-    for name, each in result.measurements.items():
-        ends = "-" if each.interval is None else f"{each.interval[0]:.3f} to {each.interval[1]:.3f}"
-        p = None if each.null is None else each.null.p_value
-        value = each.reason if each.value is None else each.value
-        beside = {key: each.details[f"answerer, {key}"] for key in answerers_of(each)}
-        near = ", ".join(f"{key} {'-' if v is None else f'{v:.2f}'}" for key, v in beside.items())
-        lines.append((name.removeprefix(f"{result.benchmark} "), value, ends, each.n, each.neutral, p, near))
-    info = benchmark_of(result.benchmark).info
-    print_table(
-        f"{result.model} on {info.title}, rule {result.rule}, {result.items} items",
-        ("score", "value", "95 % interval", "n", "neutral", "p", "artificial answerers"),
-        lines,
-        f"{info.warning}. {info.contamination[:1].upper()}{info.contamination[1:]}.",
+    asked = tuple(category or ())
+    settings = BenchmarkSettings(
+        data, rule, asked, limit, null, chat, seed=seed, predictions=from_predictions
     )
-    first = next(iter(result.measurements.values()))
-    for reason, count in first.unscored.items():
+    folder = None if out is not None and out.suffix in _FILES else out
+    scratch = Scratch()  # for a run that nobody keeps
+    settings.of(benchmark)  # mistakes are found before weights load
+    subject = None if model is None else load(model, **loading)
+    run = study.run_benchmark(benchmark, subject, settings, folder or scratch.path / benchmark)
+    if folder is None:
+        write_measured(out, list(run.measurements.values()), force)
+    page = None if folder is None else _page(folder)
+    if json:
+        print_json(_stated(run, page))
+        return
+    _print(run)
+    if page is not None:
+        print(f"Report: {page}")
+    end_measured(list(run.measurements.values()))
+
+
+def _page(folder: Path) -> Path:
+    from levelhead.pages.page import write_report
+
+    return write_report(folder)
+
+
+def _stated(run: BenchmarkRun, page: Path | None) -> dict[str, object]:
+    """What `--json` prints: the scores, and what stands behind them."""
+    return {
+        **({} if page is None else {"run": str(run.folder), "report": str(page)}),
+        "model": run.model,
+        "settings": run.settings,
+        "benchmark": run.used,
+        "data": run.data.hashes,
+        "versions": run.data.versions,
+        "measurements": run.measurements,
+    }
+
+
+def _print(run: BenchmarkRun) -> None:
+    from levelhead.inference.claims import tested_p
+    from levelhead.measures.choices import answerers_of
+    from levelhead.measures.score_infos import main_names
+
+    used = run.used
+    if used is None:
+        raise BadOption(f"The run in {run.folder} is not finished. Run the same command again; it goes on.")
+    lines, beside, whole = [], [], main_names(list(run.measurements))
+    for name, each in run.measurements.items():
+        ends = "-" if each.interval is None else f"{each.interval[0]:.3f} to {each.interval[1]:.3f}"
+        value = each.reason if each.value is None else each.value
+        of_nulls = each.null.floor if each.null is not None and each.null.of_models else None
+        score = name.removeprefix(f"{used.benchmark} ")
+        lines.append((score, value, ends, each.n, each.neutral, of_nulls, tested_p(each)))
+        near = ", ".join(f"{key} {'-' if v is None else f'{v:.2f}'}" for key, v in answerers_of(each).items())
+        beside += [f"Artificial answerers, {score}: {near}"] if near and name in whole else []
+    print_table(
+        f"{run.model} on {used.title}, rule {used.rule}, {used.items} items",
+        ("score", "value", "95 % interval", "n", "neutral", "null models", "p"),
+        lines,
+        f"{used.warning}. {used.contamination[:1].upper()}{used.contamination[1:]}.",
+    )
+    for line in beside:
+        print(line)
+    for reason, count in used.unscored.items():
         print(f"Not scored: {count} ({reason})")
-    if null < 2:
-        print("Not held against null models: --null 19 asks as many of them too.")
+    if run.settings.model and run.settings.null < 2:
+        print("Not held against null models: leave --null 0 out to ask some of them too.")
 
 
 def _print_list(json: bool) -> None:

@@ -36,6 +36,15 @@ OwnMeasures = Annotated[
     typer.Option(metavar="FILE", help="Python with a measure of yours (docs/own-measure.md); repeatable."),
 ]
 
+Benchmarks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--benchmark",
+        metavar="NAME=FILE",
+        help="Also ask a published benchmark; repeatable.",
+    ),
+]
+
 # changes of a model
 HeadGates = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")]
 RecipeFile = Annotated[

@@ -36,6 +36,16 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def files_by_name(option: str, files: Iterable[str]) -> dict[str, str]:
+    """Files by the benchmark that they belong to, as NAME=FILE is typed."""
+    named = {text: text.partition("=") for text in files}
+    if wrong := [text for text, (name, _, file) in named.items() if not (name and file)]:
+        raise BadOption(
+            f"{option} {wrong[0]} came; give a benchmark and its file: {option} crows-pairs=FILE."
+        )
+    return {name: file for name, _, file in named.values()}
+
+
 def _model(name: str) -> None:
     from levelhead.models.names import find_local
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TEXT = "text"  # the form that a terminal shows
 FinishedRun = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, prompts, sweep or glue wrote.")
+    Path, typer.Argument(metavar="RUN", help="The folder that audit, heads, measure or another study wrote.")
 ]
 FinishedRuns = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 

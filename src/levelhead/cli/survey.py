@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
-from levelhead.cli.options import Biases, OwnMeasures, RunFolder, Seed
-from levelhead.cli.preflight import listed
+from levelhead.cli.options import Benchmarks, Biases, OwnMeasures, RunFolder, Seed
+from levelhead.cli.preflight import files_by_name, listed
 from levelhead.cli.terminal import print_link, print_wrapped
 from levelhead.errors import CannotDo
 
@@ -32,6 +32,7 @@ def survey(
         str | None, typer.Option(help="Of seat, lpbs, triples, inference, fluency, your own. Default: all.")
     ] = None,
     measure: OwnMeasures = None,
+    benchmark: Benchmarks = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer items: wider intervals, sooner.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -45,7 +46,9 @@ def survey(
 
     for file in measure or ():
         load_measures(file)
-    settings = SurveySettings(tuple(listed(bias)), tuple(listed(measures or "")), quick, seed)
+    published = files_by_name("--benchmark", benchmark or [])
+    asked = tuple(listed(measures or ""))
+    settings = SurveySettings(tuple(listed(bias)), asked, quick, seed, benchmarks=published)
     run = ask_all(sources, out, settings, **loading)
     if json:
         print_json(

@@ -57,7 +57,7 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     names = list(dict.fromkeys(name for table in tables for name in table))
     if not names:
         raise BadOption(
-            "These runs have no measure to compare. Give runs of audit, heads, prompts, sweep or glue."
+            "These runs have no measure to compare. Give runs of audit, heads, prompts, sweep, glue, measure."
         )
     paired = [_paired(columns[0], column) for column in columns[1:]]
     measures = {

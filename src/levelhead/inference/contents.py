@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from levelhead.errors import BadRun
 from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.measures.score_infos import main_names
 from levelhead.results.layout import ARENA_PART
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.glue import GlueCell, GlueCost
@@ -18,6 +19,7 @@ from levelhead.results.runs import (
     AnyRun,
     AtlasRun,
     AuditRun,
+    BenchmarkRun,
     GlueRun,
     HeadsRun,
     MitigateRun,
@@ -109,6 +111,11 @@ class Contents:
         """The run, where it is an atlas."""
         return self.run if isinstance(self.run, AtlasRun) else None
 
+    @property
+    def benchmark(self) -> BenchmarkRun | None:
+        """The run, where it is one of a published benchmark."""
+        return self.run if isinstance(self.run, BenchmarkRun) else None
+
     @cached_property
     def parts(self) -> dict[str, AnyRun]:
         """The runs inside this one, by the name of their folder."""
@@ -163,6 +170,12 @@ def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
     return list(chosen.values())
 
 
+def main_scores(reported: Sequence[Reported]) -> list[Reported]:
+    """Scores of all items of a benchmark, without those of groups of them."""
+    names = main_names([each.name for each in reported])
+    return [each for each in reported if each.name in names]
+
+
 def before(contents: Contents) -> list[Reported]:
     """The unmodified model, on the items that changed models were verified on where there are such."""
     same = {each.name: each for each in measurements(contents, SAME_ITEMS)} if contents.audit else {}
@@ -212,6 +225,8 @@ def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
             yield Reported(cell.measurement, variant, cell.model, contents.address(cell))
     if glue is not None:
         yield from _learned(contents, glue.cells, variant)
+    if contents.benchmark is not None:
+        yield from (each for each in _reported(contents, contents.benchmark.scores) if variant == BASE)
 
 
 def _learned(contents: Contents, records: Iterable[GlueCell | GlueCost], variant: str) -> Iterator[Reported]:

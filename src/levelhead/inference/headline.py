@@ -34,6 +34,7 @@ from levelhead.inference.head_claims import (
     removal_claim,
 )
 from levelhead.inference.ways_out import projection_claims, unclaimed_projections
+from levelhead.measures.catalog import CATALOG, is_about
 from levelhead.measures.measurement import Measurement
 from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
@@ -185,10 +186,12 @@ def _filled_in(lpbs: Measurement) -> str:
 
 def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]:
     """Measures of the user's own that have a p."""
-    for info in run.measures:
-        each = base.get(info.name)
-        p = None if each is None else tested_p(each)
-        if each is None or each.value is None or p is None or info.side != "bias":
+    catalog = CATALOG.joined_by(*run.measures)
+    own = [name for info in run.measures for name in base if is_about(info.name, name)]
+    for name in own:
+        each, info = base[name], catalog.info(name)
+        p = tested_p(each)
+        if each.value is None or p is None or info.side != "bias":
             continue
         floor = each.null.floor if each.null is not None else each.neutral or 0.0
         says = info.above if each.value > floor else info.below

@@ -13,7 +13,8 @@ from levelhead.results.records.common import BASE
 
 def catalog_of(contents: Contents) -> Catalog:
     """The built-in measures and those of the run, whose own come first."""
-    return CATALOG if contents.audit is None else CATALOG.joined_by(*contents.audit.measures)
+    run = contents.audit or contents.benchmark
+    return CATALOG if run is None else CATALOG.joined_by(*run.measures)
 
 
 def info_of(contents: Contents, name: str) -> MeasureInfo:

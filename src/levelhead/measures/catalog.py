@@ -14,8 +14,8 @@ Side = Literal["bias", "use"]  # a measure of bias, or of what the model is stil
 Direction = Literal["both", "above", "below", "none"]
 Ability = Literal["mlm", "nsp", "nli", "causal", "embeddings"]  # every model has embeddings
 
-_FOLLOWS = "follows the stereotype"
-_AGAINST = "runs against the stereotype"
+FOLLOWS = "follows the stereotype"
+AGAINST = "runs against the stereotype"
 _INFERS = "infers a group from occupation"
 _DIFFERENT = "treats the groups differently"
 _EFFECT = "0: no association. ±2: as strong as it can be."
@@ -50,6 +50,7 @@ class MeasureInfo:
     above: str = "above the neutral value"
     below: str = "below the neutral value"
     logits: bool = False  # a difference of log-odds: 0.7 doubles the odds
+    nats: bool = False  # in nats as it is, its natural unit
 
     @property
     def signed(self) -> bool:
@@ -91,8 +92,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         neutral=0.0,
         scale=(-2, 2),
         docs="seat",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "lpbs",
@@ -103,8 +104,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(-2, 2),
         needs=("mlm",),
         docs="lpbs",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "ss",
@@ -115,8 +116,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(0, 1),
         needs=("nsp", "causal"),
         docs="next-sentence-probability",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "ss_swapped",
@@ -127,8 +128,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(0, 1),
         needs=("nsp", "causal"),
         docs="next-sentence-probability",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "ss_paired",
@@ -139,8 +140,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(0, 1),
         needs=("nsp", "causal"),
         docs="preference",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "preference",
@@ -150,9 +151,10 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         neutral=0.0,
         needs=("nsp", "causal"),
         docs="preference",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
         logits=True,
+        nats=True,
     ),
     MeasureInfo(
         "strength",
@@ -165,8 +167,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(-2, 2),
         needs=("nsp", "causal"),
         docs="strength-and-distance",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "distance",
@@ -188,9 +190,10 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         neutral=0.0,
         needs=("mlm", "causal"),
         docs="log-odds",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
         logits=True,
+        nats=True,
     ),
     MeasureInfo(
         "log_odds change",
@@ -224,8 +227,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         scale=(-1, 1),
         needs=("mlm", "causal"),
         docs="cloze-scores",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "margin change",
@@ -258,8 +261,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         neutral=0.0,
         biased="above",
         docs="counter-stereotypes",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "attention contrast",
@@ -269,8 +272,8 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
         neutral=0.0,
         biased="above",
         docs="counter-stereotypes",
-        above=_FOLLOWS,
-        below=_AGAINST,
+        above=FOLLOWS,
+        below=AGAINST,
     ),
     MeasureInfo(
         "attention to group words",
@@ -425,6 +428,11 @@ _FLUENCIES: dict[str, dict[str, Any]] = {
 }
 
 
+def is_about(measure: str, name: str) -> bool:
+    """Whether a measurement's name is that of a measure, or of it on one of several data sets."""
+    return name == measure or (name.startswith(measure) and name[len(measure)] in _SEPARATORS)
+
+
 @dataclass(frozen=True)
 class Catalog:
     """Measures by name. A measure of yours joins with `CATALOG.joined_by(MeasureInfo(...))`."""
@@ -450,7 +458,7 @@ class Catalog:
         if name.endswith(CHANGE) and (measure := by_name.get(name.removesuffix(CHANGE))) is not None:
             return _paired_change(measure)
         for known in sorted(by_name, key=len, reverse=True):
-            if name.startswith(known) and name[len(known)] in _SEPARATORS:
+            if is_about(known, name):
                 rest = name[len(known) :].lstrip("".join(_SEPARATORS))
                 return replace(by_name[known], name=name, title=f"{by_name[known].title}, {rest}")
         return MeasureInfo(name, name)

@@ -8,6 +8,7 @@ all of them. Artificial answerers are arrays x of their own and go through the s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.measures.clustered import clustered_mean
+from levelhead.measures.influence import Influence, mean_influence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import (
     DEFAULT,
@@ -27,6 +29,7 @@ from levelhead.measures.statistics import (
 
 STEREOTYPE, ANTI, UNKNOWN, UNRELATED = 1, -1, 0, 2  # what a candidate stands for
 RANDOM_DRAWS = 20  # of the random answerer, whose mean stands beside a score
+RULE = "rule"  # the setting by which a score names the rule that it was made by
 _BESIDE = "answerer, "  # how the details name what an artificial answerer gets
 
 
@@ -91,8 +94,14 @@ class Score:
         details = {**tested.details, **rms, **self.details}
         return Measurement(
             self.name, value, interval, n, neutral=self.neutral, details=details,
-            settings=tested.settings, null=null,
+            settings=tested.settings, null=null, influence=self._influence(resampling),
         )  # fmt: skip
+
+    def _influence(self, resampling: Resampling) -> Influence:
+        """What each cluster adds; its name stands for the clusters, so that others are never paired."""
+        clusters = np.asarray(self.clusters)
+        digest = hashlib.sha256("\n".join(map(str, clusters)).encode()).hexdigest()[:8]
+        return mean_influence(self.z, f"clusters {digest}", resampling, clusters)
 
     def _interval(self, ends: Interval | None, center: float, resampling: Resampling) -> Interval | None:
         if self.bounds is not None and alike(self.z):  # no spread is no certainty: Wilson's, by clusters

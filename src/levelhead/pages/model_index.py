@@ -12,6 +12,7 @@ import json
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.heads_in_words import bias_text
 from levelhead.inference.infos import info_of
+from levelhead.measures.choices import RULE
 
 _TASKS = {"nli": "text-classification", "causal": "text-generation", "mlm": "fill-mask"}  # by ability
 MARK = "type: levelhead/"  # by which a card that begins with our metadata is known
@@ -29,11 +30,18 @@ def model_index(contents: Contents) -> str:
 
 def _result(contents: Contents, each: Reported) -> list[str]:
     measurement, info = each.measurement, info_of(contents, each.name)
-    audit = None if contents.audit is None else contents.audit.settings.abilities
-    task = next((task for ability, task in _TASKS.items() if ability in (audit or ())), _OTHER_TASK)
+    asked = contents.audit or contents.benchmark
+    abilities = () if asked is None else asked.settings.abilities
+    task = next((task for ability, task in _TASKS.items() if ability in abilities), _OTHER_TASK)
     data = str(measurement.settings.get("data") or bias_text(contents.heads) or contents.study)
     revision = measurement.settings.get("data_hash")
-    stated = {"interval": measurement.interval, "n": measurement.n, "neutral": measurement.neutral}
+    stated = {
+        "interval": measurement.interval,
+        "n": measurement.n,
+        "neutral": measurement.neutral,
+        "rule": measurement.settings.get(RULE),
+        "unscored": sum(measurement.unscored.values()) or None,
+    }
     known = {name: value for name, value in stated.items() if value is not None}
     return [
         "  - task:",

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.pages.tables import Cell, words
 
 _EFFECTS = {"seat": "cosine", "lpbs": "nats"}  # effect sizes, and the unit of their numerators
-_NATURAL = {"preference": "nats", "log_odds": "nats"}  # measures that have a natural unit as they are
 
 
-def natural_cell(name: str, measurement: Measurement) -> Cell:
+def natural_cell(info: MeasureInfo, measurement: Measurement) -> Cell:
     """A measure in natural units, its interval below: that of the effect size times the same spread."""
-    kind = name.split()[0]
-    unit = _EFFECTS.get(kind) or _NATURAL.get(kind)
-    scale = measurement.details.get(SPREAD) if kind in _EFFECTS else 1.0
-    if unit is None or scale is None or measurement.value is None:
+    if measurement.value is None:
         return words("")
-    if kind in _NATURAL:
-        return words(f"in {unit} as it is")
+    if info.nats:
+        return words("in nats as it is")
+    unit, scale = _EFFECTS.get(info.name.split()[0]), measurement.details.get(SPREAD)
+    if unit is None or scale is None:
+        return words("")
     ends = ""
     if measurement.interval is not None:
         low, high = (scale * end for end in measurement.interval)

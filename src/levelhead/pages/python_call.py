@@ -13,6 +13,7 @@ from levelhead.results.presets import AuditSizes
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -65,15 +66,24 @@ _CALLS: dict[type[RunSettings], _Call] = {
     AuditRunSettings: _Call(
         "audit",
         "AuditSettings",
-        keywords={"glue": "data", "glue_tasks": "tasks", "glue_rows": "train_rows"},
+        keywords={
+            "glue": "data",
+            "glue_tasks": "tasks",
+            "glue_rows": "train_rows",
+            "benchmark_files": "benchmarks",
+        },
         inner=dict.fromkeys(("glue", "glue_tasks", "glue_rows"), ("glue", "GlueSettings")),
         hidden={**_WORDS, "glue_in_python": "glue"},
     ),
     SurveyRunSettings: _Call(
-        "survey", "SurveySettings", keywords={"questions": "measures"}, hidden={"words_in_memory": "biases"}
+        "survey",
+        "SurveySettings",
+        keywords={"questions": "measures", "benchmark_files": "benchmarks"},
+        hidden={"words_in_memory": "biases"},
     ),
     AtlasRunSettings: _Call("atlas", "AtlasSettings", keywords={"benchmark_files": "data"}, hidden=_WORDS),
     MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),
+    BenchmarkRunSettings: _Call("measure", "BenchmarkSettings", keywords={"published": "data"}),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }
 
@@ -98,15 +108,17 @@ def python_call(settings: RunSettings, folder: str | Path) -> str:
 
 
 def _models(settings: RunSettings, loading: LoadedAs) -> str:
-    """The first argument: a model, several, or runs."""
-    named = next(each for each in settings.asked() if isinstance(each.how, Argument)).value
-    if isinstance(named, str):
-        return _model(named, loading)
-    return f"[{', '.join(_model(name, loading) for name in named)}]"
+    """The first arguments: a model, several, or runs; before them what a study is about."""
+    *before, named = [each.value for each in settings.asked() if isinstance(each.how, Argument)]
+    several = not isinstance(named, str)
+    models = ", ".join(_model(name, loading) for name in (named if several else [named]))
+    return ", ".join([*map(repr, before), f"[{models}]" if several else models])
 
 
 def _model(name: str, loading: LoadedAs) -> str:
-    """A model by its name, or as it was loaded."""
+    """A model by its name, or as it was loaded; None where published predictions stand in its place."""
+    if not name:
+        return "None"
     if loading.in_python:
         return _HIDDEN
     options = "".join(f", {key}={value!r}" for key, value in loading.to_json().items() if value)

@@ -16,7 +16,7 @@ from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.headline import headline_claims
 from levelhead.inference.infos import info_of, verdict_of
 from levelhead.inference.sizes import CLEAR, ORDER, RULE, SHOWN, STRONG, Size, along, certain_share, size_of
-from levelhead.measures.catalog import MeasureInfo
+from levelhead.measures.catalog import MeasureInfo, is_about
 from levelhead.measures.measurement import ENOUGH, Measurement
 from levelhead.pages.blocks import Answer, Found, WayOut, WhatNow
 from levelhead.pages.certified_ways import uncertified_text
@@ -116,7 +116,7 @@ def _asked_kinds(contents: Contents) -> Iterator[_AskedKind]:
         ),
     )
     for kind in kinds:
-        members = [each for each in untouched if {each.name, each.name.split()[0]} & {*kind.measures}]
+        members = [each for each in untouched if any(is_about(name, each.name) for name in kind.measures)]
         if members:
             yield _asked_kind(contents, kind, members)
 

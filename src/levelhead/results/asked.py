@@ -111,7 +111,8 @@ def command_line(command: Command, settings: Any, folder: str | Path) -> Line:
     unsaid: list[str] = []
     for each in everything.values():
         if isinstance(each.how, Argument):
-            names = [each.value] if isinstance(each.value, str) else list(each.value)
+            given = [each.value] if isinstance(each.value, str) else list(each.value)
+            names = [name for name in given if name]
             if command.model:
                 options += [word for name in names for word in _named(command.model, name)]
             else:

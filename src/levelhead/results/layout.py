@@ -19,6 +19,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.probes.contexts import Context
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
+from levelhead.results.records.benchmarks import BenchmarkUsed, NullScore
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine, PromptAnswers
 from levelhead.results.records.common import MeasuredVariant, PlacedModel, WordAssociation
 from levelhead.results.records.comparison import Flip, ModelHeadScore, ModelPair, ScoredModelSummary
@@ -84,6 +85,7 @@ from levelhead.results.records.survey import SurveyDifference, SurveyLine, Surve
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -190,6 +192,21 @@ WORD_LIST = JsonFile("words.json", WordList)
 CONTEXTS = JsonLines("contexts.jsonl", Context)
 SENTENCES = JsonLines("sentences.jsonl", SentenceLine)
 HEAD_SCORES = CsvFile("head_scores.csv", ScoreLine)
+
+# ---- published benchmarks
+
+OWN_SCORES = Key("own tests", MeasuredVariant)  # of the model, before null models were asked
+NULL_SCORES = KeyFamily("null model/", NullScore)  # labels: 1, 2 ...
+BENCHMARK_SCORES = Key("scores", MeasuredVariant)  # held against null models, where there are some
+BENCHMARK_USED = Key("benchmark", BenchmarkUsed)
+BENCHMARK_MEASURES = Key("measures", MeasureInfo)  # how its scores are shown and judged
+BENCHMARK = Layout(
+    "measure",
+    "levelhead measure",
+    BenchmarkRunSettings,
+    (OWN_SCORES, BENCHMARK_SCORES, BENCHMARK_USED, BENCHMARK_MEASURES),
+    (NULL_SCORES,),
+)
 
 # ---- heads of several models
 
@@ -341,4 +358,5 @@ LAYOUTS: tuple[Layout[Any], ...] = (
     SURVEY,
     MITIGATE,
     ATLAS,
+    BENCHMARK,
 )

@@ -130,4 +130,5 @@ QUICK_PAPER_HEADS: Mapping[str, object] = {
 QUICK_PAPER_PROBE = (41, 8)  # occupations and contexts
 QUICK_PAPER_SWEEP: Mapping[str, object] = {"limit": QUICK_PAPER_PROBE, "resamples": 300}
 
-BENCHMARK_NULLS = 0  # as a survey: one null model costs as much as the benchmark itself
+BENCHMARK_ITEMS = 300  # of each benchmark, in audits that are not full and in surveys
+BENCHMARK_NULLS = 5  # each costs as much as the benchmark itself; Student's p needs no more than a few

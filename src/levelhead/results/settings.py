@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from levelhead.results.asked import (
@@ -19,6 +19,7 @@ from levelhead.results.asked import (
 )
 from levelhead.results.codec import Record, StoredHead
 from levelhead.results.presets import (
+    BENCHMARK_NULLS,
     GLUE_ROWS,
     PAPER_HEADS,
     QUICK_PAPER_HEADS,
@@ -35,6 +36,7 @@ _TEXT = Option("--text")
 _MEASURES = Option("--measure", (), "each")
 _OF_A_PAPER = frozenset({"--seed", "--dtype", "--allow-pickle", "--trust-remote-code"})  # of `reproduce`
 _OF_TWO_MODELS = _OF_A_PAPER | {"--nli", "--labels"}
+BenchmarkFiles = Annotated[Mapping[str, str], Option("--benchmark", {}, "named")]
 InMemory = Annotated[bool, InPython(False)]  # whether Python made what the command line names
 
 
@@ -253,6 +255,7 @@ class AuditRunSettings(RunSettings):
     measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
     measures_in_memory: InMemory = False
     words_in_memory: InMemory = False
+    benchmark_files: BenchmarkFiles = field(default_factory=dict)
     loading: LoadedAs = LoadedAs()
 
     def asked(self) -> Iterator[Asked]:
@@ -282,6 +285,7 @@ class SurveyRunSettings(RunSettings):
     measure_files: Annotated[tuple[str, ...], _MEASURES] = ()
     measures_in_memory: InMemory = False
     words_in_memory: InMemory = False
+    benchmark_files: BenchmarkFiles = field(default_factory=dict)
     loading: LoadedAs = LoadedAs()
 
     def asked(self) -> Iterator[Asked]:
@@ -328,4 +332,24 @@ class AtlasRunSettings(RunSettings):
     null: Annotated[int, Option("--null", 19)]
     limit: Annotated[int | None, Option("--limit")]
     words_in_memory: InMemory = False
+    loading: LoadedAs = LoadedAs()
+
+
+@dataclass(frozen=True)
+class BenchmarkRunSettings(RunSettings):
+    """A run of `levelhead measure`."""
+
+    COMMANDS = (Command(("measure",)),)
+
+    benchmark: Annotated[str, Argument()]
+    model: Annotated[str, Argument()]  # empty where predictions stand in its place
+    published: Annotated[str, Option("--data", REQUIRED)]  # the benchmark's file or folder, or hub:NAME
+    rule: Annotated[str | None, Option("--rule")]  # that was asked for; None: the benchmark's first
+    categories: Annotated[tuple[str, ...], Option("--category", (), "each")]
+    limit: Annotated[int | None, Option("--limit")]
+    null: Annotated[int, Option("--null", BENCHMARK_NULLS)]
+    chat: Annotated[bool, Option("--chat", False, "switch")]
+    predictions: Annotated[str | None, Option("--from-predictions")]  # in place of a model
+    resamples: Annotated[int, InPython(2_000)]
+    abilities: Annotated[tuple[str, ...], Follows()] = ()
     loading: LoadedAs = LoadedAs()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
@@ -11,9 +12,11 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import Words, load_words
-from levelhead.results.presets import QUICK, AuditSizes, audit_preset
+from levelhead.results.presets import BENCHMARK_ITEMS, QUICK, AuditSizes, audit_preset
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_questions
 from levelhead.scoring.changes import main_bias
+from levelhead.scoring.registry import Question
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
@@ -39,6 +42,7 @@ class AuditSettings:
     sizes: how much each study asks; None: a preset, by full, quick and the model's size
     quick: a first look alone: few contexts and null models, wide intervals, no change is tried
     per_word: contexts per word, for SEAT; None: as the sizes say
+    benchmarks: published benchmarks that are asked too: the file of each, by its name
     """
 
     bias: Words = "gender"
@@ -52,6 +56,7 @@ class AuditSettings:
     sizes: AuditSizes | None = None
     quick: bool = False
     per_word: int | None = None
+    benchmarks: BenchmarkFiles = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.full and self.quick:
@@ -87,7 +92,14 @@ class Extent:
         if settings.quick or settings.sizes is not None or self.model.device.type != "cpu":
             return None
         null = None if settings.null is None else min(settings.null, QUICK.null)
-        return replace(settings, full=False, quick=True, glue=None, per_word=None, null=null)
+        small = replace(settings, full=False, quick=True, glue=None, per_word=None, null=null)
+        return replace(small, benchmarks={})
+
+    @cached_property
+    def benchmarks(self) -> tuple[Question, ...]:
+        """Published benchmarks that are asked too."""
+        settings = self.settings
+        return benchmark_questions(settings.benchmarks, None if settings.full else BENCHMARK_ITEMS)
 
     @property
     def sizes(self) -> AuditSizes:

@@ -16,7 +16,7 @@ from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS, flaw_of
-from levelhead.scoring.benchmarks.nulls import measured_with_nulls
+from levelhead.scoring.benchmarks.nulls import AskedBenchmark, measured_with_nulls
 from levelhead.scoring.benchmarks.protocol import Asked
 from tests.tiny import tiny
 
@@ -141,9 +141,10 @@ def test_gradients_of_the_objective_are_finite_differences_and_add_up(tmp_path: 
 
 def test_null_models_stand_beside_the_score(tmp_path: Path) -> None:
     model, items = tiny("gpt2"), CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
-    found = measured_with_nulls(CROWS_PAIRS, model, items, None, 3, QUICK)
+    asking = AskedBenchmark(CROWS_PAIRS, items, "levelhead", QUICK)
+    found = measured_with_nulls(asking, model, 3)
     assert found[0].held_against_models
-    assert not measured_with_nulls(CROWS_PAIRS, model, items, None, 0, QUICK)[0].held_against_models
+    assert not measured_with_nulls(asking, model, 0)[0].held_against_models
 
 
 # ---- files

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Section
+from levelhead.pages.sections.benchmark import benchmark_section
 from levelhead.pages.sections.changes import changes_section
 from levelhead.pages.sections.closing import limits_section, reproduce_section
 from levelhead.pages.sections.glue import glue_section
@@ -26,6 +27,7 @@ _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     mitigating_section,
     atlas_section,
     measured_section,
+    benchmark_section,
     heads_section,
     knowledge_section,
     sweep_section,

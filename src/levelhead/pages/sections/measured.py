@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from levelhead.inference.claims import evidence, tested_p
-from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.contents import Contents, Reported, main_scores, measurements
 from levelhead.inference.heads_in_words import sound_row_text
 from levelhead.inference.infos import claimed, info_of, verdict_of
 from levelhead.inference.sizes import share, size_of
@@ -28,7 +28,7 @@ def measured_section(contents: Contents) -> Section | None:
     if not reported:
         return None
     blocks: list[Block] = []
-    if cards := [_card(contents, each) for each in _key_measures(reported)]:
+    if cards := [_card(contents, each) for each in _key_measures(contents, reported)]:
         blocks.append(Cards(cards))
     blocks.append(Shown(_measures_table(contents, reported)))
     if contents.heads is not None and contents.heads.seat_rows:
@@ -50,8 +50,13 @@ def in_reading_order(contents: Contents, reported: Iterable[Reported]) -> list[R
 # ---- cards
 
 
-def _key_measures(reported: Iterable[Reported]) -> list[Reported]:
-    """The first measured one of each kind, so that three tests of one kind do not crowd out the others."""
+def _key_measures(contents: Contents, reported: Sequence[Reported]) -> list[Reported]:
+    """The first measured one of each kind, so that three tests of one kind do not crowd out the others.
+
+    Of a benchmark the scores of all items.
+    """
+    if contents.benchmark is not None:
+        return [each for each in main_scores(reported) if each.measurement.value is not None][:_MOST_CARDS]
     first: dict[str, Reported] = {}
     for each in reported:
         if each.measurement.value is not None:
@@ -152,7 +157,7 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
         words(each.name),
         measured(measurement) if missing else number(measurement.value, at, info.digits),
         interval(measurement, at, info.digits),
-        natural_cell(each.name, measurement),
+        natural_cell(info, measurement),
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
         number(None if measurement.null is None else measurement.null.floor, at, info.digits),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from levelhead.inference.contents import Contents, Reported, measurements
+from levelhead.inference.contents import Contents, Reported, main_scores, measurements
 from levelhead.inference.doubts import doubt_text
 from levelhead.inference.infos import info_of, verdict_of
 from levelhead.inference.mitigating import findings as mitigation_findings
@@ -54,7 +54,16 @@ def _of_study(contents: Contents) -> Opening:
         return Opening(atlas_sentence(contents.atlas), [])
     if contents.glue is not None:
         return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
-    return Opening(f"What was measured on {contents.model}", findings)
+    return _of_benchmark(contents, biases) or Opening(f"What was measured on {contents.model}", findings)
+
+
+def _of_benchmark(contents: Contents, biases: Sequence[Reported]) -> Opening | None:
+    """The scores of all items of a benchmark; those of single groups stand in the table."""
+    used = None if contents.benchmark is None else contents.benchmark.used
+    if used is None:
+        return None
+    text = f"{contents.model} on {used.title}, rule {used.rule}, {used.items:,} items"
+    return Opening(text, [_finding(contents, each) for each in main_scores(biases)])
 
 
 def _costs(run: GlueRun) -> list[Cell]:

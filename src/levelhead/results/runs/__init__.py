@@ -9,6 +9,7 @@ from levelhead.ordinary import subfolder
 from levelhead.results import layout
 from levelhead.results.folder import read_run
 from levelhead.results.runs.audit import AuditRun as AuditRun
+from levelhead.results.runs.benchmarks import BenchmarkRun as BenchmarkRun
 from levelhead.results.runs.glue import GlueRun as GlueRun
 from levelhead.results.runs.heads import HeadComparisonRun as HeadComparisonRun
 from levelhead.results.runs.heads import HeadsRun as HeadsRun
@@ -34,6 +35,7 @@ AnyRun = (
     | SurveyRun
     | MitigateRun
     | AtlasRun
+    | BenchmarkRun
 )
 
 _KINDS: tuple[type[AnyRun], ...] = get_args(AnyRun)
@@ -61,3 +63,4 @@ open_audit = AuditRun.open
 open_survey = SurveyRun.open
 open_mitigate = MitigateRun.open
 open_atlas = AtlasRun.open
+open_benchmark = BenchmarkRun.open

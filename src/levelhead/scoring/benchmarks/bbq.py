@@ -24,6 +24,7 @@ from levelhead.measures.choices import (
     Score,
     ratio_score,
 )
+from levelhead.measures.score_infos import ACCURACY_INFO, BIAS_INFO, GAP_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, json_rows, table_rows
@@ -80,6 +81,8 @@ class Bbq(ChoiceBenchmark):
         folder="BBQ",
         categories=_CATEGORIES,
         chat=True,
+        scores=(BIAS_INFO, ACCURACY_INFO, GAP_INFO),
+        hub="oskarvanderwal/bbq",
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

@@ -8,7 +8,7 @@ natural units and the objective are told once, here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,9 @@ from torch import Tensor
 from levelhead.edits.sites import Variant
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
-from levelhead.measures.choices import ChoiceLogs, Score, artificial_answerers, beside
+from levelhead.measures.choices import RULE, ChoiceLogs, Score, artificial_answerers, beside
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.score_infos import GAP_INFO
 from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.candidates import Candidates, ChoiceTable, choice_table
@@ -39,6 +40,7 @@ class Answered:
     items: tuple[Any, ...]
     x: list[FloatArray]  # [variant] of [item, choice]
     unscored: Mapping[str, int]
+    nats: Sequence[FloatArray] = ()  # [variant] of [item]: the bias of each; nan where it has none
 
 
 class ChoiceBenchmark(ABC):
@@ -97,7 +99,7 @@ class ChoiceBenchmark(ABC):
         table = self.table(model, items, rule)
         answers = read_one(model, table.reading, variants, label=self.info.title)
         x = [self.reduced(table.logs(answer), rule) for answer in answers]
-        return Answered(table.items, x, table.unscored)
+        return Answered(table.items, x, table.unscored, self._nats(table, answers))
 
     def table(self, model: Model, items: Items, rule: str) -> ChoiceTable:
         """What is asked; a table without items is an error with its reasons."""
@@ -126,22 +128,30 @@ class ChoiceBenchmark(ABC):
     ) -> list[Measurement]:
         """Every score of one variant: of all items first, then of their groups."""
         items, x = answered.items, answered.x[variant]
-        found = self._group("", items, rule, x, resampling)
+        nats = answered.nats[variant] if len(answered.nats) else np.full(len(items), np.nan)
+        found = self._group("", items, rule, (x, nats), resampling)
         found = [replace(each, unscored=dict(answered.unscored)) for each in found]
         for label, numbers in self.groups(items).items():
             some = [items[i] for i in numbers]
-            found += self._group(f", {label}", some, rule, x[numbers], resampling)
+            found += self._group(f", {label}", some, rule, (x[numbers], nats[numbers]), resampling)
         return found
 
     def _group(
-        self, label: str, items: Sequence[Any], rule: str, x: FloatArray, resampling: Resampling
+        self,
+        label: str,
+        items: Sequence[Any],
+        rule: str,
+        answers: tuple[FloatArray, FloatArray],
+        resampling: Resampling,
     ) -> list[Measurement]:
+        x, nats = answers
         scored = partial(self.scores, items, rule)
         known = artificial_answerers(self.roles(items), self.gold(items), resampling.seed)
         others = beside(known, scored) if self.answerers else {}
-        settings = {"benchmark": self.info.name, "rule": rule}
+        settings = {"benchmark": self.info.name, RULE: rule}
         found = []
-        for score in scored(x):
+        scores = scored(x)
+        for score in [*scores, *self._gap(scores, items, nats)]:
             one = score.measured(resampling)
             near = {} if score.scaled else others.get(score.name, {})
             found.append(
@@ -154,18 +164,34 @@ class ChoiceBenchmark(ABC):
             )
         return found
 
+    def _gap(self, scores: Sequence[Score], items: Sequence[Any], nats: FloatArray) -> list[Score]:
+        """The mean bias in nats, where none of the scores is in nats already."""
+        in_nats = {GAP_INFO.name, *(each.name for each in self.info.scores if each.nats)}
+        counted = np.flatnonzero(np.isfinite(nats))
+        if any(score.name.split(",")[0] in in_nats for score in scores) or not counted.size:
+            return []
+        clusters = [items[int(i)].cluster for i in counted]
+        return [Score(GAP_INFO.name, nats[counted], clusters, 0.0, scaled=True)]
+
     def predicted(self, items: Items, file: Path) -> Answered:
         """Answers that a published file of predictions holds, in place of a model's."""
         raise CannotDo(f"No published predictions of {self.info.title} are known. Give a model.")
 
     def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
-        table, weights, counted = self._contrasted(model, items)
+        table = self.table(model, items, self.info.rules[0].name)
         answers = read_one(model, table.reading, variants, label=self.info.title)
-        of_item = table.owner // self.choices
-        n = len(table.items)
-        values = [np.bincount(of_item, weights=weights * a, minlength=n).astype(np.float64) for a in answers]
+        values = np.stack(self._nats(table, answers))
+        counted = np.isfinite(values).all(axis=0)
         clusters = np.asarray([item.cluster for item in table.items])[counted]
-        return ItemValues(self.info.name, "nats", np.stack(values)[:, counted], clusters)
+        return ItemValues(self.info.name, "nats", values[:, counted], clusters)
+
+    def _nats(self, table: ChoiceTable, answers: Iterable[FloatArray]) -> list[FloatArray]:
+        """The bias of every item in nats, in every variant; nan where an item has none."""
+        contrast = self.contrast(table.items)
+        weights, of_item = table.weights(contrast, self.natural_per_token), table.owner // self.choices
+        none = np.where(np.abs(contrast).sum(axis=1) > 0, 0.0, np.nan)
+        sums = (np.bincount(of_item, weights=weights * a, minlength=len(none)) for a in answers)
+        return [np.asarray(each + none, np.float64) for each in sums]
 
     def objective(self, model: Model, items: Items) -> Objective | None:
         if self.why_not(model):

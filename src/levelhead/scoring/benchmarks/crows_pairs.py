@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, table_rows
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, RULES, PairBenchmark, SentencePair
 
 DIRECTIONS = ("stereo", "antistereo")
 _COLUMNS = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
@@ -50,6 +50,8 @@ class CrowsPairs(PairBenchmark):
         files=("crows_pairs_anonymized.csv", "crows_pairs*.csv", "crows_pairs*.tsv", "*.csv"),
         folder="CrowS-Pairs",
         categories=_HUB_TYPES,
+        scores=PAIR_SCORES,
+        hub="nyu-mll/crows_pairs",
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

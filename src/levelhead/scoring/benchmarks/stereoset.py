@@ -16,6 +16,7 @@ from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, Score, stereoset_scores
+from levelhead.measures.score_infos import GAP_INFO, ICAT_INFO, LMS_INFO, SS_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.chat import require_chat
 from levelhead.models.encoding import Text
@@ -53,6 +54,7 @@ class Triple(Item):
 _WARNING = "many items are unclear, or compare what is no stereotype (Blodgett et al. 2021)"
 _SOURCE = "Nadeem et al. 2021, github.com/moinnadeem/StereoSet"
 _FILES = ("dev.json", "test.json")
+_SCORES = (SS_INFO, LMS_INFO, ICAT_INFO, GAP_INFO)
 _TERMS = "LMS, SS and ICAT by target term; a tie loses"
 
 
@@ -160,6 +162,8 @@ class Intrasentence(StereoSet):
         files=(*_FILES, "intrasentence*.csv"),
         folder="StereoSet",
         categories=("gender", "profession", "race", "religion"),
+        scores=_SCORES,
+        hub="McGill-NLP/stereoset",
     )
 
     def check(self, row: Row, context: str) -> None:
@@ -209,6 +213,8 @@ class Intersentence(StereoSet):
         files=(*_FILES, "intersentence*.csv"),
         folder="StereoSet",
         categories=("gender", "profession", "race", "religion"),
+        scores=_SCORES,
+        hub="McGill-NLP/stereoset",
         chat=True,
     )  # fmt: skip
 
@@ -229,13 +235,13 @@ class Intersentence(StereoSet):
         texts = [Text(item.context, each) for item in kept for each in item.sentences]
         logits = read_one(model, Pooled(texts), variants, label=self.info.title).astype(np.float64)
         x = (logits[..., 0] - logits[..., 1]).reshape(len(variants), -1, self.choices)
-        return Answered(tuple(kept), list(x), dict(unscored))
+        return Answered(tuple(kept), list(x), dict(unscored), list(x[..., 0] - x[..., 1]))
 
     def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
         if "causal" in model.abilities:
             return super().natural(model, items, variants)
         answered = self.answered(model, items, LEVELHEAD, variants)
-        gaps = np.stack([x[:, 0] - x[:, 1] for x in answered.x])
+        gaps = np.stack(answered.nats)
         return ItemValues(self.info.name, "nats", gaps, np.asarray([i.cluster for i in answered.items]))
 
     def objective(self, model: Model, items: Items) -> Objective | None:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, counterpart, text_lines
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import PRONOUN_RULES, PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.sentence_pairs import (
+    PAIR_SCORES,
+    PRONOUN_RULES,
+    PairBenchmark,
+    SentencePair,
+)
 
 _FEMALE, _MALE = ("she", "her", "hers", "herself"), ("he", "him", "his", "himself")
 _NUMBER = re.compile(r"^\d+\s+")
@@ -29,6 +34,8 @@ class WinoBias(PairBenchmark):
         files=("pro_stereotyped_type*.txt.dev", "pro_stereotyped_type*.txt.test"),
         folder="WinoBias",
         categories=("type1", "type2"),
+        scores=PAIR_SCORES,
+        hub="uclanlp/wino_bias",
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

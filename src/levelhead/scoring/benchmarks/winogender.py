@@ -12,11 +12,17 @@ import numpy as np
 
 from levelhead.errors import BadProbe
 from levelhead.measures.choices import Score, correlation_score
+from levelhead.measures.score_infos import CORRELATION_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.probes.files import Place
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import PRONOUN_RULES, PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.sentence_pairs import (
+    PAIR_SCORES,
+    PRONOUN_RULES,
+    PairBenchmark,
+    SentencePair,
+)
 
 _STATISTICS = "occupations-stats.tsv"
 OF_OCCUPATION, OF_OTHER = "pronoun of the occupation", "pronoun of the other"
@@ -49,6 +55,8 @@ class Winogender(PairBenchmark):
         files=("all_sentences.tsv",),
         folder="Winogender",
         categories=(OF_OCCUPATION, OF_OTHER),
+        scores=(*PAIR_SCORES, CORRELATION_INFO),
+        hub="oskarvanderwal/winogender",
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import RULES, PairBenchmark, SentencePair
+from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, RULES, PairBenchmark, SentencePair
 
 _COLUMNS = ("Gender_ID_x", "Gender_ID_y", "sent_x", "sent_y")
 
@@ -25,6 +25,7 @@ class WinoQueer(PairBenchmark):
         year=2023,
         files=("winoqueer_final.csv", "winoqueer*.csv"),
         folder="WinoQueer",
+        scores=PAIR_SCORES,
     )
 
     def load(self, data: str | Path, asked: Asked) -> Items:

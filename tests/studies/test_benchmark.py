@@ -1,0 +1,168 @@
+"""A benchmark as a run: it goes on after a kill, and page, check, comparison and card read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+
+from levelhead.errors import BadRun, CannotDo
+from levelhead.inference.check import Plan, Threshold, check
+from levelhead.inference.comparing import compare
+from levelhead.inference.contents import open_contents
+from levelhead.inference.infos import info_of
+from levelhead.measures.catalog import CATALOG
+from levelhead.measures.score_infos import main_names
+from levelhead.models.opening import Opening
+from levelhead.pages.card import card
+from levelhead.pages.model_index import model_index
+from levelhead.pages.page import report_html
+from levelhead.results import layout
+from levelhead.results.presets import BENCHMARK_NULLS
+from levelhead.results.runs import BenchmarkRun
+from levelhead.results.stored import RESULTS
+from levelhead.scoring.benchmarks.catalog import BUILT_IN
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
+from levelhead.scoring.benchmarks.nulls import AskedBenchmark
+from levelhead.studies.benchmark import BenchmarkSettings, run_benchmark
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
+from tests.tiny import tiny
+
+
+@pytest.fixture(scope="module", autouse=True)
+def undoubted() -> Iterator[None]:
+    """A tiny model has read nothing; its numbers are judged all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Opening, "doubt", "")
+        yield
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    empty = ("", "Men are tired.", "stereo", "gender", "w9")
+    return write(tmp_path_factory.mktemp("data"), [*PAIRS, empty])
+
+
+@pytest.fixture(scope="module")
+def run(file: Path, tmp_path_factory: pytest.TempPathFactory) -> BenchmarkRun:
+    settings = BenchmarkSettings(file, null=3)
+    return run_benchmark("crows-pairs", tiny("gpt2"), settings, tmp_path_factory.mktemp("runs") / "a")
+
+
+def test_null_models_are_asked_unless_somebody_says_no(file: Path, tmp_path: Path) -> None:
+    usual = run_benchmark("crows-pairs", tiny("gpt2"), BenchmarkSettings(file), tmp_path / "usual")
+    assert usual.settings.null == BENCHMARK_NULLS
+    assert len(usual.data.family(layout.NULL_SCORES)) == BENCHMARK_NULLS
+    assert usual["crows-pairs share"].held_against_models
+    none = run_benchmark("crows-pairs", tiny("gpt2"), BenchmarkSettings(file, null=0), tmp_path / "none")
+    assert not none["crows-pairs share"].held_against_models
+    assert none["crows-pairs share"].value == usual["crows-pairs share"].value
+
+
+def test_a_killed_run_ends_with_the_same_bytes_and_asks_only_what_is_missing(
+    run: BenchmarkRun, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, asked = BenchmarkSettings(file, null=3), []
+    one = AskedBenchmark.null_scores
+
+    def killed(self: AskedBenchmark, model: object, number: int) -> object:
+        asked.append(number)
+        if number == 2 and len(asked) == 3:
+            raise KeyboardInterrupt
+        return one(self, model, number)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AskedBenchmark, "null_scores", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_benchmark("crows-pairs", tiny("gpt2"), settings, tmp_path / "killed")
+    resumed = run_benchmark("crows-pairs", tiny("gpt2"), settings, tmp_path / "killed")
+    assert asked == [0, 1, 2, 2]
+    assert (resumed.folder / RESULTS).read_bytes() == (run.folder / RESULTS).read_bytes()
+    with pytest.raises(BadRun):
+        run_benchmark("crows-pairs", tiny("gpt2"), BenchmarkSettings(file, null=4), tmp_path / "killed")
+
+
+def test_the_page_names_rule_interval_unscored_and_artificial_answerers(run: BenchmarkRun) -> None:
+    page = report_html(open_contents(run.folder))
+    for text in ("CrowS-Pairs", "rule levelhead", "sent_more is empty", "Always stereotype", "CC BY-SA 4.0"):
+        assert text in page
+    assert "public since 2020" in page
+
+
+def test_a_score_is_checked_by_its_own_name_with_and_without_its_interval(run: BenchmarkRun) -> None:
+    contents, share = open_contents(run.folder), run["crows-pairs share"]
+    assert share.value is not None
+    assert share.interval is not None
+    limit = (share.value + share.interval[1]) / 2
+    (value,) = check(contents, Plan((Threshold("crows-pairs share", "max", limit),)))
+    (bound,) = check(contents, Plan((Threshold("crows-pairs share", "max", limit),), bound=True))
+    assert (value.outcome, bound.outcome) == ("holds", "fails")
+    (gap,) = check(contents, Plan((Threshold("crows-pairs gap", "max", 1e9),)))
+    assert gap.reason == "absolute value"
+    (other,) = check(contents, Plan((Threshold("seat", "max", 1.0),)))
+    assert other.outcome == "not measured"
+
+
+def test_two_models_are_compared_item_by_item_and_two_rules_are_not(
+    run: BenchmarkRun, file: Path, tmp_path: Path
+) -> None:
+    other = run_benchmark("crows-pairs", tiny("llama"), BenchmarkSettings(file, null=0), tmp_path / "b")
+    by_name = compare([run.folder, other.folder]).measures
+    (difference,) = by_name["crows-pairs gap"].differences
+    assert difference is not None
+    assert difference.paired
+    gaps = [each["crows-pairs gap"].value for each in (other, run)]
+    assert difference.value == pytest.approx(np.subtract(*gaps))
+    ruled = BenchmarkSettings(file, "lm-eval", null=0)
+    third = run_benchmark("crows-pairs", tiny("gpt2"), ruled, tmp_path / "c")
+    assert compare([run.folder, third.folder]).measures["crows-pairs gap"].differences == (None,)
+
+
+def test_card_and_model_index_carry_benchmark_rule_interval_and_unscored(run: BenchmarkRun) -> None:
+    contents = open_contents(run.folder)
+    assert "CrowS-Pairs: share (crows-pairs share)" in card(contents)
+    metadata = yaml.safe_load(model_index(contents).strip("-\n"))
+    results = metadata["model-index"][0]["results"]
+    first = results[0]
+    assert first["dataset"]["name"] == "CrowS-Pairs, rule levelhead"
+    assert first["task"]["type"] == "text-generation"
+    (metric,) = first["metrics"]
+    share = run["crows-pairs share"]
+    assert metric["args"] == {
+        "interval": list(share.interval or ()),
+        "n": 5,
+        "neutral": 0.5,
+        "rule": "levelhead",
+        "unscored": 1,
+    }
+    parsed = ModelCard(model_index(contents)).data.eval_results
+    assert parsed is not None
+    assert parsed[0].metric_value == share.value
+
+
+def test_every_score_of_a_built_in_benchmark_is_declared_with_its_neutral_value(run: BenchmarkRun) -> None:
+    for benchmark in BUILT_IN:
+        assert benchmark.info.scores, benchmark.info.name
+        assert any(each.nats for each in benchmark.info.scores), benchmark.info.name
+    contents = open_contents(run.folder)
+    for name, each in run.measurements.items():
+        info = info_of(contents, name)
+        assert info.title.startswith("CrowS-Pairs: ")
+        assert info.neutral == each.neutral
+    assert CATALOG.info("crows-pairs share").title == "crows-pairs share"  # nothing is known without the run
+
+
+def test_main_scores_are_those_of_all_items() -> None:
+    names = ["bbq bias, ambiguous", "bbq gap", "bbq bias, ambiguous, Age", "bbq gap, Age"]
+    assert main_names(names) == names[:2]
+
+
+def test_a_model_without_the_ability_is_one_line(file: Path, tmp_path: Path) -> None:
+    settings = BenchmarkSettings(file, "original")
+    with pytest.raises(CannotDo, match="asks a model that can do mlm"):
+        run_benchmark("crows-pairs", tiny("gpt2"), settings, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    assert CROWS_PAIRS.why_not(tiny("gpt2"), "lm-eval") == ""
