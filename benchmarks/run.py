@@ -13,7 +13,17 @@ from rich.table import Table
 
 from benchmarks.claims import Claim
 
-BENCHMARKS = ("engine", "heads", "audit_cost", "projections", "counteracts", "explore", "crew", "large")
+BENCHMARKS = (
+    "engine",
+    "heads",
+    "objectives",
+    "audit_cost",
+    "projections",
+    "counteracts",
+    "explore",
+    "crew",
+    "large",
+)
 
 
 def main(names: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
@@ -20,9 +21,11 @@ from levelhead.cli.main import COMMANDS
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
 from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
 from levelhead.engine.spans import SpanLikelihoods
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.pages.localizing import atlas_sentence
@@ -33,12 +36,19 @@ from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.localizing import MapAgreement, MappedHead
 from levelhead.scoring import plugins
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
+from levelhead.scoring.benchmarks.protocol import Asked
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import cosine_objective, seat_objective
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.localizing import protocol
 from levelhead.studies.localizing.catalog import localizer_of, localizers
-from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores, register_localizer
+from levelhead.studies.localizing.protocol import (
+    ComponentKind,
+    ComponentScores,
+    register_localizer,
+    scored_several,
+)
 from levelhead.studies.localizing.questions import questions
 from levelhead.studies.localizing.study import atlas
 from levelhead.studies.planted.planting import Planter
@@ -175,6 +185,33 @@ def test_an_installed_package_brings_its_localizers_along(
 # ---- objectives and halves
 
 
+def asked_texts(model: Model, objective: Objective) -> set[str]:
+    """The texts that an objective depends on."""
+    reading = cast("SpanLikelihoods | TokenLogProbs", objective.reading)
+    answer = torch.from_numpy(np.asarray(read_one(model, reading)[0], np.float64)).requires_grad_()
+    (slopes,) = torch.autograd.grad(objective.number(answer), answer)
+    steep = slopes.abs().reshape(len(reading.texts), -1).sum(1) > 0
+    return {str(text) for text, own in zip(reading.texts, steep.tolist(), strict=True) if own}
+
+
+def test_halves_of_a_benchmark_are_scored_as_if_they_were_asked_alone(bert: Model, tmp_path: Path) -> None:
+    data = {"crows-pairs": str(write(tmp_path, PAIRS))}
+    (asked,) = questions(bert, lh.settings.AtlasSettings(("crows-pairs",), data, GENDER, splits=1)).asked
+    localizer = localizer_of("gradient", "heads")
+    ((first, second),) = asked.splits
+    together = scored_several(localizer, bert, [asked.whole, first, second])
+    items = CROWS_PAIRS.load(data["crows-pairs"], Asked())
+    texts = [asked_texts(bert, half) for half in (first, second)]
+    for found, own in zip(together[1:], texts, strict=True):
+        numbers = [i for i, pair in enumerate(items.items) if str(Text(pair.more)) in own]
+        alone = CROWS_PAIRS.objective(bert, items.chosen(numbers))
+        assert alone is not None
+        expected = localizer.scores(bert, alone.absolute)
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-4, atol=1e-7)
+        assert found.objective == pytest.approx(expected.objective, rel=1e-4)
+    assert not np.allclose(together[1].values, together[2].values)
+
+
 def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> None:
     data = {"crows-pairs": str(write(tmp_path, PAIRS))}
     asked = questions(
@@ -183,8 +220,7 @@ def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> No
     assert [each.name for each in asked.asked] == ["log-odds", "crows-pairs"]
     for each in asked.asked:
         ((first, second),) = each.splits
-        readings = [cast("SpanLikelihoods | TokenLogProbs", half.reading) for half in (first, second)]
-        parts = [{str(text) for text in reading.texts} for reading in readings]
+        parts = [asked_texts(bert, half) for half in (first, second)]
         assert all(parts)
         assert not parts[0] & parts[1]
         assert each.whole.values(bert)[0] >= 0

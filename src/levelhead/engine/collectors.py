@@ -66,9 +66,9 @@ class Collector(ABC, Generic[T]):
         """Which of the answer's means this ask belongs to, for standard errors."""
         return 0
 
-    def units(self) -> Numbers | None:
-        """Of each ask: the item that it belongs to, where several rows are about one item; None: each row is
-        an item of its own."""
+    def units(self) -> tuple[Numbers, Numbers] | None:
+        """Of each ask: the text that it is about, where the answer is one number per text; and the item that
+        the text belongs to. None: an answer of another form, in which each row is an item of its own."""
         return None
 
 

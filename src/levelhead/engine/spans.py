@@ -30,8 +30,9 @@ class SpanLikelihoods(Reading[Doubles]):
 
     scored: for each text the positions of its tokens as `encode` gives them; None: every token of the text.
     instead: for a text the tokens that are asked for at those positions in place of its own.
-    items: the item that each text belongs to; standard errors of gradients then come from the spread of
-    items. The first token of a causal text that has nothing before it is never scored.
+    items: the item that each text belongs to; standard errors of gradients come from the spread of items,
+    which are the texts where none are given. The first token of a causal text that has nothing before it is
+    never scored.
     """
 
     texts: Sequence[Text | str]
@@ -97,5 +98,6 @@ class SpanCollector(Collector[Doubles]):
         text = placed(torch.tensor([self._text[a] for a in asks]), cotangent.device)
         return self.reduced(asks, values) * beside(cotangent[text], values)
 
-    def units(self) -> Numbers | None:
-        return None if self._items is None else self._items[np.asarray(self._text, np.int64)]
+    def units(self) -> tuple[Numbers, Numbers]:
+        text = np.asarray(self._text, np.int64)
+        return text, text if self._items is None else self._items[text]

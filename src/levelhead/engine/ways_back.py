@@ -84,8 +84,6 @@ def ways_back(
     """How objectives are pushed back: those on different rows together, unless texts share their gates."""
     if shared:
         return [Sums(slope, shape) for slope in slopes]
-    if (units := collector.units()) is not None:
-        return [ByItem(slope, shape, units) for slope in slopes]
     return [ByStratum(collector, together, shape) for together in _on_different_rows(slopes, collector)]
 
 
@@ -123,23 +121,43 @@ class Sums(WayBack):
         return GateGradients(slope.value, self._total.numpy(), unknown, self._texts)
 
 
-class ByItem(WayBack):
-    """One objective whose rows belong to items, which are what may vary.
+class ByText:
+    """What each text adds, where the answer has one number per text: any objective of it is made of these.
 
-    stderr² = n Σ_i (u_i − mean u)² / (n − 1),   u_i = the sum over the rows of item i
+        u_i = Σ_t dJ/dy_t dy_t/dm   over the texts t of item i; items are what may vary
+        stderr² = n Σ_i (u_i − mean u)² / (n − 1)
+
+    The slopes of a text do not depend on the objective, so that one pass gives the answer and the gradients.
     """
 
-    def __init__(self, slope: Slope, shape: tuple[int, ...], units: Numbers) -> None:
-        super().__init__([slope])
-        self._unit = units  # [ask]
-        self._total = torch.zeros(int(units.max(initial=-1)) + 1, *shape, dtype=torch.float64)
+    def __init__(
+        self, collector: Collector[Any], units: tuple[Numbers, Numbers], shape: tuple[int, ...]
+    ) -> None:
+        self._collector = collector
+        self._text, item = units
+        texts = int(self._text.max(initial=-1)) + 1
+        self._unit = np.full(texts, -1, np.int64)  # [text]; -1: nothing is asked about it
+        self._unit[self._text] = item
+        self._slopes = torch.zeros(texts, *shape, dtype=torch.float64)
+        self.cotangent = torch.ones(texts, dtype=torch.float64)
 
     def add(self, contributions: Tensor, asks: Numbers) -> None:
-        self._total.index_add_(0, torch.from_numpy(self._unit[asks]), contributions.double().cpu())
+        """Slopes of some rows [row, layer, component], and an ask of each, which names its text."""
+        self._slopes.index_add_(0, torch.from_numpy(self._text[asks]), contributions.double().cpu())
 
-    def result(self, slope: Slope) -> GateGradients:
-        u = self._total[torch.from_numpy(np.unique(self._unit))]
-        n = len(u)
+    def answer(self, values: Tensor, asks: Numbers) -> None:
+        """What some asks add to the answer."""
+        self._collector.take(0, asks, values.cpu())
+
+    def result(self, objective: Objective) -> GateGradients:
+        """The gradients of an objective of the answer."""
+        slope = slope_at(objective, self._collector.answer()[0], 1)
+        asked = self._unit >= 0
+        known, of_text = np.unique(self._unit[asked], return_inverse=True)
+        n, chosen = len(known), torch.from_numpy(asked)
+        g = slope.cotangent[: len(asked)][chosen, None, None]
+        u = torch.zeros(n, *self._slopes.shape[1:], dtype=torch.float64)
+        u.index_add_(0, torch.from_numpy(of_text), g * self._slopes[chosen])
         spread = (u - u.mean(0)).square().sum(0)
         stderr = (n * spread / (n - 1)).sqrt().numpy() if n > 1 else np.full(tuple(u.shape[1:]), np.nan)
         return GateGradients(slope.value, u.sum(0).numpy(), stderr, n)

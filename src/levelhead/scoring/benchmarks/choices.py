@@ -30,7 +30,7 @@ from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.candidates import Candidates, ChoiceTable, choice_table
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items
 from levelhead.scoring.natural import ItemValues
-from levelhead.scoring.objective import Objective
+from levelhead.scoring.objective import ByItem, Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +197,15 @@ class ChoiceBenchmark(ABC):
         if self.why_not(model):
             return None
         table, weights, counted = self._contrasted(model, items)
-        mean = torch.from_numpy(weights / max(int(counted.sum()), 1))
+        of_text, of_item = (torch.from_numpy(each) for each in (weights, table.owner // self.choices))
+        kept, n = torch.from_numpy(counted), len(table.items)
 
-        def gap(sums: Tensor) -> Tensor:
-            return mean.to(sums) @ sums
+        def gaps(sums: Tensor) -> Tensor:
+            return sums.new_zeros(n).index_add(0, of_item, of_text.to(sums) * sums)[kept]
 
-        return Objective(self.info.name, "nats", table.reading, gap)
+        clusters = np.asarray([item.cluster for item in table.items])[counted]
+        by_item = ByItem(gaps, clusters)
+        return Objective(self.info.name, "nats", table.reading, lambda sums: gaps(sums).mean(), by_item)
 
     def _contrasted(self, model: Model, items: Items) -> tuple[ChoiceTable, FloatArray, NDArray[np.bool_]]:
         """The default rule's table, by how much each text counts, and which items do."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from levelhead.models.model import Model
-from levelhead.scoring.objective import Objective
+from levelhead.scoring.objective import Objective, several_gradients
 from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores, why_no_gradients
 
 
@@ -21,5 +22,11 @@ class HeadGradient:
         return why_no_gradients(model)
 
     def scores(self, model: Model, objective: Objective) -> ComponentScores:
-        found = objective.gradients(model)
-        return ComponentScores(self.component, found.scores, found.stderr, found.objective)
+        return self.scores_of_several(model, [objective])[0]
+
+    def scores_of_several(self, model: Model, objectives: Sequence[Objective]) -> list[ComponentScores]:
+        """The scores for several objectives; those of one reading cost as much as one of them."""
+        return [
+            ComponentScores(self.component, found.scores, found.stderr, found.objective)
+            for found in several_gradients(model, objectives)
+        ]

@@ -6,6 +6,7 @@ an installed package under the entry point `levelhead.localizers` (docs/atlas.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, Protocol, runtime_checkable
@@ -95,9 +96,33 @@ def why_no_gradients(model: Model) -> str:
     return f"{model.name} gives no gradients: {model.fixed_weights}" if model.fixed_weights else ""
 
 
+@runtime_checkable
+class AsksAtOnce(Protocol):
+    """A localizer to which several objectives of one reading cost as much as one."""
+
+    def scores_of_several(self, model: Model, objectives: Sequence[Objective]) -> list[ComponentScores]:
+        """The scores of all components for each objective."""
+        ...
+
+
+def scored_several(
+    localizer: Localizer, model: Model, objectives: Sequence[Objective]
+) -> list[ComponentScores]:
+    """What a localizer gives for each objective, refused in one line where it has not one finite score for
+    every component."""
+    if isinstance(localizer, AsksAtOnce):
+        every = localizer.scores_of_several(model, objectives)
+    else:
+        every = [localizer.scores(model, objective) for objective in objectives]
+    return [_checked(localizer, model, found) for found in every]
+
+
 def scored(localizer: Localizer, model: Model, objective: Objective) -> ComponentScores:
-    """What a localizer gives, refused in one line where it has not one finite score for every component."""
-    found = localizer.scores(model, objective)
+    """The same for one objective."""
+    return scored_several(localizer, model, [objective])[0]
+
+
+def _checked(localizer: Localizer, model: Model, found: ComponentScores) -> ComponentScores:
     shape = (model.layers, model.heads if localizer.component == "heads" else model.neurons)
     values = np.asarray(found.values)
     if values.shape != shape or np.shape(found.stderr) != shape or not np.isfinite(values).all():

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-from torch import Tensor
 
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model
@@ -134,33 +131,32 @@ def _of_benchmark(model: Model, benchmark: Benchmark, settings: AtlasSettings) -
     items = benchmark.load(settings.data[name], Asked(limit=settings.limit))
     if reason := benchmark.why_not(model):
         raise CannotDo(reason)
-    whole = _absolute(model, benchmark, items)
+    whole = _signed(model, benchmark, items)
     splits = []
     for seed in range(settings.seed, settings.seed + settings.splits):
         sides = dealt(items.clusters, seed)
         if not all(sides):
             raise CannotDo("its items are of one cluster, so that they have no halves")
-        first, second = (_absolute(model, benchmark, _of_clusters(items, side)) for side in sides)
+        first, second = (_about(model, benchmark, items, whole, side).absolute for side in sides)
         splits.append((first, second))
-    return Question(name, len(items.items), items.fingerprint, whole, tuple(splits))
+    return Question(name, len(items.items), items.fingerprint, whole.absolute, tuple(splits))
 
 
-def _of_clusters(items: Items, clusters: frozenset[str]) -> Items:
-    numbers: Sequence[int] = [i for i, cluster in enumerate(items.clusters) if cluster in clusters]
-    return items.chosen(numbers)
+def _about(
+    model: Model, benchmark: Benchmark, items: Items, whole: Objective, clusters: frozenset[str]
+) -> Objective:
+    """The objective on the items of some clusters: of the same answers where it is a mean over items."""
+    if whole.by_item is not None:
+        return whole.about(clusters)
+    numbers = [i for i, cluster in enumerate(items.clusters) if cluster in clusters]
+    return _signed(model, benchmark, items.chosen(numbers))
 
 
-def _absolute(model: Model, benchmark: Benchmark, items: Items) -> Objective:
-    """The size of a benchmark's bias: a head that adds to it does so whichever way the model leans, as for
-    the shipped objectives."""
+def _signed(model: Model, benchmark: Benchmark, items: Items) -> Objective:
     try:
         signed = benchmark.objective(model, items)
     except BadProbe as error:
         raise CannotDo(str(error)) from error
     if signed is None:
         raise CannotDo(f"{benchmark.info.name} has no differentiable form for {model.name}")
-
-    def number(answer: Tensor) -> Tensor:
-        return signed.number(answer).abs()
-
-    return replace(signed, number=number)
+    return signed

@@ -57,7 +57,7 @@ from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.heads.null_models import drawable_twins
 from levelhead.studies.heads.scores import finite
 from levelhead.studies.localizing.catalog import localizer_of
-from levelhead.studies.localizing.protocol import Localizer, scored
+from levelhead.studies.localizing.protocol import Localizer, scored_several
 from levelhead.studies.localizing.questions import Question, Questions, questions
 from levelhead.studies.localizing.settings import AtlasSettings
 
@@ -153,8 +153,8 @@ def _mapped(
     """One objective in the model, or in the null model of this number and seed."""
     number, seed = null
     with nullcontext() if seed is None else twinned(model, draw_twin(model, seed)):
-        whole = scored(localizer, model, asked.whole)
-        halves = [[scored(localizer, model, half).values for half in split] for split in asked.splits]
+        halves = [half for split in asked.splits for half in split]
+        whole, *parts = scored_several(localizer, model, [asked.whole, *halves])
         value = asked.whole.values(model)[0] if whole.objective is None else whole.objective
     return [
         ObjectiveMap(
@@ -163,7 +163,10 @@ def _mapped(
             value=float(value),
             scores=_grid(whole.values),
             stderr=tuple(tuple(finite(each) for each in row) for row in whole.stderr),
-            halves=tuple((_grid(first), _grid(second)) for first, second in halves),
+            halves=tuple(
+                (_grid(first.values), _grid(second.values))
+                for first, second in zip(parts[::2], parts[1::2], strict=True)
+            ),
         )
     ]
 

@@ -1,0 +1,44 @@
+"""GELU whose way back is quick on a CPU, where torch's own takes ten times as long as the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi, sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class QuickGelu(TorchFunctionMode):
+    """While it is on, GELU of a tensor on a CPU is differentiated by this formula; its values are torch's.
+
+    d/dx x Φ(x) = Φ(x) + x φ(x)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.gelu and not kwargs and len(args) == 1 and args[0].is_cpu:
+            return _Gelu.apply(args[0])
+        return func(*args, **kwargs)
+
+
+class _Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.nn.functional.gelu(x)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        below = torch.erf(x * sqrt(0.5)).add_(1).mul_(0.5)
+        density = x.square().mul_(-0.5).exp_().mul_(1 / sqrt(2 * pi))
+        return density.mul_(x).add_(below).mul_(slopes[0])

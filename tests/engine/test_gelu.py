@@ -1,0 +1,29 @@
+"""GELU that is quick on the way back: torch's values, and torch's slopes to rounding."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from levelhead.engine.gelu import QuickGelu
+
+
+def test_values_are_torchs_and_slopes_too_up_to_rounding() -> None:
+    x = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, -40.0, 40.0])]).requires_grad_()
+    weights = torch.sin(torch.arange(len(x)))
+    plain = functional.gelu(x)
+    (expected,) = torch.autograd.grad(plain @ weights, x)
+    with QuickGelu():
+        quick = functional.gelu(x)
+    (slopes,) = torch.autograd.grad(quick @ weights, x)
+    assert torch.equal(quick, plain)
+    assert type(plain.grad_fn) is not type(quick.grad_fn)
+    torch.testing.assert_close(slopes, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_approximation_by_tanh_is_left_alone() -> None:
+    x = torch.linspace(-3, 3, 100).requires_grad_()
+    with QuickGelu():
+        found = functional.gelu(x, approximate="tanh")
+    assert torch.equal(found, functional.gelu(x, approximate="tanh"))
+    assert type(found.grad_fn).__name__ == "GeluBackward0"
