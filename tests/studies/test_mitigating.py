@@ -55,7 +55,7 @@ def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
 @pytest.fixture(autouse=True, scope="module")
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "_battery", few)
+        patch.setattr(study, "shipped_battery", few)
         patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
         patch.setattr(spillover, "LPBS_TESTS", ("career",))
         yield
