@@ -58,6 +58,7 @@ class ExportReport:
     obstacles: tuple[str, ...]  # why it was not folded
     load_with: str  # the line of Python that loads it
     note: str = ""
+    opens_here: bool = False  # whether levelhead.load opens it without its code
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, which `--json` prints."""
@@ -145,7 +146,7 @@ def _symmetrized(
             set_coin(work, seed)
             why = f"each text is asked at one of {swap.groups} turns, by a coin of seed {seed}"
         report = _report(model, folder, replace(folding, obstacles=(why,)), (difference, effect))
-        report = replace(report, note=unaligned(model, swap))
+        report = replace(report, note=unaligned(model, swap), opens_here=False)
         _finish(model, report, recipe, work)
     return report
 
@@ -240,6 +241,7 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
         obstacles=folding.obstacles,
         load_with=f"transformers.{auto}.from_pretrained({str(folder)!r}{remote})",
         note=note,
+        opens_here=bool(folding.obstacles),
     )
 
 
@@ -249,6 +251,12 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         how = "An ordinary checkpoint."
     elif report.folded:
         how = "The edits are folded into the weights: an ordinary checkpoint."
+    elif not report.opens_here:
+        how = (
+            f"A symmetrized model: {report.obstacles[0]}, by `{MODULE}.py` and the files beside it "
+            "(trust_remote_code; Python 3.11 or newer). Loading the weights in any other way gives the model "
+            "as it was. `generate` works, without a cache."
+        )
     else:
         how = (
             f"The edits are applied while the model runs, by `{MODULE}.py` (trust_remote_code) or by "

@@ -10,13 +10,14 @@ from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.errors import BadRun, NoEffect
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
+from levelhead.probes.coin import Coin
 from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.probes.words import load_words
 from levelhead.results.runs import HeadsRun
@@ -34,7 +35,7 @@ def edits_of(model: Model, recipe: Recipe) -> Variant:
     closed: Variant = gates(model, recipe.gates)
     if recipe.neurons:
         closed = (*closed, *neuron_gates(model, recipe.neurons))
-    exchanged = (Symmetrized(swap_for(load_words(recipe.symmetrize))),) if recipe.symmetrize else ()
+    exchanged = _exchange(recipe)
     values = (*recipe.gates.values(), *recipe.neurons.values())
     if not recipe.projections and not exchanged and all(value == 1 for value in values):
         raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
@@ -44,6 +45,14 @@ def edits_of(model: Model, recipe: Recipe) -> Variant:
     with model.edited(*(closed if recipe.fit == "sequential" else ())):
         (projections,) = fit_steps(model, pairs, [recipe.projections], recipe.fit)
     return (*closed, *projections, *exchanged)
+
+
+def _exchange(recipe: Recipe) -> Variant:
+    """The exchange of groups that a recipe asks for: none, at every turn, or at one that a coin decides."""
+    if not recipe.symmetrize:
+        return ()
+    swap = swap_for(load_words(recipe.symmetrize))
+    return (Symmetrized(swap) if recipe.coin is None else Coined(Coin(swap, recipe.coin)),)
 
 
 def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:

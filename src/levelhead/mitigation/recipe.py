@@ -28,6 +28,7 @@ Projection, Export).
 
     [symmetrize]                 # answers averaged over the exchange of groups
     words = "gender"             # or another word list with pairs, by its name or file
+    coin = 0                     # optional: one pass, at a turn that a coin of this seed decides
 
 Only what is needed has to be there: gates alone need no [fit].
 """
@@ -104,6 +105,7 @@ class Recipe:
     file: str | None = field(default=None, compare=False)  # that it was read from
     neurons: Mapping[Neuron, float] = field(default_factory=dict)
     symmetrize: str = ""  # a word list by its name or path, whose groups are exchanged; "": none
+    coin: int | None = None  # the seed of a coin that decides at which turn a text is asked; None: at all
 
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
@@ -163,7 +165,8 @@ def recipe_text(recipe: Recipe) -> str:
         }
         lines += _lines("[[projection]]", {"location": projection.location, **place, **manner})
     if recipe.symmetrize:
-        lines += _lines("[symmetrize]", {"words": recipe.symmetrize})
+        seed: dict[str, int] = {} if recipe.coin is None else {"coin": recipe.coin}
+        lines += _lines("[symmetrize]", {"words": recipe.symmetrize, **seed})
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -196,7 +199,8 @@ def _recipe(root: Table) -> Recipe:
             table.fail(f"head {head} stands there twice")
         gates[head] = table.number("value", 0.0)
     steps = tuple(_step(table) for table in root.tables("projection"))
-    symmetrize = _words(root.table("symmetrize"))
+    exchange = root.table("symmetrize")
+    symmetrize = _words(exchange)
     neurons = _neurons(root)
     if not gates and not neurons and not steps and not symmetrize:
         raise BadOption(
@@ -213,6 +217,7 @@ def _recipe(root: Table) -> Recipe:
         model=made_for.text("name"),
         fingerprint=made_for.text("fingerprint"),
         symmetrize=symmetrize,
+        coin=exchange.whole("coin") if "coin" in exchange.values else None,
     )
 
 

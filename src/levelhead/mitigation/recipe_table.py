@@ -14,7 +14,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "the file": ("title", "model", "fit", "gate", "neurons", "projection", "symmetrize"),
     "[model]": ("name", "fingerprint"),
     "[fit]": ("on", "pairs"),
-    "[symmetrize]": ("words",),
+    "[symmetrize]": ("words", "coin"),
     "[[gate]]": ("layer", "head", "value"),
     "[[neurons]]": ("layer", "numbers", "value"),
     "[[projection]]": ("location", "layer", "dimensions", "soft", "method"),

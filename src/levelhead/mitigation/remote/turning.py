@@ -13,6 +13,7 @@ from typing import Any
 from levelhead.probes.group_swap import GroupSwap
 
 _CLOSES, _OPENS = frozenset(".,;:!?%)]}'’-"), frozenset("'’([{-")  # no space before, none behind
+_MARKS, _NEW_LINE, _GOES_ON = "Ġ▁", "Ċ", "##"  # how tokenizers write a space, a line's end, and none
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,6 @@ class Turner:
         self._tokenizer, self._swap, self._causal = tokenizer, swap, causal
         words = {tokenizer.mask_token_id, tokenizer.unk_token_id}  # they stand inside texts
         self._special = set(tokenizer.all_special_ids) - words
-        self._anchor = self._ids("a")
-        self._shown = self._decoded(self._anchor)
         self._spaceless = self._ids("a.") == self._ids("a .")
         self._pieces: dict[int, str] = {}
 
@@ -93,8 +92,10 @@ class Turner:
             inside = [i for i, (first, last) in enumerate(spans) if first < b and last > a]
             if not inside or inside[0] < done:
                 continue
-            first, done = inside[0], inside[-1] + 1
-            left, right = spans[first][0], spans[done - 1][1]
+            first, end_before, done = inside[0], done, inside[-1] + 1
+            while first > end_before and spans[first - 1][0] == spans[first - 1][1]:
+                first -= 1  # a token that is nothing but the space before the word
+            left, right = spans[inside[0]][0], spans[done - 1][1]
             word = text[left:a] + turned.text[c:d] + text[b:right]
             gap = text[spans[first - 1][1] if first else 0 : left]
             before = text[slice(*spans[first - 1])] if first else ""
@@ -116,7 +117,9 @@ class Turner:
     def _piece(self, token: int) -> str:
         """A token as it stands inside a text: with a space before it, if it has one."""
         if token not in self._pieces:
-            self._pieces[token] = self._decoded([*self._anchor, token])[len(self._shown) :]
+            shown = str(self._tokenizer.convert_ids_to_tokens(token)).replace(_NEW_LINE, "\n")
+            starts = shown[:1] in _MARKS or (self._spaceless and not shown.startswith(_GOES_ON))
+            self._pieces[token] = f"{' ' * starts}{shown.lstrip(_MARKS).removeprefix(_GOES_ON)}"
         return self._pieces[token]
 
     def _word(self, before: str, gap: str, word: str) -> list[int]:
@@ -127,6 +130,3 @@ class Turner:
 
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    def _decoded(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
