@@ -1,16 +1,20 @@
 """How often the arena certifies what is not there, and how often it certifies a planted bias away.
 
     python -m benchmarks.arena_error --nulls 40 --plants 10 --device cuda
+    python -m benchmarks.arena_error --every 2 --null-models 5 --kept arena.jsonl
 
 Null models are twins of a model: the same weights, words without meaning. Whatever is certified on one is
 wrong. Planted models are twins into which three heads tie word groups together (plants.py): a mitigation
-should be certified to take that away. Each line is printed as soon as it is known.
+should be certified to take that away. A bias that is not detected is never certified away, so there the
+mitigations are not even tried. Each line is printed as soon as it is known, and is kept in a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,19 +25,58 @@ from benchmarks.plants import planted_twin
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import COSINE
+from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigating.study import detect, run_mitigations, shipped_battery
 
 _APART = 7_000  # the seed of the models here, apart from those that detection draws
 _TRIES = 5
 
 
-def certified(model: Model, settings: MitigateSettings) -> list[str]:
-    """The mitigations that the arena certifies on a model."""
-    with TemporaryDirectory() as folder:
-        run = run_mitigations(model, settings, Path(folder) / "run")
-        return [each.name for each in run.certified]
+@dataclass(frozen=True)
+class Outcome:
+    """What the arena says of one model."""
+
+    kind: str
+    number: int
+    detected: bool
+    p: float | None  # of the bias against null models
+    certified: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The arena at one size.
+
+    every: n, where each n-th triple and sentence is asked
+    look_first: whether mitigations are tried only after the bias was detected: cheaper where it rarely is
+    """
+
+    settings: MitigateSettings
+    every: int = 1
+    look_first: bool = True
+
+    def battery(self, model: Model) -> Battery:
+        """The shipped items, thinned out."""
+        whole = shipped_battery(self.settings, model)
+        return replace(
+            whole, triples=whole.triples.every(self.every), sentences=whole.sentences[:: self.every]
+        )
+
+    def outcome(self, kind: str, number: int, model: Model) -> Outcome:
+        """Detect, and try the mitigations where there is something to take away."""
+        battery = self.battery(model)
+        if self.look_first:
+            found = detect(model, parts(battery, self.settings.seed), self.settings)
+            if not found.detected:
+                return Outcome(kind, number, found.detected, found.p, ())
+        with TemporaryDirectory() as folder:
+            run = run_mitigations(model, self.settings, Path(folder) / "run", battery)
+            seen, names = run.detected, tuple(each.name for each in run.certified)
+        assert seen is not None
+        return Outcome(kind, number, seen.detected, seen.p, names)
 
 
 def null_model(model: Model, number: int) -> Model:
@@ -51,17 +94,35 @@ def planted_model(model: Model, number: int, rise: float) -> Model:
     raise CannotDo(f"No twin of {model.name} takes a plant of {rise:g}.")
 
 
-def counted(title: str, made: Callable[[int], Model], runs: int, settings: MitigateSettings) -> int:
-    """In how many of these models something is certified."""
+def counted(kind: str, made: Callable[[int], Model], runs: int, arena: Arena, kept: Path | None) -> int:
+    """In how many of these models something is certified; those in the file are not asked again."""
+    known = known_outcomes(kept)
     hits = 0
     for number in range(runs):
-        names = certified(made(number), settings)
-        hits += bool(names)
-        print(f"{title} {number + 1}/{runs}: {', '.join(names) or 'nothing'} certified", flush=True)
+        outcome = known.get((kind, number))
+        if outcome is None:
+            outcome = arena.outcome(kind, number, made(number))
+            if kept is not None:
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(outcome)) + "\n")
+        hits += bool(outcome.certified)
+        names = ", ".join(outcome.certified) or (
+            "nothing" if outcome.detected else "no bias detected, nothing"
+        )
+        print(f"{kind} {number + 1}/{runs}: {names} certified", flush=True)
     if runs:
         low, high = stats.binomtest(hits, runs).proportion_ci(0.95)
-        print(f"{title}: certified in {hits} of {runs} [{low:.3f}, {high:.3f}]", flush=True)
+        print(f"{kind}: certified in {hits} of {runs} [{low:.3f}, {high:.3f}]", flush=True)
     return hits
+
+
+def known_outcomes(kept: Path | None) -> dict[tuple[str, int], Outcome]:
+    """What an earlier, killed run has found; it is for the caller to give it the same options."""
+    if kept is None or not kept.exists():
+        return {}
+    lines = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    found = [Outcome(**{**line, "certified": tuple(line["certified"])}) for line in lines]
+    return {(each.kind, each.number): each for each in found}
 
 
 def main() -> None:
@@ -72,14 +133,18 @@ def main() -> None:
     parser.add_argument("--null-models", type=int, default=9, help="that each arena draws itself")
     parser.add_argument("--methods", default="", help="with commas; default: the quick ones")
     parser.add_argument("--rise", type=float, default=0.5, help="of |SEAT|, planted")
+    parser.add_argument("--every", type=int, default=1, help="ask every n-th triple and sentence")
+    parser.add_argument("--kept", type=Path, default=None, help="a file to keep outcomes in, and go on from")
     parser.add_argument("--device", default=None)
     asked = parser.parse_args()
     model = load(asked.model, device=asked.device)
     methods = tuple(name.strip() for name in asked.methods.split(",") if name.strip())
     settings = MitigateSettings(methods=methods, null=asked.null_models, spillover=False)
-    planted = MitigateSettings(methods=methods, objective=COSINE, null=asked.null_models, spillover=False)
-    wrong = counted("null model", partial(null_model, model), asked.nulls, settings)
-    found = counted("planted model", partial(planted_model, model, rise=asked.rise), asked.plants, planted)
+    arena = Arena(settings, asked.every)
+    planted = Arena(replace(settings, objective=COSINE), asked.every, look_first=False)
+    plant = partial(planted_model, model, rise=asked.rise)
+    wrong = counted("null model", partial(null_model, model), asked.nulls, arena, asked.kept)
+    found = counted("planted model", plant, asked.plants, planted, asked.kept)
     print(f"null models: {asked.nulls - wrong} of {asked.nulls} certify nothing (at least 95 % should)")
     print(f"planted models: {found} of {asked.plants} certified away (at least 90 % should)")
 

@@ -77,7 +77,7 @@ def test_a_list_that_is_too_short_for_parts_of_its_own_certifies_nothing(bert: M
     test = load_words("race")
     split = parts(Battery(test, tuple(template_contexts(test, 1))), seed=0)
     assert not split.words_apart
-    found = study._detected(bert, split, MitigateSettings(null=3))
+    found = study.detect(bert, split, MitigateSettings(null=3))
     assert not found.detected
     assert "race is too short" in found.why_not
 

@@ -40,7 +40,7 @@ TEXT = "The nurse said that she was tired. The engineer said that he was not. En
 @pytest.fixture(autouse=True, scope="module")
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "_battery", few)
+        patch.setattr(study, "shipped_battery", few)
         yield
 
 

@@ -14,7 +14,7 @@ import levelhead as lh
 from levelhead.api.results import open_mitigate
 from levelhead.edits.gates import gates, removed
 from levelhead.edits.symmetry import symmetry_of
-from levelhead.errors import BadOption, CannotDo
+from levelhead.errors import BadOption
 from levelhead.inference.mitigating import sentence
 from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
@@ -55,7 +55,7 @@ def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
 @pytest.fixture(autouse=True, scope="module")
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "_battery", few)
+        patch.setattr(study, "shipped_battery", few)
         patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
         patch.setattr(spillover, "LPBS_TESTS", ("career",))
         yield
@@ -145,8 +145,7 @@ def test_a_recipe_symmetrizes_by_a_list_that_ships(bert: Model, tmp_path: Path) 
     (edit,) = edits_of(bert, recipe)
     assert symmetry_of((edit,)) is not None
     assert parse_recipe(recipe_text(recipe), path) == recipe
-    with pytest.raises(CannotDo, match="no set of weights"):
-        export(bert, [edit], tmp_path / "folder")
+    assert export(bert, [edit], tmp_path / "folder").obstacles
 
 
 @dataclass(frozen=True)

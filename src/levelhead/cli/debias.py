@@ -42,6 +42,10 @@ def debias(
         int | None,
         typer.Option(min=1, help="With --from-heads: how many, the most biased first. Default: 3."),
     ] = None,
+    coin: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="With a recipe that symmetrizes: ask each text once, by a coin."),
+    ] = None,
     json: Json = False,
     *,
     loading: Loading,
@@ -62,6 +66,8 @@ def debias(
 
     search = None if learned is None else LearnedGatesSettings(learned, bias)
     plan = Recipe() if recipe is None else load_recipe(recipe)
+    refuse_idle(bool(plan.symmetrize), "a recipe with [symmetrize]", {"--coin": coin})
+    plan = plan if coin is None else replace(plan, coin=coin)
     run = None if from_heads is None else open_heads(from_heads)
     loaded = load(model, **loading)
     biased = [] if run is None else biased_heads(run, top or _TOP, loaded)
@@ -109,7 +115,7 @@ def _print(name: str, report: ExportReport, reasons: Sequence[str]) -> None:
     print(f"  max difference after reload  {report.max_difference:.2g}")
     print(f"  the edits change outputs by up to  {report.effect:.3g}")
     print(f"  load with  {report.load_with}")
-    if not report.folded:
+    if report.opens_here:
         print(f"         or  levelhead.load({str(report.folder)!r})   (runs no remote code)")
     if report.note:
         print(f"  note: {report.note}")

@@ -9,21 +9,23 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import torch
 import transformers
 from torch import Tensor, nn
 
+from levelhead.mitigation.vendoring import detached, write_modules
 from levelhead.models.adapter import REMOTE, AffineEdit, write_adapter
 from levelhead.models.hooks import split_qkv
 from levelhead.models.model import Model
 
 MODULE = "modeling_levelhead"
 EDITS = "levelhead_edits"  # the module of an exported network that holds the numbers of its edits
-_TEMPLATE = Path(__file__).parent / "remote" / f"{MODULE}.py"
+_TEMPLATES = Path(__file__).parent / "remote"
 _CONFIG_LINE = "from transformers import PreTrainedConfig as Config\n"
 _MODEL_LINE = "from transformers import PreTrainedModel as Base\n"
 
@@ -32,13 +34,19 @@ def write_adapter_folder(
     model: Model, edits: Sequence[AffineEdit], folder: Path, about: Mapping[str, Any]
 ) -> None:
     """Weights as they are, the adapter's two files, and remote code that needs nothing of levelhead."""
-    kind, base = type(model.hf.config), type(model.hf)
+    kind = type(model.hf.config)
     places = [_place(model, edit) for edit in edits]
     with _numbers_inside(model.hf, [{**edit.tensors, **_index(model, edit)} for edit in edits]):
         # in the names of the live model: transformers renames old ones for its own classes only
         model.hf.save_pretrained(folder, save_original_format=False)
     write_adapter(folder, edits, {"model_type": kind.model_type, **about})
-    _write_code(folder, kind, base)
+    write_remote(model, folder, f"{MODULE}.py", {"shared_blocks": _shared_blocks(model), "edits": places})
+
+
+def write_remote(model: Model, folder: Path, template: str, settings: Mapping[str, Any]) -> None:
+    """Code from a template beside weights that are there, and a config that leads to it."""
+    kind, base = type(model.hf.config), type(model.hf)
+    _write_code(folder, kind, base, (_TEMPLATES / template).read_text(encoding="utf-8"))
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config["model_type"] = _model_type(kind)
@@ -47,7 +55,7 @@ def write_adapter_folder(
         for each in (base, *_filling_class(base))
         for auto in auto_classes(kind, each)
     }
-    config[REMOTE] = {"shared_blocks": _shared_blocks(model), "edits": places}
+    config[REMOTE] = dict(settings)
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -72,17 +80,15 @@ def auto_classes(kind: type, base: type) -> list[str]:
 @contextmanager
 def imported(folder: Path, base: type) -> Iterator[Any]:
     """The remote class of a folder, imported from its file; the interpreter forgets it afterwards."""
-    name = f"{MODULE}_{abs(hash(folder))}"
-    spec = spec_from_file_location(name, folder / f"{MODULE}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+    package = ModuleType(f"{MODULE}_{abs(hash(folder))}")
+    package.__path__ = [str(folder)]
+    sys.modules[package.__name__] = package
     try:
-        spec.loader.exec_module(module)
+        module = import_module(f"{package.__name__}.{MODULE}")
         yield getattr(module, edited_name(base))
     finally:
-        del sys.modules[name]
+        for name in [name for name in sys.modules if name.split(".")[0] == package.__name__]:
+            del sys.modules[name]
 
 
 def _model_type(kind: type) -> str:
@@ -96,8 +102,8 @@ def _filling_class(base: type) -> list[type]:
     return [getattr(transformers, name)] if name != base.__name__ and hasattr(transformers, name) else []
 
 
-def _write_code(folder: Path, kind: type, base: type) -> None:
-    code = _TEMPLATE.read_text(encoding="utf-8")
+def _write_code(folder: Path, kind: type, base: type, code: str) -> None:
+    write_modules(folder, code)
     changes = {
         _CONFIG_LINE: _CONFIG_LINE.replace("PreTrainedConfig", kind.__name__),
         _MODEL_LINE: _MODEL_LINE.replace("PreTrainedModel", base.__name__),
@@ -110,9 +116,10 @@ def _write_code(folder: Path, kind: type, base: type) -> None:
     start = code.index(f"class {edited_name(base)}(")
     for filling in _filling_class(base):
         twin = code[start:].replace(edited_name(base), edited_name(filling)).replace("(Base)", "(Filling)")
-        imported_base = f"from transformers import {filling.__name__} as Filling\n"
-        code = code.replace("\n\nclass Change(", f"{imported_base}\n\nclass Change(") + f"\n\n{twin}"
-    (folder / f"{MODULE}.py").write_text(code, encoding="utf-8")
+        own = changes[_MODEL_LINE]
+        code = code.replace(own, f"{own}from transformers import {filling.__name__} as Filling\n")
+        code += f"\n\n{twin}"
+    (folder / f"{MODULE}.py").write_text(detached(code), encoding="utf-8")
 
 
 def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:

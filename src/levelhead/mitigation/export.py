@@ -7,28 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from levelhead.edits.sites import Edit
-from levelhead.edits.symmetry import coin_of, symmetry_of
+from levelhead.edits.sites import Edit, Variant
+from levelhead.edits.symmetry import Symmetrized, coin_of
 from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.outputs import OwnForward
 from levelhead.errors import BadOption, CannotDo, NoEffect
 from levelhead.mitigation.adapter_folder import EDITS, MODULE, auto_classes, imported, write_adapter_folder
 from levelhead.mitigation.folding import Folding, affine, folded, plan_folding
 from levelhead.mitigation.recipe import Recipe, recipe_text
+from levelhead.mitigation.symmetrized_folder import (
+    SymmetryProof,
+    set_coin,
+    unaligned,
+    without_exchange,
+    write_symmetrized,
+)
 from levelhead.models.adapter import AffineEdit
 from levelhead.models.checkpoint import new_model_folder, quiet
 from levelhead.models.concurrency import MAKING, TOKENIZING, asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.opening import write_opening
+from levelhead.probes.group_swap import GroupSwap
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 
 RECIPE_FILE = "levelhead_recipe.toml"
@@ -48,6 +58,7 @@ class ExportReport:
     obstacles: tuple[str, ...]  # why it was not folded
     load_with: str  # the line of Python that loads it
     note: str = ""
+    opens_here: bool = False  # whether levelhead.load opens it without its code
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, which `--json` prints."""
@@ -64,12 +75,13 @@ def export(
     """
     if not edits:
         raise BadOption("No edits to export: give gates or projections.")
-    if symmetry_of(tuple(edits)) is not None or coin_of(tuple(edits)) is not None:
-        raise CannotDo(
-            "A symmetrized model is the model asked twice: it is no set of weights, so there is no folder to "
-            "write. Ask it where you use it, with `with model.symmetrized(...)` or the recipe as a variant."
-        )
-    return write_model(model, edits, folder, recipe)
+    swap, others = without_exchange(edits)
+    if swap is None:
+        return write_model(model, edits, folder, recipe)
+    coin = coin_of(tuple(edits))
+    to = Path(folder), recipe, None if coin is None else int(coin.coin.seed)
+    with asking(model.hf):
+        return _symmetrized(model, swap, others, to)
 
 
 def write_model(
@@ -101,12 +113,55 @@ def _written(model: Model, edits: Sequence[Edit], folder: Path, recipe: Recipe |
             difference = _difference(forward.outputs(again), edited)
         _check(difference, edited, model)
         report = _report(model, folder, folding, (difference, effect))
-        (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
-        if recipe is not None:
-            (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
-        for path in work.iterdir():  # safetensors makes its files private; an export is to be shared
-            path.chmod(work.stat().st_mode & 0o666)
+        _finish(model, report, recipe, work)
     return report
+
+
+def _symmetrized(
+    model: Model, swap: GroupSwap, others: Variant, to: tuple[Path, Recipe | None, int | None]
+) -> ExportReport:
+    """The model that is asked at every turn of the groups; other edits are folded into its weights.
+
+    to: the folder, the recipe, and the seed of a coin that decides on one turn.
+    """
+    folder, recipe, seed = to
+    folding = plan_folding(model, [affine(edit) for edit in (*model.adapter, *besides_weights(others))])
+    if folding.obstacles:
+        raise CannotDo(
+            f"A symmetrized model is written with edits that fold into its weights; {folding.obstacles[0]}."
+        )
+    proof = SymmetryProof(model, swap)
+    edited = proof.expected((*others, Symmetrized(swap)))
+    effect = _largest(proof.expected(()), edited)
+    with new_model_folder(folder) as work:
+        with model.edited(*weights_of(others)), folded(model, folding):
+            model.hf.save_pretrained(work, save_original_format=False)
+        _write_tokenizer(model, work)
+        write_symmetrized(model, swap, work)
+        why = f"answers to {swap.groups} texts are mixed"
+        with _reloaded(model, work, replace(folding, obstacles=(why,))) as again:
+            difference = _largest(proof.answered(again), edited)
+        _check(difference, {str(i): torch.from_numpy(each) for i, each in enumerate(edited)}, model)
+        if seed is not None:
+            set_coin(work, seed)
+            why = f"each text is asked at one of {swap.groups} turns, by a coin of seed {seed}"
+        report = _report(model, folder, replace(folding, obstacles=(why,)), (difference, effect))
+        report = replace(report, note=unaligned(model, swap), opens_here=False)
+        _finish(model, report, recipe, work)
+    return report
+
+
+def _largest(some: Sequence[NDArray[np.float64]], others: Sequence[NDArray[np.float64]]) -> float:
+    return max(float(np.abs(one - other).max()) for one, other in zip(some, others, strict=True))
+
+
+def _finish(model: Model, report: ExportReport, recipe: Recipe | None, work: Path) -> None:
+    """The card and the recipe, in files that others may read."""
+    (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
+    if recipe is not None:
+        (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
+    for path in work.iterdir():  # safetensors makes its files private; an export is to be shared
+        path.chmod(work.stat().st_mode & 0o666)
 
 
 def _texts(model: Model) -> list[Text]:
@@ -124,6 +179,10 @@ def _write_model(model: Model, edits: Sequence[AffineEdit], folding: Folding, wo
     else:
         with folded(model, folding):
             model.hf.save_pretrained(work)
+    _write_tokenizer(model, work)
+
+
+def _write_tokenizer(model: Model, work: Path) -> None:
     with TOKENIZING:
         model.tokenizer.save_pretrained(work)
     write_opening(model.opening, model.tokenizer, work)
@@ -182,6 +241,7 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
         obstacles=folding.obstacles,
         load_with=f"transformers.{auto}.from_pretrained({str(folder)!r}{remote})",
         note=note,
+        opens_here=bool(folding.obstacles),
     )
 
 
@@ -191,6 +251,12 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         how = "An ordinary checkpoint."
     elif report.folded:
         how = "The edits are folded into the weights: an ordinary checkpoint."
+    elif not report.opens_here:
+        how = (
+            f"A symmetrized model: {report.obstacles[0]}, by `{MODULE}.py` and the files beside it "
+            "(trust_remote_code; Python 3.11 or newer). Loading the weights in any other way gives the model "
+            "as it was. `generate` works, without a cache."
+        )
     else:
         how = (
             f"The edits are applied while the model runs, by `{MODULE}.py` (trust_remote_code) or by "

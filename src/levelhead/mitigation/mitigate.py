@@ -13,7 +13,7 @@ from levelhead.edits.head import Head
 from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
 from levelhead.edits.steering import Steering
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.errors import BadRun, NoEffect
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.fitting import Form, default_pairs, fit_steps
@@ -21,6 +21,7 @@ from levelhead.mitigation.recipe import Recipe
 from levelhead.mitigation.steering import middle, steering_vector
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
+from levelhead.probes.coin import Coin
 from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.probes.words import load_words
 from levelhead.results.runs import HeadsRun
@@ -60,8 +61,7 @@ def fitted(model: Model, recipe: Recipe) -> Fitted:
 def composed(model: Model, recipe: Recipe, made: Fitted) -> Variant:
     """A recipe's edits of what was fitted for it."""
     steered = () if made.direction is None else (Steering(middle(model), made.direction, recipe.steering),)
-    exchanged = (Symmetrized(swap_for(load_words(recipe.symmetrize))),) if recipe.symmetrize else ()
-    rest = (*made.projections, *steered, *exchanged)
+    rest = (*made.projections, *steered, *_exchange(recipe))
     values = (*recipe.gates.values(), *recipe.neurons.values())
     if not rest and all(value == 1 for value in values):
         raise NoEffect("Every gate of the recipe is 1, which leaves its head as it is: nothing would change.")
@@ -72,6 +72,14 @@ def _closed(model: Model, recipe: Recipe) -> Variant:
     """The gates of heads and of neurons."""
     of_neurons = neuron_gates(model, recipe.neurons) if recipe.neurons else ()
     return (*gates(model, recipe.gates), *of_neurons)
+
+
+def _exchange(recipe: Recipe) -> Variant:
+    """The exchange of groups that a recipe asks for: none, at every turn, or at one that a coin decides."""
+    if not recipe.symmetrize:
+        return ()
+    swap = swap_for(load_words(recipe.symmetrize))
+    return (Symmetrized(swap) if recipe.coin is None else Coined(Coin(swap, recipe.coin)),)
 
 
 def biased_heads(run: HeadsRun, top: int, model: Model) -> list[Head]:

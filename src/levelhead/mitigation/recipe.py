@@ -32,6 +32,7 @@ Projection, Export).
 
     [symmetrize]                 # answers averaged over the exchange of groups
     words = "gender"             # or another word list with pairs, by its name or file
+    coin = 0                     # optional: one pass, at a turn that a coin of this seed decides
 
 Only what is needed has to be there: gates alone need no [fit].
 """
@@ -110,6 +111,7 @@ class Recipe:
     neurons: Mapping[Neuron, float] = field(default_factory=dict)
     symmetrize: str = ""  # a word list by its name or path, whose groups are exchanged; "": none
     steering: float = 0.0  # times the difference of means; 0: none
+    coin: int | None = None  # the seed of a coin that decides at which turn a text is asked; None: at all
 
     def check_model(self, model: Model) -> None:
         """Refuse a recipe that was made for other weights: heads and directions mean nothing there."""
@@ -172,7 +174,8 @@ def recipe_text(recipe: Recipe) -> str:
     if recipe.steering:
         lines += _lines("[steering]", {"strength": float(recipe.steering)})
     if recipe.symmetrize:
-        lines += _lines("[symmetrize]", {"words": recipe.symmetrize})
+        seed: dict[str, int] = {} if recipe.coin is None else {"coin": recipe.coin}
+        lines += _lines("[symmetrize]", {"words": recipe.symmetrize, **seed})
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -205,7 +208,8 @@ def _recipe(root: Table) -> Recipe:
             table.fail(f"head {head} stands there twice")
         gates[head] = table.number("value", 0.0)
     steps = tuple(_step(table) for table in root.tables("projection"))
-    symmetrize = _words(root.table("symmetrize"))
+    exchange = root.table("symmetrize")
+    symmetrize = _words(exchange)
     neurons, steering = _neurons(root), root.table("steering").number("strength", 0.0)
     if not gates and not neurons and not steps and not symmetrize and not steering:
         raise BadOption(
@@ -223,6 +227,7 @@ def _recipe(root: Table) -> Recipe:
         fingerprint=made_for.text("fingerprint"),
         symmetrize=symmetrize,
         steering=steering,
+        coin=exchange.whole("coin") if "coin" in exchange.values else None,
     )
 
 

@@ -15,7 +15,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "[model]": ("name", "fingerprint"),
     "[fit]": ("on", "pairs"),
     "[steering]": ("strength",),
-    "[symmetrize]": ("words",),
+    "[symmetrize]": ("words", "coin"),
     "[[gate]]": ("layer", "head", "value"),
     "[[neurons]]": ("layer", "numbers", "value"),
     "[[projection]]": ("location", "layer", "dimensions", "soft", "method", "strength"),

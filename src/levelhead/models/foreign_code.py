@@ -18,7 +18,7 @@ import transformers
 from transformers.integrations import hub_kernels
 
 from levelhead.errors import UnknownModel
-from levelhead.models.adapter import adapter_settings
+from levelhead.models.adapter import REMOTE, adapter_settings
 from levelhead.models.checkpoint_files import Trust
 
 CONFIG, TOKENIZER, ADAPTER = "config.json", "tokenizer_config.json", "adapter_config.json"
@@ -54,6 +54,7 @@ def check_foreign(path: Path, trust: Trust) -> None:
     folder, names = (path.parent, (TOKENIZER, ADAPTER)) if is_gguf else (path, READ)
     files = [_File(folder / name) for name in names]
     files += [] if is_gguf else _listed(folder)
+    _refuse_symmetrized(_File(folder / CONFIG))
     for file in files:
         _check_places(file)
         asked = None if trust.remote_code else _asked(file)
@@ -64,6 +65,16 @@ def check_foreign(path: Path, trust: Trust) -> None:
             )
     if (folder / ADAPTER).is_file():
         _check_adapter(folder, trust)
+
+
+def _refuse_symmetrized(config: _File) -> None:
+    """A symmetrized folder is several networks to its own code, and would be one of them here."""
+    about = config.settings.get(REMOTE)
+    if isinstance(about, dict) and "words" in about:
+        raise UnknownModel(
+            f"{config.path.parent} is a symmetrized model, which transformers loads. Give levelhead the "
+            "model that it was made from, and the recipe in the folder with --recipe."
+        )
 
 
 def _listed(folder: Path) -> list[_File]:

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from levelhead.probes import DATA
+from levelhead.probes.swap.tables import table_text
 from levelhead.probes.swap.tokens import Token, belongs, classes, tokenize
 
 Gender = Literal["F", "M"]
 
 PRONOUNS: dict[str, Gender] = {"her": "F", "hers": "F", "his": "M", "him": "M"}  # those that grammar decides
 SENTENCE_ENDS = frozenset(".!?:;…")
-
-_DATA = DATA / "swap"
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,8 @@ class Pairing:
 
 def read_table(file: str) -> list[dict[str, str]]:
     """The lines of a table of data/swap, each by column."""
-    with (_DATA / file).open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    lines = table_text(file).splitlines()
+    return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 @cache
@@ -109,7 +107,7 @@ def traits() -> frozenset[str]:
 def _phrases() -> dict[str, list[tuple[list[str], int]]]:
     """Gendered words with the phrases in which they are left alone, each with the word's place in it."""
     phrases: dict[str, list[tuple[list[str], int]]] = {}
-    for line in (_DATA / "phrases.txt").read_text(encoding="utf-8").splitlines():
+    for line in table_text("phrases.txt").splitlines():
         if line and not line.startswith("#"):
             words = line.split()
             place = next(k for k, word in enumerate(words) if word.startswith("["))

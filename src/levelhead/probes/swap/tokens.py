@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from levelhead.probes import DATA
+from levelhead.probes.swap.tables import table_text
 
 _ABBREVIATIONS = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr"))  # they keep their full stop
 
@@ -98,7 +98,7 @@ def _kind(token: str) -> str:
 @cache
 def classes() -> dict[str, frozenset[str]]:
     """The word classes of grammar.toml by name."""
-    sections = tomllib.loads((DATA / "swap" / "grammar.toml").read_text(encoding="utf-8"))
+    sections = tomllib.loads(table_text("grammar.toml"))
     return {
         name: frozenset(words.split()) for section in sections.values() for name, words in section.items()
     }

@@ -93,7 +93,7 @@ def run_mitigations(
     settings = settings or MitigateSettings()
     _check_training(settings)
     deadline = None if settings.seconds is None else now() + settings.seconds
-    battery = battery or _battery(settings, model)
+    battery = battery or shipped_battery(settings, model)
     split = parts(battery, settings.seed)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
@@ -118,7 +118,7 @@ def run_mitigations(
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        detected = run.result(layout.DETECTED, lambda: _detected(model, split, settings))
+        detected = run.result(layout.DETECTED, lambda: detect(model, split, settings))
         tested = run.results(
             layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, deadline)
         )
@@ -133,7 +133,7 @@ def run_mitigations(
 # ---- detect
 
 
-def _detected(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
+def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
     One more condition of every certificate: it can only make certifying harder, so all items may be asked.
@@ -240,7 +240,7 @@ def _place(seen: Certificate) -> tuple[float, float]:
     return seen.p, -seen.gain
 
 
-def _battery(settings: MitigateSettings, model: Model) -> Battery:
+def shipped_battery(settings: MitigateSettings, model: Model) -> Battery:
     """The shipped items for a bias; words in two templates each. A masked model is asked about every token of
     a text in turn, so it is given every other text."""
     test = load_words(settings.bias)

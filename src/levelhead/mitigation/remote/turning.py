@@ -1,0 +1,132 @@
+"""Rows of tokens with their groups exchanged, and which tokens stand for each other before and after.
+
+The words of a row are put together from its tokens, exchanged as text (group_swap), and only the tokens of
+exchanged words are made anew: masks, separators and everything else stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from levelhead.probes.group_swap import GroupSwap
+
+_CLOSES, _OPENS = frozenset(".,;:!?%)]}'’-"), frozenset("'’([{-")  # no space before, none behind
+_MARKS, _NEW_LINE, _GOES_ON = "Ġ▁", "Ċ", "##"  # how tokenizers write a space, a line's end, and none
+
+
+@dataclass(frozen=True)
+class Row:
+    """The tokens of a text that are really there, without padding, and their types."""
+
+    ids: Sequence[int]
+    types: Sequence[int]
+
+
+@dataclass(frozen=True)
+class TurnedRow:
+    """A row after a turn. places: for each token of the row, the one that answers for it; -1: none does."""
+
+    ids: Sequence[int]
+    types: Sequence[int]
+    places: Sequence[int]
+    reversible: bool = True  # whether an exchange back gives the row again
+
+
+class Turner:
+    """Turns rows of one tokenizer."""
+
+    def __init__(self, tokenizer: Any, swap: GroupSwap, causal: bool) -> None:
+        self._tokenizer, self._swap, self._causal = tokenizer, swap, causal
+        words = {tokenizer.mask_token_id, tokenizer.unk_token_id}  # they stand inside texts
+        self._special = set(tokenizer.all_special_ids) - words
+        self._spaceless = self._ids("a.") == self._ids("a .")
+        self._pieces: dict[int, str] = {}
+
+    def __call__(self, row: Row, turn: int) -> TurnedRow:
+        """The row after a turn of the groups; turn 0 leaves it as it is."""
+        if not turn:
+            return TurnedRow(row.ids, row.types, range(len(row.ids)))
+        ids: list[int] = []
+        types: list[int] = []
+        places: list[int] = []
+        reversible, at = True, 0
+        for first, last, new, back in self._exchanges(row.ids, turn):
+            places += range(len(ids), len(ids) + first - at)
+            ids += row.ids[at:first]
+            types += row.types[at:first]
+            places += self._aligned(last - first, len(new), len(ids))
+            ids += new
+            types += [row.types[first]] * len(new)
+            reversible, at = reversible and back, last
+        places += range(len(ids), len(ids) + len(row.ids) - at)
+        return TurnedRow([*ids, *row.ids[at:]], [*types, *row.types[at:]], places, reversible)
+
+    def _aligned(self, old: int, new: int, start: int) -> list[int]:
+        """Tokens of an exchanged word: one by one, else none but the last of a model that reads ahead."""
+        if old == new:
+            return list(range(start, start + new))
+        return [*[-1] * (old - 1), start + new - 1 if self._causal else -1]
+
+    def _exchanges(self, ids: Sequence[int], turn: int) -> Iterator[tuple[int, int, list[int], bool]]:
+        """First and last token (excluded) of every exchanged word, its new tokens, and if that comes back."""
+        start = 0
+        while start < len(ids):
+            if ids[start] in self._special:
+                start += 1
+                continue
+            end = start
+            while end < len(ids) and ids[end] not in self._special:
+                end += 1
+            yield from self._in_text(ids, start, end, turn)
+            start = end
+
+    def _in_text(
+        self, ids: Sequence[int], start: int, end: int, turn: int
+    ) -> Iterator[tuple[int, int, list[int], bool]]:
+        text, spans = self._text(ids[start:end])
+        turned = self._swap(text, turn)
+        done = 0
+        for (a, b), (c, d) in turned.changes:
+            inside = [i for i, (first, last) in enumerate(spans) if first < b and last > a]
+            if not inside or inside[0] < done:
+                continue
+            first, end_before, done = inside[0], done, inside[-1] + 1
+            while first > end_before and spans[first - 1][0] == spans[first - 1][1]:
+                first -= 1  # a token that is nothing but the space before the word
+            left, right = spans[inside[0]][0], spans[done - 1][1]
+            word = text[left:a] + turned.text[c:d] + text[b:right]
+            gap = text[spans[first - 1][1] if first else 0 : left]
+            before = text[slice(*spans[first - 1])] if first else ""
+            yield start + first, start + done, self._word(before, gap, word), turned.reversible
+
+    def _text(self, ids: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
+        """Tokens as text, and the characters of each."""
+        text, spans = "", []
+        for token in ids:
+            piece = self._piece(token)
+            joins = piece.strip() in _CLOSES or text[-1:] in _OPENS
+            if self._spaceless and text and joins:
+                piece = piece.strip()
+            start = len(text) + len(piece) - len(piece.lstrip())
+            text += piece
+            spans.append((start, len(text)))
+        return text, spans
+
+    def _piece(self, token: int) -> str:
+        """A token as it stands inside a text: with a space before it, if it has one."""
+        if token not in self._pieces:
+            shown = str(self._tokenizer.convert_ids_to_tokens(token)).replace(_NEW_LINE, "\n")
+            starts = shown[:1] in _MARKS or (self._spaceless and not shown.startswith(_GOES_ON))
+            self._pieces[token] = f"{' ' * starts}{shown.lstrip(_MARKS).removeprefix(_GOES_ON)}"
+        return self._pieces[token]
+
+    def _word(self, before: str, gap: str, word: str) -> list[int]:
+        """The tokens of a word that stands behind another one, or at the start of a text."""
+        known = self._ids(before) if before else []
+        whole = self._ids(before + gap + word)
+        return whole[len(known) :] if before and whole[: len(known)] == known else self._ids(gap + word)
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -1,0 +1,237 @@
+"""A symmetrized model as a folder: what transformers loads from it answers as the model in memory does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from levelhead.edits.gates import removed
+from levelhead.edits.projection import Projection
+from levelhead.edits.sites import Edit, Site
+from levelhead.edits.symmetry import Symmetrized
+from levelhead.engine.readings import Pooled, SentenceVectors, TokenLikelihoods, TokenLogProbs
+from levelhead.engine.run import read_one
+from levelhead.engine.token_classes import token_classes
+from levelhead.errors import CannotDo, UnknownModel
+from levelhead.mitigation.export import export
+from levelhead.mitigation.mitigate import mitigate
+from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
+from levelhead.mitigation.remote.turning import Row, Turner
+from levelhead.models.encoding import Text, token_id
+from levelhead.models.model import Model, load
+from levelhead.probes.group_swap import GenderSwap, RowSwap
+from tests.mitigation.test_export import RELOAD
+from tests.tiny import tiny
+
+SWAP = GenderSwap()
+SYMMETRIZED = (Symmetrized(SWAP),)
+TEXTS = ["The nurse said that she was tired.", "He saw the engineer in the kitchen.", "Nurses work."]
+HEADS = {
+    "mlm": ("bert", "AutoModelForMaskedLM"),
+    "nsp": ("bert", "AutoModelForPreTraining"),
+    "nli": ("roberta", "AutoModelForSequenceClassification"),
+    "base": ("bert", "AutoModel"),
+    "causal": ("gpt2", "AutoModelForCausalLM"),
+}
+
+
+def made(head: str) -> Model:
+    family, _ = HEADS[head]
+    return tiny(family) if head == "causal" else tiny(family, head)
+
+
+def loaded(folder: Path, head: str) -> tuple[Any, Any]:
+    auto = getattr(transformers, HEADS[head][1])
+    network = auto.from_pretrained(folder, trust_remote_code=True).eval()
+    return network, transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+
+
+def asked(network: Any, tokenizer: Any, *texts: list[str]) -> Any:
+    batch = tokenizer(*texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        return network(**batch), batch
+
+
+@pytest.fixture(params=list(HEADS))
+def head(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def in_memory(model: Model, head: str) -> np.ndarray[Any, Any]:
+    """What the symmetrized model answers, as probabilities or vectors."""
+    if head == "mlm":
+        return np.exp(read_one(model, TokenLogProbs(blanks(model), words(model)), [SYMMETRIZED])[0])
+    if head == "causal":
+        scores = read_one(model, TokenLikelihoods(TEXTS), [SYMMETRIZED])
+        return np.concatenate(scores.values[0])
+    if head == "base":
+        return np.asarray(read_one(model, SentenceVectors(TEXTS, "mean-special"), [SYMMETRIZED])[0])
+    pairs = [Text(text, other) for text, other in zip(TEXTS, TEXTS[1:] + TEXTS[:1], strict=True)]
+    return np.exp(read_one(model, Pooled(pairs), [SYMMETRIZED])[0])
+
+
+def from_folder(network: Any, tokenizer: Any, model: Model, head: str) -> np.ndarray[Any, Any]:
+    """The same from a network that transformers loaded."""
+    if head in ("nsp", "nli"):
+        out, _ = asked(network, tokenizer, TEXTS, TEXTS[1:] + TEXTS[:1])
+        logits = out.logits if head == "nli" else out.seq_relationship_logits
+        return np.asarray(logits.softmax(-1))
+    out, batch = asked(network, tokenizer, blanks(model) if head == "mlm" else TEXTS)
+    ids, real = batch["input_ids"], batch["attention_mask"]
+    if head == "mlm":
+        return np.asarray(out.logits.softmax(-1)[ids == tokenizer.mask_token_id][:, words(model)])
+    if head == "base":
+        return np.asarray((out.last_hidden_state * real[..., None]).sum(1) / real.sum(1, keepdim=True))
+    logs = out.logits.log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
+    return np.asarray(logs[real[:, 1:].bool()])
+
+
+def blanks(model: Model) -> list[str]:
+    return [f"{text} {model.tokenizer.mask_token} was tired." for text in TEXTS]
+
+
+def words(model: Model) -> list[int]:
+    return [token for word in ("she", "he", "nurse", "was") if (token := token_id(model, word)) is not None]
+
+
+def test_the_folder_answers_as_the_model_in_memory(head: str, tmp_path: Path) -> None:
+    model = made(head)
+    report = export(model, SYMMETRIZED, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", head)
+    expected = in_memory(model, head)
+    assert from_folder(network, tokenizer, model, head) == pytest.approx(expected, abs=1e-5)
+    assert not report.folded
+    assert report.effect > 1e-4
+
+
+def test_groups_are_equally_likely_in_the_folder_where_none_is_named(tmp_path: Path) -> None:
+    model = tiny("bert")
+    export(model, SYMMETRIZED, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "mlm")
+    out, batch = asked(network, tokenizer, ["The nurse said that [MASK] was tired."])
+    blank = out.logits[batch["input_ids"] == tokenizer.mask_token_id].softmax(-1)[0]
+    she, he = (blank[tokenizer.convert_tokens_to_ids(word)] for word in ("she", "he"))
+    assert float(she) == pytest.approx(float(he), rel=1e-5)
+    assert float(blank.sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_folder_needs_no_levelhead(tmp_path: Path) -> None:
+    export(tiny("bert", "nli"), SYMMETRIZED, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "nli")
+    out, batch = asked(network, tokenizer, TEXTS)
+    torch.save({"inputs": dict(batch), "outputs": {"logits": out.logits}}, tmp_path / "data.pt")
+    job = {"folder": str(tmp_path / "out"), "remote": True, "skip_first": False}
+    job |= {"auto": HEADS["nli"][1], "data": str(tmp_path / "data.pt")}
+    (tmp_path / "jobs.json").write_text(json.dumps([job]), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", RELOAD, str(tmp_path / "jobs.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.splitlines()[-1])[str(tmp_path / "out")] < 1e-6
+
+
+def test_next_words_are_turned_with_the_text_and_text_can_be_generated(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    export(model, SYMMETRIZED, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "causal")
+    pair = [token_id(model, word) for word in ("she", "he")]
+    own, turned = (
+        asked(network, tokenizer, [f"The nurse said that {word}"])[0].logits[0, -1].softmax(-1)
+        for word in ("she", "he")
+    )
+    assert own[pair].tolist() == pytest.approx(turned[pair[::-1]].tolist(), rel=1e-5)
+    assert float(own.sum()) == pytest.approx(1, abs=1e-5)
+    ids = tokenizer("The nurse said that", return_tensors="pt")["input_ids"]
+    written = network.generate(ids, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+    assert written.shape == (1, ids.shape[1] + 3)
+    with torch.no_grad():
+        assert int(network(ids).logits[0, -1].argmax()) == int(written[0, ids.shape[1]])
+
+
+def test_padding_on_the_left_changes_no_answer(tmp_path: Path) -> None:
+    export(tiny("gpt2"), SYMMETRIZED, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "causal")
+    tokenizer.padding_side = "left"
+    together, _ = asked(network, tokenizer, TEXTS)
+    alone, _ = asked(network, tokenizer, TEXTS[2:])
+    assert together.logits[2, -1].numpy() == pytest.approx(alone.logits[0, -1].numpy(), abs=1e-5)
+
+
+def test_the_mean_over_coins_is_the_symmetrized_answer(tmp_path: Path) -> None:
+    model = tiny("bert")
+    recipe = Recipe(symmetrize="gender", coin=3)
+    assert parse_recipe(recipe_text(recipe), tmp_path / "x.toml") == recipe
+    mitigate(model, recipe, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "mlm")
+    assert network.config.levelhead["coin"] == 3
+    wanted = [token_id(model, word) for word in ("she", "he", "was")]
+
+    def probabilities(seed: int | None) -> np.ndarray[Any, Any]:
+        network.config.levelhead["coin"] = seed
+        out, batch = asked(network, tokenizer, blanks(model))
+        return np.asarray(out.logits.softmax(-1)[batch["input_ids"] == tokenizer.mask_token_id][:, wanted])
+
+    exact, tossed = probabilities(None), [probabilities(seed) for seed in range(60)]
+    sides = [np.unique([each[text].round(7) for each in tossed], axis=0) for text in range(2)]
+    assert [len(each) for each in sides] == [2, 2]
+    assert [each.mean(axis=0) for each in sides] == pytest.approx(exact[:2], abs=1e-6)
+    shares = [np.mean([np.allclose(each[t], sides[t][0], atol=1e-6) for each in tossed]) for t in range(2)]
+    assert all(0.3 < share < 0.7 for share in shares)
+
+
+def test_words_of_another_bias_are_turned_through_all_groups(tmp_path: Path) -> None:
+    swap = RowSwap("trades", (("nurse", "engineer", "teacher"),))
+    model = tiny("bert", "nli")
+    export(model, (Symmetrized(swap),), tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "nli")
+    texts = [f"The {word} was tired." for word in swap.rows[0]]
+    out, _ = asked(network, tokenizer, texts)
+    assert out.logits.numpy() == pytest.approx(np.repeat(out.logits[:1].numpy(), 3, axis=0), abs=1e-5)
+
+
+def test_edits_that_fold_are_in_the_weights_and_others_are_refused(tmp_path: Path) -> None:
+    model = tiny("bert", "nli")
+    both: list[Edit] = [*removed(model, ["1-1"]), *SYMMETRIZED]
+    export(model, both, tmp_path / "out")
+    network, tokenizer = loaded(tmp_path / "out", "nli")
+    expected = np.exp(read_one(model, Pooled(TEXTS), [tuple(both)])[0])
+    out, _ = asked(network, tokenizer, TEXTS)
+    assert out.logits.exp().numpy() == pytest.approx(expected, abs=1e-5)
+    basis = torch.nn.functional.normalize(torch.ones(1, model.config.hidden_size))
+    inside = Projection(Site(1, "block"), basis, torch.ones(1))
+    with pytest.raises(CannotDo, match="fold"):
+        export(model, [inside, *SYMMETRIZED], tmp_path / "other")
+
+
+def test_levelhead_does_not_take_the_folder_for_the_model_that_it_was(tmp_path: Path) -> None:
+    export(tiny("bert", "nli"), SYMMETRIZED, tmp_path / "out")
+    with pytest.raises(UnknownModel, match="symmetrized"):
+        load(tmp_path / "out", trust_remote_code=True)
+
+
+def test_what_is_not_one_token_is_counted_in_the_card(tmp_path: Path) -> None:
+    model = tiny("bert")
+    report = export(model, SYMMETRIZED, tmp_path / "out")
+    assert str(len(token_classes(model, SWAP).split)) in report.note
+    assert report.note in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_text_comes_back_token_by_token_where_its_turn_is_reversible() -> None:
+    model = tiny("bert")
+    turner = Turner(model.tokenizer, SWAP, causal=False)
+    for text in ("She saw him in the kitchen.", "The mothers and the women work too!"):
+        ids = model.tokenizer(text)["input_ids"]
+        there = turner(Row(ids, [0] * len(ids)), 1)
+        assert list(turner(Row(there.ids, there.types), 1).ids) == ids
+        assert list(there.ids) == model.tokenizer(SWAP(text).text)["input_ids"]
