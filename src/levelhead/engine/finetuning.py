@@ -6,7 +6,7 @@ process was killed and the training goes on from its last checkpoint (docs/metho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -306,7 +306,7 @@ def _answers(outputs: Any) -> Doubles:
     return logits.argmax(-1).astype(np.float64) if logits.shape[-1] > 1 else logits.reshape(len(logits))
 
 
-def _curve(history: Sequence[dict[str, Any]]) -> tuple[CurvePoint, ...]:
+def _curve(history: Sequence[Mapping[str, float]]) -> tuple[CurvePoint, ...]:
     points = ((entry.get("loss"), entry.get("eval_score"), entry) for entry in history)
     return tuple(
         CurvePoint(int(entry["step"]), float(entry["epoch"]), loss, score)

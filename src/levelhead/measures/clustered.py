@@ -188,7 +188,7 @@ def _details(tests: Mapping[str, RobustTest], nulls: Mapping[str, Null]) -> dict
     return details | {f"flips p, {label}": null.p_value for label, null in nulls.items()}
 
 
-def _settings(clusterings: Clusterings, resampling: Resampling) -> dict[str, Any]:
+def _settings(clusterings: Clusterings, resampling: Resampling) -> dict[str, object]:
     return {
         "interval": "cluster-robust t, the widest of all clusterings",
         "clusterings": list(clusterings),

@@ -104,5 +104,5 @@ def ss_paired(answers: PairedAnswers, resampling: Resampling = DEFAULT) -> Measu
     )
 
 
-def _settings(resampling: Resampling) -> dict[str, Any]:
+def _settings(resampling: Resampling) -> dict[str, object]:
     return {**resampling.settings(BCA, CONTEXTS), "flipped": CONTEXTS}

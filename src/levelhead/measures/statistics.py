@@ -40,7 +40,7 @@ class Resampling:
         if self.resamples < 100 or self.seed < 0 or not 0 < self.level < 1:
             raise BadOption(f"{self}: allowed are 100 or more resamples, a seed of 0 or more, 0 < level < 1.")
 
-    def settings(self, method: str, items: str) -> dict[str, Any]:
+    def settings(self, method: str, items: str) -> dict[str, object]:
         """What a result must state about its interval."""
         drawn = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
         return {"interval": method, "resampled": items, **drawn}

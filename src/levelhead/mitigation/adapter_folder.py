@@ -31,7 +31,7 @@ _MODEL_LINE = "from transformers import PreTrainedModel as Base\n"
 
 
 def write_adapter_folder(
-    model: Model, edits: Sequence[AffineEdit], folder: Path, about: Mapping[str, Any]
+    model: Model, edits: Sequence[AffineEdit], folder: Path, about: Mapping[str, object]
 ) -> None:
     """Weights as they are, the adapter's two files, and remote code that needs nothing of levelhead."""
     kind = type(model.hf.config)
@@ -43,7 +43,7 @@ def write_adapter_folder(
     write_remote(model, folder, f"{MODULE}.py", {"shared_blocks": _shared_blocks(model), "edits": places})
 
 
-def write_remote(model: Model, folder: Path, template: str, settings: Mapping[str, Any]) -> None:
+def write_remote(model: Model, folder: Path, template: str, settings: Mapping[str, object]) -> None:
     """Code from a template beside weights that are there, and a config that leads to it."""
     kind, base = type(model.hf.config), type(model.hf)
     _write_code(folder, kind, base, (_TEMPLATES / template).read_text(encoding="utf-8"))

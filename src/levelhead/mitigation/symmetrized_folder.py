@@ -4,7 +4,7 @@ answers without levelhead (remote/modeling_symmetrized.py)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def set_coin(folder: Path, seed: int) -> None:
     _change(folder / "config.json", {REMOTE: {**config[REMOTE], "coin": seed}})
 
 
-def _change(path: Path, values: dict[str, Any]) -> None:
+def _change(path: Path, values: Mapping[str, object]) -> None:
     settings = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**settings, **values}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -73,7 +73,7 @@ class AffineEdit:
         return {name: value for name, value in named if value is not None}
 
 
-def write_adapter(folder: Path, edits: Sequence[AffineEdit], about: Mapping[str, Any]) -> None:
+def write_adapter(folder: Path, edits: Sequence[AffineEdit], about: Mapping[str, object]) -> None:
     """Write the two files beside weights that are there. about: what else the JSON says (model_type, ...)."""
     places = [{"layer": edit.site.layer + 1, "part": edit.site.part} for edit in edits]
     facts = {"format": FORMAT, **about, WEIGHTS: weights_hash(folder), "edits": places}

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -186,7 +186,7 @@ def _load_folder(folder: Path, placement: Placement, trust: Trust) -> Loaded:
                 break
     _forget_offloaded(hf, places)
     tokenizer = AutoTokenizer.from_pretrained(folder, **own, **({"config": beside} if beside else {}))
-    about = _missing(hf, info), read_adapter(folder), files
+    about = _missing(hf, info["missing_keys"]), read_adapter(folder), files
     return Loaded(hf, tokenizer, *about, declared=folder_declares(folder))
 
 
@@ -239,7 +239,7 @@ def _load_gguf(path: Path, placement: Placement, trust: Trust, cache: bool) -> L
         with _placing(placed) as places:
             hf, tokenizer, info = convert(path, dtype, places)
         _forget_offloaded(hf, places)
-        loaded = Loaded(hf, tokenizer, _missing(hf, info))
+        loaded = Loaded(hf, tokenizer, _missing(hf, info["missing_keys"]))
     return replace(loaded, gguf=header.metadata, declared=gguf_declares(header.metadata))
 
 
@@ -301,8 +301,8 @@ def _candidate_classes(config: Any, files: Sequence[Path]) -> list[Any]:
     return [judging if NEXT_SENTENCE_HEAD in weight_names(files) else kind]
 
 
-def _missing(hf: Any, info: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(set(info["missing_keys"]) - set(hf.all_tied_weights_keys)))
+def _missing(hf: Any, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(keys) - set(hf.all_tied_weights_keys)))
 
 
 def _check_network(loaded: Loaded, path: Path) -> None:

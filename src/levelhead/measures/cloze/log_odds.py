@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -266,5 +265,5 @@ def _missing(name: str, kind: str, reason: str) -> Measurement:
     return Measurement.missing(name, reason, neutral=0.0, settings=_labels(kind))
 
 
-def _labels(kind: str, group: str = "", occupation: str = "") -> dict[str, Any]:
+def _labels(kind: str, group: str = "", occupation: str = "") -> dict[str, str | int]:
     return {"k": NO_TOP_K, "kind": kind, "group": group, "occupation": occupation}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,6 @@ def seat_measurement(vectors: Mapping[str, npt.ArrayLike], resampling: Resamplin
     return effect_measurement("seat", s_x, s_y, item_interval(arrays, resampling), known)
 
 
-def _check_sets(sets: Mapping[str, Any]) -> None:
+def _check_sets(sets: Collection[str]) -> None:
     if set(sets) != set(SETS):
         raise BadProbe(f"Sets {sorted(sets)} came; SEAT needs exactly A, B (attributes) and X, Y (targets).")
