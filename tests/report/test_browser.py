@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from levelhead.pages.chapters import BASIS, Chapter
 from levelhead.pages.glossary import explained, glossary
 from levelhead.pages.page import write_report
-from levelhead.pages.pdf import write_pdf
+from levelhead.pages.pdf import write_pdfs
+from levelhead.results import layout
 from tests.report.synthetic import (
     HOSTILE,
     write_audit,
@@ -23,6 +25,8 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
+from tests.report.test_mitigations import written as write_mitigations
+from tests.sealing import reseal
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -58,6 +62,41 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An audit of every study, with a certified mitigation."""
+    folder = write_audit(tmp_path_factory.mktemp("runs") / "certified")
+    write_mitigations(folder / layout.ARENA_PART, certified=True)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uncertified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One in which a bias stands, and nothing that was tried is shown to help."""
+    folder = write_audit(tmp_path_factory.mktemp("runs") / "uncertified")
+    write_mitigations(folder / layout.ARENA_PART, certified=False)
+    rewrite(folder / "results.jsonl", '"p_value": 0.0002', '"p_value": 0.9')
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that was asked little and tried nothing."""
+    folder = write_audit(tmp_path_factory.mktemp("runs") / "first-look")
+    rewrite(folder / "settings.json", '"quick": false', '"quick": true')
+    write_report(folder)
+    return folder
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    reseal(path.parent)
+
+
 class OpenPage:
     """A page in the browser, and all that it printed or requested."""
 
@@ -69,11 +108,14 @@ class OpenPage:
         scheme: str = "light",
         height: int = 900,
         unfolded: bool = True,
+        at: str = "",
+        touch: bool = False,
     ) -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
             offline=True,
+            has_touch=touch,
             accept_downloads=True,
         )
         self.page = self.context.new_page()
@@ -83,7 +125,7 @@ class OpenPage:
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("dialog", self._dismiss)
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.address = (folder / "report.html").as_uri()
+        self.address = (folder / "report.html").as_uri() + at
         self.page.goto(self.address)
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
         if unfolded:
@@ -114,7 +156,7 @@ def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> N
         """plots => plots.map(
              p => [p.querySelectorAll('svg path, svg text').length, p.getBoundingClientRect().height])""",
     )
-    assert len(marks) == 10
+    assert len(marks) == 11
     assert all(count > 10 and height > 80 for count, height in marks)
 
 
@@ -234,7 +276,7 @@ def test_the_keyboard_reaches_every_control(report: OpenPage) -> None:
     wanted = report.page.evaluate(
         """() => {
         const controls = 'a, button:not(.head), select, summary, [tabindex="0"]';
-        const all = [...document.querySelectorAll(controls)];
+        const all = [...document.querySelectorAll(controls)].filter(e => e.getClientRects().length);
         all.forEach((e, i) => { e.dataset.number = i; }); return all.length; }"""
     )
     reached = set()
@@ -326,6 +368,8 @@ PALE_LEGENDS = """() => {
   }
   return pale;
 }"""
+ON_PAPER = """() => [...document.querySelectorAll('section')].filter(e => e.getClientRects().length)
+  .map(e => e.id)"""
 PAPER = 703  # pixels between the margins of A4
 
 
@@ -350,6 +394,9 @@ def test_on_paper_nothing_is_cut_or_split_and_details_are_open(browser: Any, aud
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert opened.page.evaluate(CUT) == []
     assert opened.page.locator("details:not([open])").count() == 0
+    shown = BASIS - {Chapter.MITIGATE} | {Chapter.NOW, Chapter.APPENDIX}  # this audit has no mitigations
+    assert set(opened.page.evaluate(ON_PAPER)) == shown
+    assert opened.page.evaluate("getComputedStyle(document.querySelector('.findings')).display") == "block"
     split = "c => c.filter(e => getComputedStyle(e).breakInside !== 'avoid').length"
     assert opened.page.eval_on_selector_all(".card, figure, tr", split) == 0
     assert (
@@ -360,11 +407,16 @@ def test_on_paper_nothing_is_cut_or_split_and_details_are_open(browser: Any, aud
     opened.close()
 
 
-def test_the_report_is_printed_to_pdf_by_the_browser_that_is_there(audit: Path, tmp_path: Path) -> None:
-    printed = write_pdf(audit / "report.html", tmp_path / "report.pdf").read_bytes()
-    assert printed.startswith(b"%PDF-")
-    assert b"levelhead" in printed[:4096]  # so that the next one replaces it
-    assert 5 < printed.count(b"/Type /Page\n") < 40
+def test_the_report_has_twelve_pages_at_most_and_the_appendix_the_rest(
+    certified: Path, tmp_path: Path
+) -> None:
+    page = Path(shutil.copy(certified / "report.html", tmp_path))
+    first, rest = (path.read_bytes() for path in write_pdfs(page))
+    for printed in (first, rest):
+        assert printed.startswith(b"%PDF-")
+        assert b"levelhead" in printed[:4096]  # so that the next one replaces it
+    assert 3 < first.count(b"/Type /Page\n") <= 12
+    assert first.count(b"/Type /Page\n") < rest.count(b"/Type /Page\n") + 12
 
 
 def test_the_theme_can_be_switched(report: OpenPage) -> None:
@@ -393,26 +445,128 @@ def test_before_anything_is_unfolded_the_page_has_six_screens_at_most(
     opened.close()
 
 
-def test_the_contents_stay_in_sight_and_unfold_what_they_lead_to(browser: Any, audit: Path) -> None:
-    opened = OpenPage(browser, audit, unfolded=False)
+SEEN = """name => [...document.querySelectorAll(name)].map(e => e.getBoundingClientRect())
+  .map(box => [Math.round(box.top), Math.round(box.bottom), Math.round(box.width)])"""
+
+
+@pytest.mark.parametrize("run", ["certified", "uncertified", "first_look"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_first_screen_has_the_answers_and_what_to_do_and_the_picture_beside_or_below_them(
+    browser: Any, request: pytest.FixtureRequest, run: str, width: int, height: int
+) -> None:
+    opened = OpenPage(browser, request.getfixturevalue(run), width, height=height, unfolded=False)
+    answers = opened.page.evaluate(SEEN, ".answers > div")
+    commands = opened.page.evaluate(SEEN, ".columns .codebox")
+    ((top, bottom, wide),) = opened.page.evaluate(SEEN, "#picture")
+    last = max(end for _, end, _ in [*answers, *commands])
+    assert len(answers) == 5
+    assert min(size for _, _, size in answers) > 200
+    assert last <= height
+    assert wide > 300
+    assert bottom <= height if width == 1280 else 0 <= top - last < 40
+    assert opened.page.locator("#picture .plot svg path").count() > 5
+    assert opened.page.evaluate("document.documentElement.scrollHeight") <= 6 * height
+    assert opened.messages == []
+    opened.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_contents_stay_in_sight_and_unfold_what_they_lead_to(
+    browser: Any, audit: Path, width: int
+) -> None:
+    opened = OpenPage(browser, audit, width, unfolded=False)
+    opened.page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
+    opened.page.click('nav a[href="#glossary"]')  # the last one, which lies beyond the edge of a phone
+    opened.page.wait_for_selector("#glossary details.study[open]")
     opened.page.click('nav a[href="#heads"]')
     opened.page.wait_for_selector("#heads details.study[open]")
-    opened.page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
-    opened.page.wait_for_timeout(500)
-    assert opened.page.evaluate("() => document.querySelector('nav').getBoundingClientRect().top") == 0
+    opened.page.wait_for_function("document.querySelector('#heads').getBoundingClientRect().top < 120")
+    ((top, bottom, wide),) = opened.page.evaluate(SEEN, "nav")
+    assert (top, bottom <= 900, wide > 150) == (0, True, True)
     widths = "plots => plots.map(plot => plot.querySelector('svg').getBoundingClientRect().width)"
     assert min(opened.page.eval_on_selector_all("#heads .plot", widths)) > 200
+    opened.page.click("#heads summary h2")  # folded again, at the same address
+    assert opened.page.locator("#heads details.study[open]").count() == 0
+    opened.page.click('nav a[href="#heads"]')
+    opened.page.wait_for_selector("#heads details.study[open]")
     opened.close()
+
+
+@pytest.mark.parametrize(("at", "chapter"), [("#heads", "heads"), ("#term-seat", "glossary")])
+def test_a_page_that_is_loaded_at_an_anchor_unfolds_it_and_shows_it(
+    browser: Any, audit: Path, at: str, chapter: str
+) -> None:
+    opened = OpenPage(browser, audit, unfolded=False, at=at)
+    assert opened.page.locator("details.study[open]").count() == 1
+    assert opened.page.locator(f"#{chapter} details.study[open]").count() == 1
+    opened.page.wait_for_function(
+        f"(() => {{ const top = document.querySelector('{at}').getBoundingClientRect().top;"
+        " return top >= 0 && top < innerHeight - 20; })()"
+    )
+    opened.close()
+
+
+# ---- technical words
 
 
 def test_technical_words_are_defined_on_hover_and_in_the_glossary(browser: Any, audit: Path) -> None:
     opened = OpenPage(browser, audit)
-    listed = opened.page.inner_text("#glossary")
     terms = opened.page.eval_on_selector_all(
-        ".found-line abbr, .lead abbr", "all => all.map(e => [e.textContent, e.title])"
+        "a.term", "all => all.map(e => [e.textContent, e.dataset.about, e.hash.slice(1), e.title])"
     )
-    assert len(terms) > 3
-    known = {term for group in glossary() for term in group.terms}
-    assert all(f"{term}: {title}" in listed for term, title in terms if term in known)
-    assert any(term in explained() for term, _ in terms)
+    listed = opened.page.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('.definitions div')]"
+        ".map(e => [e.id, e.lastChild.textContent]))"
+    )
+    assert len(listed) == sum(len(group.terms) for group in glossary())
+    assert all((listed[to], title) == (meaning, "") for _, meaning, to, title in terms)
+    for place in (".found-line", ".lead", ".answers", ".found", "thead", "tbody"):
+        assert opened.page.locator(f"{place} a.term").count() > 0, place
+    opened.close()
+
+
+def test_a_definition_is_shown_to_mouse_and_keyboard_and_read_once(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit)
+    term, tip = opened.page.locator(".answers a.term").first, opened.page.locator("#tip")
+    meaning = explained()[term.inner_text()].title
+    term.hover()
+    assert tip.inner_text() == meaning
+    opened.page.mouse.move(0, 0)
+    assert tip.is_hidden()
+    term.focus()
+    assert tip.inner_text() == meaning
+    assert term.get_attribute("aria-describedby") == "tip"
+    opened.page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    assert term.get_attribute("aria-describedby") is None
+    opened.page.keyboard.press("Enter")
+    opened.page.wait_for_selector(".definitions :target")
+    assert opened.messages == []
+    opened.close()
+
+
+def test_a_finger_sees_the_definition_first_and_follows_it_then(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit, 390, touch=True)
+    term = opened.page.locator(".found-line a.term").first
+    term.tap()
+    assert opened.page.inner_text("#tip") == explained()[term.inner_text()].title
+    assert opened.page.url == opened.address
+    term.tap()
+    opened.page.wait_for_selector(".definitions :target")
+    opened.close()
+
+
+# ---- paper
+
+
+def test_the_appendix_shows_what_paper_leaves_out(browser: Any, audit: Path) -> None:
+    opened = OpenPage(browser, audit, PAPER, at="#appendix")
+    opened.page.emulate_media(media="print")
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    seen = opened.page.evaluate(ON_PAPER)
+    assert {Chapter.HEADS, Chapter.KNOWLEDGE, Chapter.SWEEP, Chapter.GLOSSARY} <= {*seen}
+    assert not {Chapter.NOW, Chapter.LIMITS, Chapter.APPENDIX} & {*seen}
+    tables = "tables => tables.filter(e => e.getClientRects().length && !e.closest('details.fold')).length"
+    assert opened.page.eval_on_selector_all(".basis table", tables) == 0
+    assert opened.page.eval_on_selector_all(".basis details.fold pre", "all => all.length") > 0
     opened.close()

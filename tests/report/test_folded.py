@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from levelhead.inference.contents import open_contents
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.found import found
 from levelhead.pages.glossary import Terms, explained
 from levelhead.pages.page import report_html
@@ -21,7 +22,7 @@ def test_every_chapter_of_an_audit_is_folded_under_what_it_found(tmp_path: Path)
     )
     assert (
         len(folds)
-        == page.count("<section id=") - page.count('<section id="now"')
+        == page.count("<section id=") - page.count(f'<section id="{Chapter.APPENDIX}"')
         == page.count('class="study"')
     )
     assert all(re.sub("<[^>]+>", "", line).strip().endswith((".", "?")) for line in folds)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadRun, CannotDo
-from levelhead.pages.pdf import find_chromium, write_pdf
+from levelhead.pages.chapters import Chapter
+from levelhead.pages.pdf import find_chromium, write_pdf, write_pdfs
 
 
 @pytest.fixture
@@ -49,6 +50,30 @@ def test_a_browser_that_prints_nothing_is_one_line_with_its_last_word(bare: Path
     program(bare / "bin" / "chromium", "#!/bin/sh\necho first >&2\necho 'no display' >&2\nexit 3\n")
     with pytest.raises(CannotDo, match=r"did not print report\.html: no display\."):
         write_pdf(bare / "report.html", bare / "report.pdf")
+
+
+PRINTS = '#!/bin/sh\nfor o in "$@"; do case $o in --print-to-pdf=*) f=${o#*=};; esac; last=$o; done\n'
+
+
+def test_a_page_and_its_appendix_are_two_files_beside_it(bare: Path) -> None:
+    program(bare / "bin" / "chromium", f'{PRINTS}echo "%PDF-1.4 /Title (levelhead) $last" > "$f"\n')
+    page = bare / "audit.html"
+    page.write_text(f'<section id="{Chapter.APPENDIX}"></section>', encoding="utf-8")
+    first, rest = write_pdfs(page)
+    assert (first, rest) == (bare / "audit.pdf", bare / "audit-appendix.pdf")
+    assert first.read_text(encoding="utf-8").endswith("audit.html\n")
+    assert rest.read_text(encoding="utf-8").endswith("audit.html#appendix\n")
+
+
+def test_a_page_without_an_appendix_is_one_file_and_no_foreign_one_is_replaced(bare: Path) -> None:
+    program(bare / "bin" / "chromium", f"{PRINTS}echo '%PDF-1.4 /Title (levelhead)' > \"$f\"\n")
+    page = bare / "heads.html"
+    page.write_text("<main></main>", encoding="utf-8")
+    assert write_pdfs(page) == [bare / "heads.pdf"]
+    page.write_text(f'<section id="{Chapter.APPENDIX}"></section>', encoding="utf-8")
+    (bare / "heads-appendix.pdf").write_text("%PDF-1.4 /Title (a thesis)", encoding="utf-8")
+    with pytest.raises(BadRun, match="was not written by this command"):
+        write_pdfs(page)
 
 
 def test_what_the_browser_prints_becomes_the_file_and_a_foreign_pdf_stays(bare: Path) -> None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.calibrate import SIZES
@@ -15,7 +16,7 @@ from levelhead.errors import BadRun
 from levelhead.inference.calibration import calibration
 from levelhead.inference.contents import Contents, measurements, open_contents
 from levelhead.inference.headline import spoken_measures
-from levelhead.inference.sizes import RULE, SHOWN, certain_share, share, size_of
+from levelhead.inference.sizes import RULE, SHOWN, along, certain_share, share, size_of
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.pages.blocks import Cards, WayOut, WhatNow
@@ -150,6 +151,40 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
     assert answers[0][1].startswith("Yes: ")
     assert answers[1][1] == "Strong in how close its words lie to each other."
     assert answers[2][1].startswith("The largest p of what was found is < 0.001. The tests are set so that ")
+
+
+def test_a_short_answer_and_the_rest_are_the_whole_answer(audit: Contents) -> None:
+    box = box_of(audit)
+    assert [text for _, text in box.answers] == [f"{each.short} {each.more}".strip() for each in box.said]
+    assert all(len(each.short) < 160 for each in box.said)
+    assert any(CITED in each.more for each in box.said)
+
+
+def drawn_kinds(box: WhatNow) -> dict[str, dict[str, Any]]:
+    """What the picture draws: every kind by its label, with its numbers."""
+    assert box.picture is not None
+    layers = [layer["data"]["values"] for layer in box.picture.spec["layer"]]
+    return {point["kind"]: point for point in max(layers, key=len)}
+
+
+def test_the_picture_puts_every_kind_between_a_null_model_and_the_most_there_is(audit: Contents) -> None:
+    box = box_of(audit)
+    kinds = drawn_kinds(box)
+    assert [point["size"] for point in kinds.values()] == [each.size for each in box.found]
+    seat, least = kinds["how close\nits words lie"], 1.23456789 - 0.1
+    span = 2.0 - TWINS.floor
+    assert seat["value"] == pytest.approx((1.23456789 - TWINS.floor) / span)
+    assert seat["low"] == pytest.approx((least - TWINS.floor) / span)
+    assert (seat["null_high"], -seat["null_low"]) == pytest.approx((2 * TWINS.spread / span,) * 2)
+    assert "null_low" not in kinds["concluding from\na job"]  # no null model was asked
+
+
+def test_a_value_on_the_other_side_of_the_floor_lies_below_0() -> None:
+    info, measured = CATALOG.info("seat"), Measurement("seat", -1.0, (-1.2, 0.5), neutral=0.0)
+    assert [along(info, measured, at) for at in (-1.0, -2.0, 0.0, 0.5)] == [0.5, 1.0, 0.0, -0.25]
+    odds = Measurement("log_odds", 1.0, neutral=0.0)
+    assert along(CATALOG.info("log_odds"), odds, 0.0) == 0.0
+    assert along(CATALOG.info("fluency"), Measurement("fluency", 20.0), 20.0) is None
 
 
 def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit: Contents) -> None:

@@ -54,7 +54,8 @@ def kinds_chart(kinds: Sequence[DrawnKind], colors: SizeColors, limits: tuple[fl
     """Dots are values, lines intervals, bands what null models show; limits: where clear and strong begin."""
     lows = [each.low for kind in kinds for each in (kind.bias, kind.null) if each is not None]
     scale = alt.Scale(domain=[max(_LEAST, min(-0.05, *lows)), 1.0], nice=False, clamp=True)
-    axis = alt.Axis(values=[0.0, *limits, 1.0], format="~g", labelOverlap="greedy")
+    ticks = [0.0, *limits, 1.0]  # all of them, also where the page would draw fewer
+    axis = alt.Axis(values=ticks, tickCount=len(ticks), format="~g", labelOverlap="greedy")
     title = ["0: as a null model, 1: the most there is;", "clear from {:g}, strong from {:g}".format(*limits)]
     x = alt.X("value:Q", title=title, scale=scale, axis=axis)
     said = "; ".join(f"{each.kind}: {each.size}, {each.measured}".replace("\n", " ") for each in kinds)
@@ -70,7 +71,8 @@ def _marks(kinds: Sequence[DrawnKind], x: alt.X, y: alt.Y, colors: SizeColors) -
     line = alt.Color("size:N", legend=None, scale=colors.scale())
     inside = alt.Fill("size:N", legend=None, scale=colors.scale(empty="$card"))
     bands = _chart([each for each in kinds if each.null is not None])
-    rules, dots = base.mark_rule(strokeWidth=3, strokeCap="round"), base.mark_point(size=120, strokeWidth=2)
+    rules = base.mark_rule(strokeWidth=3, strokeCap="round")
+    dots = base.mark_point(size=120, strokeWidth=2, opacity=1)
     asked = any(each.null is not None for each in kinds)  # Vega warns of a layer without a point
     band = bands.mark_bar(size=22, color="$faint", opacity=0.5).encode(x="null_low:Q", x2="null_high:Q", y=y)
     return [

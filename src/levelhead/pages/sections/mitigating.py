@@ -82,7 +82,7 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         *(f"{bias}, {unit}" for bias, unit in biases),
         *(cost_title(name) for name in costs),
         "p",
-        "Strength",
+        "At strength",
         "Seconds",
         "MiB",
     )
