@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,21 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
+from levelhead.edits.neurons import Neuron
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.exploring.explorer import Explorer
 from levelhead.exploring.sentences import question
 from levelhead.exploring.serving import Served
+from levelhead.mitigation.mitigate import edits_of
+from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.results.runs import open_run
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.natural import PREFERENCE, NaturalItems, natural_bias
 from tests.exploring.mitigated_runs import mitigated_run
 from tests.exploring.served import TOKEN, serving
 from tests.report.test_browser import CHROMIUM, SMUGGLED
@@ -43,6 +49,15 @@ PICTURES = "LEVELHEAD_SCREENSHOTS"  # set: the pictures of docs/ are made anew
 SENTENCE = "My mother said that ___ was tired."
 TWIN = "My father said that ___ was tired."
 WAIT = 120_000  # ms; a machine may be slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_triples() -> Iterator[None]:
+    """Steering is fitted on few triples, none of which is too long for a tiny model."""
+    few = load_triples().at_most(12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("levelhead.mitigation.steering.load_triples", lambda: few)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +119,19 @@ class Tab:
             row => [...row.querySelectorAll('.point')].map(point => Number(point.dataset.logOdds)))"""
         found: list[list[float]] = self.page.eval_on_selector_all("#odds .odd", rows)
         return found
+
+    def switch_neuron(self) -> str:
+        """Switch the first neuron of the list off."""
+        first = self.page.wait_for_selector("html[data-settled] #neurons li", timeout=WAIT)
+        name = str(first.get_attribute("data-neuron"))
+        self.page.click(f'[data-neuron="{name}"] button')
+        self.page.wait_for_function("() => location.hash.includes('neurons')", timeout=WAIT)
+        return name
+
+    def steer(self, strength: str) -> None:
+        """Move the slider of steering; it is fitted where it was not."""
+        self.page.fill("#steering", strength)
+        self.page.wait_for_function("() => location.hash.includes('steering')", timeout=WAIT)
 
     def close(self) -> None:
         self.context.close()
@@ -211,19 +239,63 @@ def test_scores_of_all_heads_arrive_in_the_background(tab: Tab, served: Served) 
     assert f"{abs(found.scores[1][2]):.3f}" in tab.page.inner_text("#info")
 
 
-def test_a_change_is_measured_on_the_benchmark_too(browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = load_triples().at_most(6)
-    monkeypatch.setattr("levelhead.exploring.measured.load_triples", lambda: few)
-    with serving(tiny("gpt2")) as own:
+def test_a_change_is_measured_on_the_chosen_benchmark_too(
+    browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, model = load_triples().at_most(6), tiny("gpt2")
+    monkeypatch.setattr("levelhead.exploring.benchmarks.load_triples", lambda: few)
+    with serving(model) as own:
         opened = Tab(browser, own.address)
+        menu = opened.page.eval_on_selector_all("#benchmark option", "all => all.map(each => each.value)")
+        assert menu == [each.name for each in own.explorer.facts.benchmarks]
         opened.page.click('[data-head="2-2"]')
+        opened.page.select_option("#benchmark", PREFERENCE)
+        opened.page.wait_for_function("() => location.hash.includes('preference')", timeout=WAIT)
         opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=WAIT)
         text = opened.page.inner_text("#measured")
-        found = own.explorer.jobs().compared
-        assert found is not None
-        assert float(opened.page.get_attribute("#measured", "data-change")) == pytest.approx(found.change)
+        variants = [(), gates(model, {Head(1, 1): 0.0})]
+        own_items = NaturalItems(Battery(load_words("gender"), (), few))
+        expected = natural_bias(model, own_items, PREFERENCE, variants).paired(1).change
+        shown = float(opened.page.get_attribute("#measured", "data-change"))
+        assert shown == pytest.approx(expected, abs=1e-6)
         assert re.search(r"6 items: .* before, .* after. Change .*\[.*\] nats", text)
+        opened.page.click("#reset")
+        opened.settled(1, own.explorer.facts.start)
+        assert opened.page.inner_text("#measured") == ""  # nothing is changed: no numbers of another change
         opened.close()
+
+
+def test_neurons_and_steering_are_switched_by_keyboard_and_show_the_odds_of_the_api(
+    tab: Tab, model: Model
+) -> None:
+    keys, page = tab.page.keyboard, tab.page
+    tab.type(SENTENCE)
+    tab.settled(1)
+    page.wait_for_selector("html[data-settled] #neurons li", timeout=WAIT)
+    names = page.eval_on_selector_all("#neurons li", "all => all.map(each => each.dataset.neuron)")
+    page.focus('[data-head="1-1"]')
+    for _ in range(5):
+        keys.press("Tab")
+        if page.evaluate("document.activeElement.closest('#neurons') !== null"):
+            break
+    for key in ("Space", "Tab", "Tab", "Tab", "ArrowRight", "ArrowRight"):
+        keys.press(key)
+    off, turned = (Neuron(*Head.parse(name)) for name in names[:2])
+    page.wait_for_function("() => location.hash.includes('1.1')", timeout=WAIT)
+    assert page.get_attribute(f'[data-neuron="{names[0]}"] button', "aria-pressed") == "true"
+    expected = Recipe(neurons={off: 0.0, turned: 1.1})
+    both = log_odds(model, [(), edits_of(model, expected)])
+    np.testing.assert_allclose(tab.settled(2)[:2], both, atol=1e-6)
+    page.focus("#steering")
+    keys.press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('steering')", timeout=WAIT)
+    steered = log_odds(model, [(), edits_of(model, replace(expected, steering=2.0))])
+    np.testing.assert_allclose(tab.settled(2)[:2], steered, atol=1e-6)
+    assert abs(steered[:, 1] - both[:, 1]).max() > 1e-4
+    assert page.inner_text("#effect b:first-child").count(" → ") == 1
+    page.click("#reset")
+    tab.settled(1)
+    assert page.input_value("#steering") == "0"
 
 
 def test_a_symmetrized_model_is_one_click(tab: Tab) -> None:
@@ -262,20 +334,32 @@ def test_a_certified_recipe_is_one_click_its_strength_a_slider_and_a_second_mode
 def test_the_link_holds_the_state(browser: Any, tab: Tab) -> None:
     tab.type(SENTENCE)
     tab.page.click('[data-head="2-1"]')
+    neuron = tab.switch_neuron()
+    tab.steer("4")
+    tab.page.select_option("#benchmark", "perplexity")
+    tab.page.wait_for_function("() => location.hash.includes('perplexity')", timeout=WAIT)
     before = tab.settled(2)
     again = Tab(browser, tab.page.url)
     np.testing.assert_allclose(again.settled(2), before, atol=1e-6)
+    off = f'[data-neuron="{neuron}"] button[aria-pressed=true]'
+    again.page.wait_for_selector(off, state="attached", timeout=WAIT)
+    assert again.page.input_value("#steering") == "4"
+    assert again.page.input_value("#benchmark") == "perplexity"
     assert again.page.input_value("#sentence") == SENTENCE
     assert again.page.get_attribute('[data-head="2-1"]', "aria-pressed") == "true"
     again.close()
 
 
+@pytest.mark.parametrize("everything", [False, True])
 def test_the_copied_recipe_gives_the_same_numbers_by_levelhead_debias(
-    tab: Tab, folder: Path, tmp_path: Path, typed: Typed
+    tab: Tab, folder: Path, tmp_path: Path, typed: Typed, everything: bool
 ) -> None:
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.type(SENTENCE)
     tab.page.click('[data-head="3-1"]')
+    if everything:
+        tab.switch_neuron()
+        tab.steer("4")
     shown = tab.settled(2)
     tab.page.click('button[data-of="recipe"]')
     (tmp_path / "recipe.toml").write_text(tab.page.evaluate("navigator.clipboard.readText()"))
@@ -290,6 +374,8 @@ def test_the_copied_recipe_gives_the_same_numbers_by_levelhead_debias(
 def test_a_saved_page_works_without_the_server(browser: Any, tab: Tab, tmp_path: Path) -> None:
     tab.type(SENTENCE)
     tab.page.click('[data-head="2-1"]')
+    neuron = tab.switch_neuron()
+    tab.steer("4")
     shown = tab.settled(2)
     with tab.page.expect_download() as download:
         tab.page.click("#save")
@@ -305,6 +391,9 @@ def test_a_saved_page_works_without_the_server(browser: Any, tab: Tab, tmp_path:
         [x for row in shown for x in row]
     )
     assert page.is_disabled("#sentence")
+    assert page.get_attribute(f'[data-neuron="{neuron}"] button', "aria-pressed") == "true"
+    assert page.is_disabled(f'[data-neuron="{neuron}"] button')
+    assert page.input_value("#steering") == "4"
     page.focus('[data-head="1-1"]')
     assert page.inner_text("#looking") == "1-1"
     assert messages == []
@@ -448,6 +537,7 @@ def test_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
         opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
         assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
         assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
+        assert opened.page.eval_on_selector_all("#neurons li", "rows => rows.length") == 8
         beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert opened.page.evaluate(beyond) <= 0
         small = (
@@ -459,7 +549,7 @@ def test_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
         if place == DOCS:
             opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
         opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
-        opened.page.set_viewport_size({"width": width, "height": 1230 if width == 1280 else 1560})
+        opened.page.set_viewport_size({"width": width, "height": 1490 if width == 1280 else 1560})
         opened.page.screenshot(path=str(place / name))
         assert (place / name).stat().st_size > 20_000
         opened.close()

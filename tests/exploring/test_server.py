@@ -159,7 +159,7 @@ def test_no_file_is_opened_but_the_pages_own_and_no_other_host_is_asked(
 
     def everything() -> None:
         request(served, f"/{TOKEN}/")
-        for kind in ("answer", "bands", "why", "look"):
+        for kind in ("answer", "bands", "why", "neurons", "look"):
             assert ask(served, kind, OFF)[0] == 200
         for path in ("measure", "jobs", "save"):
             assert request(served, f"/{TOKEN}/{path}", save)[0] == 200

@@ -18,7 +18,7 @@ from levelhead.results.codec import Record
 
 Advance = Callable[[int, int], None]  # portions done, of so many
 Work = Callable[[Advance], object]
-_JOBS = 32  # that are remembered
+_JOBS = 32  # that are remembered, and that may run at once
 _PATIENCE = 5.0  # seconds that a portion waits for questions at most
 
 
@@ -54,7 +54,7 @@ class Background:
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
-        self._worker = ThreadPoolExecutor(2, "levelhead explore")
+        self._worker = ThreadPoolExecutor(_JOBS, "levelhead explore")  # nobody waits for a job of another
         self._lock = threading.Lock()
         self._asking = 0
         self._quiet = threading.Event()

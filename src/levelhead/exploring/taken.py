@@ -30,7 +30,7 @@ def taken(model: Model, recipe: Recipe, asked: Question, pair: tuple[str, str]) 
         return Taken("", _python(model, recipe, asked, pair), f"levelhead explore {shlex.quote(model.name)}")
     stated = replace(recipe, model=model.name, fingerprint=model.fingerprint)
     way = f"--recipe {_FILE}" if _needs_file(recipe) else f"--heads {typed_gates(recipe.gates)}"
-    does = "prompts" if recipe.symmetrize else "debias"  # a symmetrized model is no folder of weights
+    does = "prompts" if recipe.symmetrize else "debias"  # prompts takes any recipe
     command = f"levelhead {does} {shlex.quote(model.name)} {way} -o {_FOLDER}"
     return Taken(recipe_text(stated), _python(model, recipe, asked, pair), command)
 

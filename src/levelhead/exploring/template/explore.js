@@ -148,7 +148,7 @@
     const by = one("#colors").value === "why" || !jobs.scores ? why?.scores : jobs.scores.scores;
     drawing.map(by, gates(), state.head);
     const progress = jobs.heads;
-    one("#scoring").textContent = one("#colors").value === "why" ? "d log-odds / d gate of this text, exact, at the gates that are on"
+    one("#scoring").textContent = one("#colors").value === "why" ? "d log-odds / d gate of this text, exact, with the change on"
       : jobs.scores ? jobs.scores.source : (progress ? (progress.line || `${progress.label}: ${progress.done} of ${progress.total}`) + ". " : "") + "Until then, colors show what moves this sentence’s odds.";
     const head = state.head, chosen = head && all("#map .head").find((button) => button.dataset.head === head);
     const slider = one("#gate");
