@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
+from levelhead.cli.options import AboutFile
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ def report(
     tables: Annotated[
         bool, typer.Option("--tables", help="Print the tables of the page as Markdown, and write nothing.")
     ] = False,
+    about: AboutFile = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
+    from levelhead.pages.about import keep_about, read_about
     from levelhead.pages.markdown_tables import markdown_tables
     from levelhead.pages.page import write_report
     from levelhead.pages.pdf import write_pdf
@@ -46,6 +49,10 @@ def report(
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
+    if about is not None:
+        stated = read_about(about)
+        for run in runs:
+            keep_about(run, stated)
     if tables:
         if output is not None or pdf:
             raise BadOption("--tables came with -o or --pdf; it prints, and writes no file. Leave those out.")
@@ -200,6 +207,12 @@ def card(
         bool,
         typer.Option("--model-index", help="Begin with Hugging Face's metadata, which the hub shows."),
     ] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--eval-results", metavar="FOLDER", help="Also write FOLDER/.eval_results/*.yaml, for the hub."
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -208,10 +221,14 @@ def card(
     from levelhead.pages.card import HEADING
     from levelhead.pages.card import card as card_text
     from levelhead.pages.contents import open_contents
+    from levelhead.pages.eval_results import MARK as EVALUATED
+    from levelhead.pages.eval_results import eval_results, eval_results_path
     from levelhead.pages.model_index import MARK, model_index
 
     contents = open_contents(run)
     text = (f"{model_index(contents)}\n" if index else "") + card_text(contents)
+    if results is not None:
+        write_output(eval_results_path(contents, results), eval_results(contents), EVALUATED, force)
     if output is not None:
         write_output(output, text, MARK if index else HEADING, force)
     if json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+from levelhead.pages.about import about_of, stated_fields
 from levelhead.pages.claims import tested_p
 from levelhead.pages.contents import Contents, Reported, changes, measurements, variants
 from levelhead.pages.doubts import openings_text
@@ -46,6 +47,9 @@ def card(contents: Contents) -> str:
             lines += _table(contents, name, title)
     if contents.mitigations is not None:
         lines += _mitigations(contents.mitigations, told=contents.audit is None)
+    if (about := about_of(contents)) is not None:
+        stated = [f"- {title}: {_safe(text)}" for title, text in stated_fields(about)]
+        lines += ["### Documentation", "", *stated, ""]
     warnings = [f"- {_safe(limit)}" for limit in limits(contents)]
     lines += ["### What these numbers do not show", "", *warnings, ""]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]
