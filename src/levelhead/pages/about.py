@@ -65,7 +65,7 @@ def about_of(contents: Contents) -> About | None:
     kept = layout.ABOUT.read(contents.folder)
     if kept is None and contents.audit is None and contents.benchmark is None:
         return None
-    stated = kept or About()
+    stated = kept or About(*("" for _ in FIELDS))
     covered, without = _groups(contents)
     return replace(
         stated,
@@ -82,7 +82,8 @@ def _groups(contents: Contents) -> tuple[str, str]:
     words = None if contents.heads is None else layout.WORD_LIST.read(contents.heads.folder)
     if words is None:
         return "", ""
-    return f"{words.labels['A']}, {words.labels['B']} ({words.name})", words.not_covered
+    first, second, *_ = words.labels.values()
+    return f"{first}, {second} ({words.name})", words.not_covered
 
 
 def stated_fields(about: About) -> list[tuple[str, str]]:

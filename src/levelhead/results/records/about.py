@@ -11,10 +11,10 @@ from levelhead.results.codec import Record
 class About(Record):
     """The fields of a documentation; an empty one was not filled in."""
 
-    intended_purpose: str = ""
-    groups_covered: str = ""
-    groups_not_covered: str = ""
-    data_provenance: str = ""
-    date: str = ""
-    responsible: str = ""
-    residual_risk: str = ""
+    intended_purpose: str
+    groups_covered: str
+    groups_not_covered: str
+    data_provenance: str
+    date: str
+    responsible: str
+    residual_risk: str
