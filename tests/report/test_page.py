@@ -163,8 +163,8 @@ def test_strings_of_models_and_data_stay_text(audit: Path, page: Page) -> None:
 
 def test_every_chapter_of_an_audit_is_there(page: Page) -> None:
     ids = [attrs["id"] for attrs, _ in page.tagged("section")]
-    chapters = ["measured", "heads", "knowledge", "sweep", "changes", "limits", "reproduce", "glossary"]
-    assert ids == ["now", *chapters, "appendix"]
+    chapters = ["measured", "heads", "knowledge", "sweep", "changes", "about", "limits", "reproduce"]
+    assert ids == ["now", *chapters, "glossary", "appendix"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
     assert charts == [
         "head-map",

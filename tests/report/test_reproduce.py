@@ -57,6 +57,7 @@ NO_NUMBER_CHANGES = {  # options of commands that no run needs to store
     "--gpus-per-worker",
     "--ray",
     "--list",
+    "--about",
     "--force",
     "--no-cache",  # the kept model is the converted one to the bit
     "--strict",  # refuses files; what is measured on a file that passes is the same

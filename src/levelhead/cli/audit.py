@@ -9,6 +9,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
 from levelhead.cli.options import (
+    AboutFile,
     Benchmarks,
     Bias,
     FluencyText,
@@ -56,6 +57,7 @@ def audit(
         int | None,
         typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
     ] = None,
+    about: AboutFile = None,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -64,6 +66,8 @@ def audit(
     """Measure a model's bias, find the heads that carry it, try two ways out, verify them, write a report."""
     from levelhead.auditing import audit as run_audit
     from levelhead.cli.audit_printed import print_audit, print_first_look
+    from levelhead.pages.about import keep_about, read_about
+    from levelhead.pages.page import write_report
     from levelhead.scoring.registry import load_measures
     from levelhead.studies.extent import AuditSettings
 
@@ -76,7 +80,11 @@ def audit(
         bias, nli, top, full, null, text, seed, learning,
         quick=quick, per_word=per_word, benchmarks=published,
     )  # fmt: skip
+    stated = None if about is None else read_about(about)
     result = run_audit(name, out, settings, first_look=print_first_look, **loading)
+    if stated is not None:
+        keep_about(out, stated)
+        write_report(out)
     if json:
         summary = {"run": str(out), "report": str(result.report), "headline": result.headline}
         print_json({**summary, "findings": result.findings, "measurements": result.measurements})

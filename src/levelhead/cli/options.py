@@ -45,6 +45,11 @@ Benchmarks = Annotated[
     ),
 ]
 
+AboutFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML with purpose, groups, provenance ... (docs/report.md)."),
+]
+
 # changes of a model
 HeadGates = Annotated[str, typer.Option(help="Heads to remove or to scale, LAYER-HEAD[=GATE]: 3-5,7-2=0.5")]
 RecipeFile = Annotated[

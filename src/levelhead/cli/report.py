@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
+from levelhead.cli.options import AboutFile
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def report(
         str | None,
         typer.Option("--as", metavar="FORM", help="Print it as text, markdown, latex or csv; write nothing."),
     ] = None,
+    about: AboutFile = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Rebuild the report of each run: one HTML file that opens offline."""
+    from levelhead.pages.about import keep_about, read_about
     from levelhead.pages.page import write_report
     from levelhead.pages.pdf import write_pdfs
 
@@ -50,6 +53,10 @@ def report(
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
         )
+    if about is not None:
+        stated = read_about(about)
+        for run in runs:
+            keep_about(run, stated)
     if form is not None:
         if output is not None or pdf or json:
             raise BadOption(
@@ -217,6 +224,12 @@ def card(
         bool,
         typer.Option("--model-index", help="Begin with Hugging Face's metadata, which the hub shows."),
     ] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--eval-results", metavar="FOLDER", help="Also write FOLDER/.eval_results/*.yaml, for the hub."
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -225,10 +238,14 @@ def card(
     from levelhead.inference.contents import open_contents
     from levelhead.pages.card import HEADING
     from levelhead.pages.card import card as card_text
+    from levelhead.pages.eval_results import MARK as EVALUATED
+    from levelhead.pages.eval_results import eval_results, eval_results_path
     from levelhead.pages.model_index import MARK, model_index
 
     contents = open_contents(run)
     text = (f"{model_index(contents)}\n" if index else "") + card_text(contents)
+    if results is not None:
+        write_output(eval_results_path(contents, results), eval_results(contents), EVALUATED, force)
     if output is not None:
         write_output(output, text, MARK if index else HEADING, force)
     if json:

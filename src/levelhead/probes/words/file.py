@@ -17,7 +17,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
-KEYS = ("name", "labels", "axis", *GROUPS, "pairs", "parts")
+KEYS = ("name", "labels", "axis", "not_covered", *GROUPS, "pairs", "parts")
 IN_MEMORY = "own words"  # the name of lists in memory that have none
 _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
 
@@ -63,6 +63,7 @@ class WordLists:
     pairs: tuple[tuple[str, str], ...]
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     axis: str
+    not_covered: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def _checked(file: WordFile, stem: str) -> WordLists:
     A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
     counterparts = tuple((a.word, b.word) for a, b in pairs or ())
     name, axis = _text(file, "name", stem), _text(file, "axis", "").casefold()
-    return WordLists(name, A, B, X, Y, _labels(file), counterparts, _parts(file, {*X, *Y}), axis)
+    parts, without = _parts(file, {*X, *Y}), _text(file, "not_covered", "")
+    return WordLists(name, A, B, X, Y, _labels(file), counterparts, parts, axis, without)
 
 
 def _parse(path: Path) -> WordFile:

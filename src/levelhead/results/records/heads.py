@@ -205,6 +205,7 @@ class WordList(Record):
     missing: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kinds of targets
     axis: str = ""  # what A and B differ in, as declared or by the words
+    not_covered: str = ""  # who and what the list says nothing about, in its author's words
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.discrim_eval import DISCRIM_EVAL
 from levelhead.scoring.benchmarks.protocol import Benchmark, registered_benchmarks
 from levelhead.scoring.benchmarks.redditbias import REDDITBIAS
+from levelhead.scoring.benchmarks.sentence_seat import SENTENCE_SEAT
 from levelhead.scoring.benchmarks.stereoset import STEREOSET, STEREOSET_INTER
 from levelhead.scoring.benchmarks.winobias import WINOBIAS
 from levelhead.scoring.benchmarks.winogender import WINOGENDER
@@ -23,6 +24,7 @@ BUILT_IN: tuple[Benchmark, ...] = (
     REDDITBIAS,
     WINOQUEER,
     DISCRIM_EVAL,
+    SENTENCE_SEAT,
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.errors import CannotDo
-from levelhead.measures.measurement import NULL_MODELS, Measurement
+from levelhead.measures.measurement import NULL_MODELS, P_NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
@@ -98,4 +98,14 @@ def _held_against(measured: Sequence[Measurement], drawn: Sequence[Sequence[Null
         for name, values in relative.items()
         if len(values) == len(drawn)
     }
-    return [nulls[each.name].harder(each, NULL_MODELS) if each.name in nulls else each for each in measured]
+    return [_harder(nulls.get(each.name), each) for each in measured]
+
+
+def _harder(null: NullDistribution | None, each: Measurement) -> Measurement:
+    """The harder of two nulls; null models alone where a score has no test of its own."""
+    if null is None or each.value is None:
+        return each
+    if each.null is None and each.relative is not None:
+        judged = null.judged(each.relative, NULL_MODELS)
+        return replace(each, null=judged, details={**each.details, P_NULL_MODELS: judged.p_value})
+    return null.harder(each, NULL_MODELS)

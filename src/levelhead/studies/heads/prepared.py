@@ -49,6 +49,7 @@ class Prepared:
             missing=self.table.missing,
             parts=dict(self.test.parts),
             axis=self.test.axis,
+            not_covered=self.test.not_covered,
         )
 
 
