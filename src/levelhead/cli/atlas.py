@@ -36,6 +36,9 @@ def atlas(
     splits: Annotated[int, typer.Option(min=1, help="How often items are split into halves.")] = 2,
     null: NullTwins = 19,
     limit: Limit = None,
+    transfer: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Ablate K heads of each objective; measure all; 0: none.")
+    ] = 0,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -46,7 +49,9 @@ def atlas(
     from levelhead.studies.localizing.settings import AtlasSettings
 
     asked = tuple(listed(objectives))
-    settings = AtlasSettings(asked, _by_name(files or []), bias, localizer, splits, null, limit, seed)
+    settings = AtlasSettings(
+        asked, _by_name(files or []), bias, localizer, splits, null, limit, seed, transfer
+    )
     map_objectives(load(name, **loading), settings, out, json)
 
 
@@ -70,6 +75,7 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
     """Run the atlas, write its page, and print it."""
     from levelhead.pages.localizing import atlas_sentence
     from levelhead.pages.page import write_report
+    from levelhead.pages.transfer import transfer_sentence
     from levelhead.studies.localizing import study
 
     run = study.atlas(model, settings, out)
@@ -86,11 +92,13 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
                 "significant_heads": run.significant,
                 "heads": run.heads,
                 "left_out": run.left_out,
+                "transfer_sentence": transfer_sentence(run),
+                "transfer": run.transfer,
             }
         )
         return
     _print(run)
-    print(f"{atlas_sentence(run)}\nReport: {page}")
+    print("\n".join(filter(None, (atlas_sentence(run), transfer_sentence(run), f"Report: {page}"))))
 
 
 def _print(run: AtlasRun) -> None:

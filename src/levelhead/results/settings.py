@@ -327,5 +327,6 @@ class AtlasRunSettings(RunSettings):
     splits: Annotated[int, Option("--splits", 2)]
     null: Annotated[int, Option("--null", 19)]
     limit: Annotated[int | None, Option("--limit")]
+    transfer: Annotated[int, Option("--transfer", 0)] = 0
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
