@@ -309,6 +309,8 @@ class MitigateRunSettings(RunSettings):
     lora: Annotated[bool, Option("--lora", False, "switch")] = False
     budget: Annotated[str, Option("--budget", "")] = ""
     spillover: Annotated[bool, InPython(True)] = True
+    data: Annotated[str, Option("--data", "")] = ""
+    limit: Annotated[int | None, Option("--limit")] = None
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
 
