@@ -4,9 +4,9 @@
 
 A virtual environment is made in a temporary folder, which sees the packages of this one (torch is not fetched
 again), and gets lm-eval with what it lacks here. There the harness runs its own task, its own functions on
-our file, on the model that levelhead has loaded; then levelhead measures by its rule `lm-eval`. Differences
-pair by pair are printed. The harness gives every text a first token, as its own rule has it; where a model of
-ours has no such opening, the harness is run a second time with the likelihood of the first token left out.
+our file, on the model that levelhead has loaded; levelhead measures by its rule `lm-eval`. Differences
+are printed. The harness puts a token before every text, levelhead what the model's own files name; where
+these differ, transformers alone shows that nothing else does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 VERSION = "0.4.13"
 NEEDED = (
@@ -31,6 +32,7 @@ NEEDED = (
     *("word2number", "more_itertools", "DataProperty", "mbstrdecoder", "pathvalidate", "tabledata"),
     *("tcolorpy", "typepy", "absl-py", "nltk", "portalocker", "colorama", "lxml", "tabulate"),
 )
+Doubles = NDArray[np.float64]
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -69,8 +71,8 @@ def task(folder: Path, pairs: list[tuple[str, str]]) -> Any:
     }
 
 
-def of_harness(model: Any, pairs: list[tuple[str, str]]) -> tuple[float, np.ndarray[Any, Any]]:
-    """The share by the harness, and its log-likelihoods: [pair, sentence]."""
+def of_harness(model: Any, pairs: list[tuple[str, str]]) -> tuple[float, Doubles, int]:
+    """The share by the harness, its log-likelihoods [pair, sentence], and the token it puts before a text."""
     lm_eval: Any = import_module("lm_eval")
     hf: Any = import_module("lm_eval.models.huggingface")
     with tempfile.TemporaryDirectory() as folder:
@@ -79,20 +81,26 @@ def of_harness(model: Any, pairs: list[tuple[str, str]]) -> tuple[float, np.ndar
     (name,) = found["samples"]
     samples = sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
     logs = np.asarray([[float(each[0][0]) for each in sample["resps"]] for sample in samples])
-    return float(found["results"][name]["pct_stereotype,none"]), logs
+    return float(found["results"][name]["pct_stereotype,none"]), logs, int(asked.prefix_token_id)
 
 
-def without_first(model: Any, texts: list[str]) -> np.ndarray[Any, Any]:
-    """Log-likelihood of every text without its first token, by transformers alone."""
+def plain(model: Any, texts: list[str], first: list[int]) -> Doubles:
+    """Log-likelihoods after some first tokens, by transformers alone: [pair, sentence]."""
     import torch
 
     sums = []
     for text in texts:
-        ids = model.tokenizer(text, return_tensors="pt")["input_ids"]
+        own = model.tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([[*first, *own]])
         with torch.inference_mode():
             logs = model.hf(ids).logits.log_softmax(-1)
         sums.append(float(logs[0, :-1].gather(1, ids[0, 1:, None]).sum()))
-    return np.asarray(sums)
+    return np.asarray(sums).reshape(-1, 2)
+
+
+def share_of(logs: Doubles) -> float:
+    """The share of pairs whose first sentence is the likelier one."""
+    return float(np.mean(logs[:, 0] > logs[:, 1]))
 
 
 def compare(name: str, data: str, limit: int | None) -> None:
@@ -104,22 +112,20 @@ def compare(name: str, data: str, limit: int | None) -> None:
     from levelhead.scoring.benchmarks.protocol import Asked
 
     model = load(name, device="cpu", dtype="float32")
-    items = CROWS_PAIRS.load(data, Asked(limit=limit)).items
-    pairs = [(pair.more, pair.less) for pair in items]
+    pairs = [(pair.more, pair.less) for pair in CROWS_PAIRS.load(data, Asked(limit=limit)).items]
     texts = [text for pair in pairs for text in pair]
     ours = read_one(model, SpanLikelihoods(texts))[0].reshape(-1, 2)
-    share, theirs = of_harness(model, pairs)
-    own = float(np.mean(ours[:, 0] > ours[:, 1]))
+    share, theirs, prefix = of_harness(model, pairs)
     other = int(((ours[:, 0] > ours[:, 1]) != (theirs[:, 0] > theirs[:, 1])).sum())
-    print(f"{name}, {len(pairs)} pairs: share {own:.4f} here, {share:.4f} by lm-eval {VERSION}")
+    print(f"{name}, {len(pairs)} pairs: share {share_of(ours):.4f} here, {share:.4f} by lm-eval {VERSION}")
     print(f"  likelihoods differ by {np.abs(ours - theirs).max():.2e} nats at most; {other} pairs otherwise")
-    opening = [*model.opening.tokens]
-    print(f"  opening of every text here: {opening or 'none'}; there: one token")
-    if not opening:
-        plain = without_first(model, texts).reshape(-1, 2)
-        rest = float(np.mean(plain[:, 0] > plain[:, 1]))
-        off = np.abs(ours - plain).max()
-        print(f"  without the first token by transformers: share {rest:.4f}, {off:.2e} nats at most")
+    opening = list(model.opening.tokens or ())
+    print(f"  before every text here: {opening or 'nothing'}; there: {[prefix]}")
+    if opening != [prefix]:
+        for who, logs, first in (("here", ours, opening), ("lm-eval", theirs, [prefix])):
+            known = plain(model, texts, first)
+            off = np.abs(known - logs).max()
+            print(f"  transformers after {first}: share {share_of(known):.4f}, {off:.1e} nats from {who}")
 
 
 def main() -> None:

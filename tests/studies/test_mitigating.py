@@ -226,7 +226,7 @@ def test_a_benchmark_is_a_target_fitted_ordered_and_tested_on_pairs_that_share_n
     assert objective is not None
     best = highest(objective.absolute.gradients(model).scores, 1)
     one = next(each for each in run.candidates if each.strength == 1)
-    assert list(parse_recipe(one.recipe).gates) == best
+    assert list(parse_recipe(one.recipe, "recipe").gates) == best
     values = CROWS_PAIRS.natural(model, parts[1], [(), removed(model, best)]).values.mean(axis=1)
     assert (one.certificate.before, one.certificate.after) == pytest.approx(tuple(values), abs=1e-4)
     with pytest.raises(BadOption, match="needs its published file"):
