@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,18 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
+from levelhead.scoring.benchmarks.protocol import Asked
 from levelhead.scoring.natural import natural_values
+from levelhead.studies.halves import dealt
+from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating import protocol, spillover, study
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import Candidate, mitigations, register_mitigation
+from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.mitigating.symmetrization import Symmetrization
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -196,3 +202,31 @@ def test_the_stored_run_is_plain_json(run: Path) -> None:
     keys = [json.loads(line)["key"] for line in (run / "results.jsonl").read_text().splitlines()]
     assert keys[0] == "mitigate/detected"
     assert "mitigate/candidates" in keys
+
+
+@pytest.mark.slow
+def test_a_benchmark_is_a_target_fitted_ordered_and_tested_on_pairs_that_share_no_writer(
+    tmp_path: Path,
+) -> None:
+    model = tiny("bert", max_position_embeddings=256)
+    rows = [(*pair[:4], f"w{i}") for i, pair in enumerate([*PAIRS, *PAIRS])]
+    file = str(write(tmp_path, rows))
+    own = "ablated heads by crows-pairs"
+    settings = MitigateSettings(GENDER, (own,), "crows-pairs", null=3, spillover=False, data=file)
+    run = run_mitigations(model, settings, tmp_path / "run")
+    assert run.detected is not None
+    assert run.detected.bias == "crows-pairs"
+    assert [each.method for each in run.candidates] == [own] * len(run.candidates)
+    items = CROWS_PAIRS.load(file, Asked())
+    early, late = dealt(items.clusters, 0)
+    fitting, _ = dealt(sorted(early), 1)
+    parts = [items.chosen([i for i, c in enumerate(items.clusters) if c in part]) for part in (fitting, late)]
+    objective = CROWS_PAIRS.objective(model, parts[0])
+    assert objective is not None
+    best = highest(objective.absolute.gradients(model).scores, 1)
+    one = next(each for each in run.candidates if each.strength == 1)
+    assert list(parse_recipe(one.recipe, "recipe").gates) == best
+    values = CROWS_PAIRS.natural(model, parts[1], [(), removed(model, best)]).values.mean(axis=1)
+    assert (one.certificate.before, one.certificate.after) == pytest.approx(tuple(values), abs=1e-4)
+    with pytest.raises(BadOption, match="needs its published file"):
+        run_mitigations(model, replace(settings, data=""), tmp_path / "other")

@@ -28,6 +28,7 @@ from levelhead.pages.localizing import atlas_sentence, maps_chart
 from levelhead.pages.notebook import notebook_html
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
+from levelhead.pages.transfer import transfer_sentence
 from levelhead.results import layout
 from levelhead.results.folder import LOCK, read_run
 from levelhead.results.records.common import BASE, MeasuredVariant
@@ -164,8 +165,9 @@ class AtlasResult(AtlasRun, StudyResult[AtlasRunSettings]):
 
     @property
     def sentence(self) -> str:
-        """Whether the maps agree beyond null models."""
-        return atlas_sentence(self)
+        """Whether the maps agree beyond null models; with `transfer`, whether lowering one bias measure
+        lowers another."""
+        return " ".join(filter(None, (atlas_sentence(self), transfer_sentence(self))))
 
     def lines(self) -> Sequence[Line]:
         """Every head in every map."""

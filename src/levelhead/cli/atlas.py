@@ -35,6 +35,9 @@ def atlas(
     splits: Annotated[int, typer.Option(min=1, help="How often items are split into halves.")] = 2,
     null: NullTwins = 19,
     limit: Limit = None,
+    transfer: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Ablate K heads of each objective; measure all; 0: none.")
+    ] = 0,
     seed: Seed = 0,
     json: Json = False,
     *,
@@ -46,7 +49,7 @@ def atlas(
 
     asked = tuple(listed(objectives))
     settings = AtlasSettings(
-        asked, files_by_name("--data", files or []), bias, localizer, splits, null, limit, seed
+        asked, files_by_name("--data", files or []), bias, localizer, splits, null, limit, seed, transfer
     )
     map_objectives(load(name, **loading), settings, out, json)
 
@@ -64,6 +67,7 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
     from levelhead.cli.printed import print_run
     from levelhead.pages.localizing import atlas_sentence
     from levelhead.pages.page import write_report
+    from levelhead.pages.transfer import transfer_sentence
     from levelhead.studies.localizing import study
 
     run = study.atlas(model, settings, out)
@@ -80,6 +84,8 @@ def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool)
                 "significant_heads": run.significant,
                 "heads": run.heads,
                 "left_out": run.left_out,
+                "transfer_sentence": transfer_sentence(run),
+                "transfer": run.transfer,
             }
         )
         return

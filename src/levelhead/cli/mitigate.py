@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
-from levelhead.cli.options import Bias, ModelName, RunFolder, Seed
+from levelhead.cli.options import Bias, Limit, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
 from levelhead.cli.terminal import print_link
 
@@ -22,8 +22,12 @@ def mitigate(
         str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
     ] = "",
     objective: Annotated[
-        str, typer.Option(help="Judge by preference, log-odds, inferences or cosine gap.")
+        str, typer.Option(help="Judge by preference, log-odds, inferences, cosine gap or a benchmark.")
     ] = "",
+    data: Annotated[
+        str, typer.Option(metavar="FILE", help="With a benchmark as --objective: its published file.")
+    ] = "",
+    limit: Limit = None,
     gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0,
     max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0,
     max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
@@ -52,7 +56,16 @@ def mitigate(
     margins = gain, max_perplexity, max_loss
     training = text, steps, lora
     settings = MitigateSettings(
-        bias, tuple(listed(methods)), objective, *margins, null, seed, *training, budget=budget
+        bias,
+        tuple(listed(methods)),
+        objective,
+        *margins,
+        null,
+        seed,
+        *training,
+        budget=budget,
+        data=data,
+        limit=limit,
     )
     run = run_mitigations(load(name, **loading), settings, out)
     write_report(out)

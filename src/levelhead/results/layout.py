@@ -57,6 +57,7 @@ from levelhead.results.records.localizing import (
     ObjectiveLeftOut,
     ObjectiveMap,
     TopOfAll,
+    TransferCell,
 )
 from levelhead.results.records.mitigating import (
     BiasDetected,
@@ -129,11 +130,12 @@ MAPPED_OBJECTIVES = Key("objectives", MappedObjective)
 MAPPED_HEADS = Key("heads", MappedHead)
 MAP_AGREEMENTS = Key("agreements", MapAgreement)
 TOP_OF_ALL = Key("top of all maps", TopOfAll)
+TRANSFER = Key("transfer", TransferCell)
 ATLAS = Layout(
     "atlas",
     "levelhead atlas",
     AtlasRunSettings,
-    (OBJECTIVES_LEFT_OUT, MAPPED_OBJECTIVES, MAPPED_HEADS, MAP_AGREEMENTS, TOP_OF_ALL),
+    (OBJECTIVES_LEFT_OUT, MAPPED_OBJECTIVES, MAPPED_HEADS, MAP_AGREEMENTS, TOP_OF_ALL, TRANSFER),
     (OBJECTIVE_MAPS,),
 )
 MAPS_TABLE = CsvFile("maps.csv", MapLine)

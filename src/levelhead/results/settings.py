@@ -313,6 +313,8 @@ class MitigateRunSettings(RunSettings):
     lora: Annotated[bool, Option("--lora", False, "switch")] = False
     budget: Annotated[str, Option("--budget", "")] = ""
     spillover: Annotated[bool, InPython(True)] = True
+    data: Annotated[str, Option("--data", "")] = ""
+    limit: Annotated[int | None, Option("--limit")] = None
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
 
@@ -331,6 +333,7 @@ class AtlasRunSettings(RunSettings):
     splits: Annotated[int, Option("--splits", 2)]
     null: Annotated[int, Option("--null", 19)]
     limit: Annotated[int | None, Option("--limit")]
+    transfer: Annotated[int, Option("--transfer", 0)] = 0
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
 

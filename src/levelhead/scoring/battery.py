@@ -22,6 +22,7 @@ from levelhead.probes.words import WordTest
 from levelhead.results.folder import text_hash
 from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
+from levelhead.scoring.objective import Objective
 from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.scoring.triple_null import held_against_twins
@@ -55,6 +56,7 @@ class Battery:
     sentences: tuple[str, ...] = field(default_factory=fluency_sentences)
     resampling: Resampling = field(default_factory=Resampling)
     prompts: ClozeSet | None = None  # prompts without knowledge, where a mitigation may be fitted on them
+    target: Objective | None = None  # a benchmark's, where a mitigation may be fitted by it
     null: int = 0  # null models that next sentences of the unmodified model are held against
 
     def hashes(self) -> dict[str, str]:

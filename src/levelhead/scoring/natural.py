@@ -82,11 +82,20 @@ class ItemValues:
 
 
 @dataclass(frozen=True)
+class Target:
+    """A bias of other items, such as those of a benchmark: its name, and how a model is asked about them."""
+
+    name: str
+    values: Callable[[Model, Sequence[Variant]], ItemValues]
+
+
+@dataclass(frozen=True)
 class NaturalItems:
-    """The items that a model is asked about: those of a battery, and prompts."""
+    """The items that a model is asked about: those of a battery, prompts, and those of a target."""
 
     battery: Battery
     prompts: ClozeSet | None = None
+    target: Target | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,7 @@ _Ask = Callable[[Model, NaturalItems, Sequence[Variant]], ItemValues]
 
 
 def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
-    asks: dict[str, _Ask] = {}
+    asks: dict[str, _Ask] = {} if items.target is None else {items.target.name: _target}
     if about_gender(items.battery.test):
         if "nli" in model.abilities:
             asks[INFERENCES] = _inferences
@@ -153,6 +162,12 @@ def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
         if items.prompts is not None and _has_odds(model, items.prompts):
             asks[LOG_ODDS] = _log_odds
     return {**asks, COSINE: _cosines}
+
+
+def _target(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
+    if items.target is None:
+        raise CannotDo("No benchmark is the target here.")
+    return items.target.values(model, variants)
 
 
 def _has_odds(model: Model, prompts: ClozeSet) -> bool:

@@ -31,7 +31,7 @@ SEAT = "|SEAT|"
 
 def objectives(model: Model, items: Battery) -> dict[str, Objective]:
     """Every objective that a model has for these items, behavior before vectors."""
-    found: dict[str, Objective] = {}
+    found: dict[str, Objective] = {} if items.target is None else {items.target.name: items.target}
     if about_gender(items.test):
         if "nsp" in model.abilities:
             found[PREFERENCE] = preference_objective(model, items.triples)
@@ -57,8 +57,10 @@ def shipped_objective(name: str, model: Model, items: Battery) -> Objective:
 
 
 def behavior(model: Model, items: Battery) -> Objective | None:
-    """What a model does, as an objective: the preference of a next-sentence head, else the log-odds of
-    prompts; None where it can be asked for neither."""
+    """What a model does, as an objective: a benchmark where one is the target, else the preference of a
+    next-sentence head, else the log-odds of prompts; None where it can be asked for neither."""
+    if items.target is not None:
+        return items.target
     found = objectives(model, items)
     return found.get(PREFERENCE) or found.get(LOG_ODDS)
 

@@ -10,6 +10,7 @@ from levelhead.pages.blocks import Block, Drawn, Matrix, MatrixCell, Points, Sec
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.localizing import atlas_sentence, heads_sentence, map_chart, null_text
 from levelhead.pages.tables import Cell, Table, number, probability, shown, words
+from levelhead.pages.transfer import cells_table, transfer_sentence, transfer_table
 from levelhead.results.records.localizing import MapAgreement, MappedHead
 from levelhead.results.runs import AtlasRun
 
@@ -19,13 +20,16 @@ def atlas_section(contents: Contents) -> Section | None:
     run = contents.atlas
     if run is None or not run.objectives:
         return None
-    blocks: list[Block] = [Points([words(atlas_sentence(run))])]
+    said = [atlas_sentence(run), transfer_sentence(run)]
+    blocks: list[Block] = [Points([words(each) for each in said if each])]
     if run.agreements:
         blocks.append(_matrix(contents, run))
     blocks.append(Drawn([map_chart(run, each) for each in run.objectives]))
     blocks += [Shown(_objectives_table(contents, run)), Shown(_heads_table(contents, run))]
     if run.agreements:
         blocks.append(Shown(_agreements_table(contents, run)))
+    if run.transfer:
+        blocks += [Shown(transfer_table(run)), Shown(cells_table(contents, run))]
     if run.left_out:
         lines = [[words(each.objective), words(each.reason)] for each in run.left_out]
         blocks.append(Shown(Table("atlas-left-out", "Could not be mapped", ("Objective", "Why"), lines)))

@@ -81,6 +81,41 @@ class TopOfAll(Record):
 
 
 @dataclass(frozen=True)
+class TransferCell(Record):
+    """What ablating the highest heads of one objective does to one measure, on items that they were not
+    chosen on."""
+
+    optimized: str  # the objective that chose the heads
+    heads: tuple[StoredHead, ...]
+    measured: str  # a bias or, where `cost`, what a model gets worse in as it grows
+    cost: bool
+    own: bool  # whether the measure is what was optimized
+    unit: str
+    before: float
+    after: float
+    grown: float  # |after| − |before|
+    low: float | None  # the interval holds for all cells of the matrix together (Bonferroni)
+    high: float | None
+    cells: int
+    p_bias: float | None  # of the bias before, against null models, corrected for all biases; None: not known
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the measure is surely smaller than before."""
+        return self.high is not None and self.high < 0
+
+    @property
+    def raised(self) -> bool:
+        """Whether the measure is surely larger than before."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def detected(self) -> bool:
+        """Whether the unmodified model shows this bias beyond its null models."""
+        return self.p_bias is not None and self.p_bias <= LEVEL
+
+
+@dataclass(frozen=True)
 class ObjectiveLeftOut(Record):
     """An objective that the model cannot be mapped for, and why."""
 

@@ -10,6 +10,7 @@ from levelhead.results.records.localizing import (
     ObjectiveLeftOut,
     ObjectiveMap,
     TopOfAll,
+    TransferCell,
 )
 from levelhead.results.runs.study import StudyRun
 from levelhead.results.settings import AtlasRunSettings
@@ -55,6 +56,11 @@ class AtlasRun(StudyRun[AtlasRunSettings]):
     def top(self) -> TopOfAll | None:
         """The heads at the top of all maps; None: there is one map."""
         return self.data.single(layout.TOP_OF_ALL)
+
+    @property
+    def transfer(self) -> tuple[TransferCell, ...]:
+        """What ablating the highest heads of each objective does to every measure."""
+        return self.data.records(layout.TRANSFER)
 
     @property
     def left_out(self) -> tuple[ObjectiveLeftOut, ...]:

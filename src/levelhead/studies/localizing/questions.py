@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model
 from levelhead.probes.bias import data_hash
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.contexts import contexts_fingerprint
+from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.results.records.localizing import ObjectiveLeftOut
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, ItemValues, NaturalItems
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import SEAT, shipped_objective
 from levelhead.studies.halves import Halves, dealt, halves
@@ -26,6 +29,9 @@ _CONTEXTS = 2  # of each word: a standard error over contexts needs two
 _SHORT = "its word list is too short to be split into halves"
 
 
+HeldOut = Callable[[Model, Sequence[Variant]], ItemValues]
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """One objective."""
@@ -35,6 +41,8 @@ class Question:
     fingerprint: str  # of its items
     whole: Objective  # on all items
     splits: tuple[tuple[Objective, Objective], ...]  # on two halves of them, several times
+    measure: str  # what it is in natural units
+    held_out: HeldOut | None = None  # the items of the first split's second half, of a benchmark
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +70,12 @@ def questions(model: Model, settings: AtlasSettings) -> Questions:
     return Questions(tuple(asked), tuple(left_out))
 
 
+def held_out_items(model: Model, settings: AtlasSettings) -> NaturalItems:
+    """The shipped items of the first split's second half, with texts and tasks that show what it costs."""
+    later = _Shipped.of(model, settings).parts[0].report
+    return NaturalItems(later, later.prompts)
+
+
 # ---- shipped items
 
 
@@ -80,6 +94,7 @@ class _Shipped:
             tuple(words.table.contexts),
             triples=load_triples().at_most(settings.limit),
             prompts=_base_prompts(settings.limit),
+            sentences=fluency_sentences()[: settings.limit],
         )
         single = replace(battery, contexts=tuple(words.table.first_contexts().contexts))
         seeds = range(settings.seed, settings.seed + settings.splits)
@@ -93,7 +108,8 @@ class _Shipped:
         whole = shipped_objective(objective, model, self.battery)
         splits = tuple(_pair(objective, model, part) for part in self.parts)
         items, fingerprint = self._items(objective)
-        return Question(name, items, fingerprint, whole, splits)
+        measure = COSINE if objective == SEAT else objective
+        return Question(name, items, fingerprint, whole, splits, measure)
 
     def _items(self, objective: str) -> tuple[int, str]:
         """How many items an objective has, and their hash."""
@@ -139,7 +155,12 @@ def _of_benchmark(model: Model, benchmark: Benchmark, settings: AtlasSettings) -
             raise CannotDo("its items are of one cluster, so that they have no halves")
         first, second = (_about(model, benchmark, items, whole, side).absolute for side in sides)
         splits.append((first, second))
-    return Question(name, len(items.items), items.fingerprint, whole.absolute, tuple(splits))
+    _, held_out = dealt(items.clusters, settings.seed)
+    later = _chosen(items, held_out)
+    return Question(
+        *(name, len(items.items), items.fingerprint, whole.absolute, tuple(splits), name),
+        held_out=lambda model, variants: benchmark.natural(model, later, variants),
+    )
 
 
 def _about(
@@ -148,8 +169,11 @@ def _about(
     """The objective on the items of some clusters: of the same answers where it is a mean over items."""
     if whole.by_item is not None:
         return whole.about(clusters)
-    numbers = [i for i, cluster in enumerate(items.clusters) if cluster in clusters]
-    return _signed(model, benchmark, items.chosen(numbers))
+    return _signed(model, benchmark, _chosen(items, clusters))
+
+
+def _chosen(items: Items, clusters: frozenset[str]) -> Items:
+    return items.chosen([i for i, cluster in enumerate(items.clusters) if cluster in clusters])
 
 
 def _signed(model: Model, benchmark: Benchmark, items: Items) -> Objective:

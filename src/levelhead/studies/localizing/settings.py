@@ -28,6 +28,8 @@ class AtlasSettings:
     null: how many null models (vocabulary-permuted twins) are mapped too; 0: none
     limit: at most so many items of every benchmark, next-sentence pairs and prompts; None: all
     seed: of every draw
+    transfer: so many of the highest heads of each objective are ablated, and every measure is asked on items
+        that they were not chosen on; 0: none
     """
 
     objectives: tuple[str, ...] = ()
@@ -38,6 +40,7 @@ class AtlasSettings:
     null: int = 19
     limit: int | None = None
     seed: int = 0
+    transfer: int = 0
 
     def __post_init__(self) -> None:
         given: object = self.objectives
@@ -55,6 +58,8 @@ class AtlasSettings:
             )
         if idle := [name for name in self.data if name not in known or name not in self.names]:
             raise BadOption(f"Data for {idle[0]!r} came, which is no benchmark among the objectives.")
+        if self.transfer < 0:
+            raise BadOption(f"transfer={self.transfer} came; give how many heads are ablated, or 0.")
         if self.splits < 1 or self.null < 0 or self.null == 1 or (self.limit is not None and self.limit < 2):
             values = f"splits={self.splits}, null={self.null}, limit={self.limit}"
             raise BadOption(f"{values} came; splits needs 1 or more, null 0 or at least 2, limit 2 or more.")

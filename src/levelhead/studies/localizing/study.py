@@ -60,6 +60,7 @@ from levelhead.studies.localizing.catalog import localizer_of
 from levelhead.studies.localizing.protocol import Localizer, scored_several
 from levelhead.studies.localizing.questions import Question, Questions, questions
 from levelhead.studies.localizing.settings import AtlasSettings
+from levelhead.studies.localizing.transfer import transferred
 
 Doubles = NDArray[np.float64]
 Open = Run[AtlasRunSettings]
@@ -89,6 +90,8 @@ def atlas(model: Model, settings: AtlasSettings | None, folder: str | Path) -> A
         run.results(layout.MAP_AGREEMENTS, lambda: _agreements(maps, settings))
         if len(maps) > 1:
             run.result(layout.TOP_OF_ALL, lambda: _top(maps))
+        if settings.transfer:
+            run.results(layout.TRANSFER, lambda: transferred(model, asked.asked, maps, settings))
         note_places(run, [model])
         return AtlasRun(run.data())
 
@@ -105,6 +108,7 @@ def _run_settings(model: Model, settings: AtlasSettings) -> AtlasRunSettings:
         splits=settings.splits,
         null=settings.null,
         limit=settings.limit,
+        transfer=settings.transfer,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )

@@ -21,8 +21,8 @@ class MitigateSettings:
 
     bias: a word list by its name or path, or in memory
     methods: names of mitigations; none: all that are quick; "all" alone: every one; "quickest" alone: two
-    objective: the bias that they are judged by: inferences, preference, log-odds, cosine gap; "": the first
-        of them that the model can be asked for
+    objective: the bias that they are judged by: inferences, preference, log-odds, cosine gap, or a benchmark;
+        "": the first of them that the model can be asked for
     gain: what a mitigation must gain at least, in the bias's own unit
     max_perplexity: percent that perplexity may grow by
     max_loss: points that any other ability may fall by
@@ -32,6 +32,8 @@ class MitigateSettings:
     steps: of a training; 0: as many as each method takes by itself
     lora: train low-rank adapters instead of all weights
     spillover: whether candidates are also asked about biases that they were not fitted on
+    data: the published file of the benchmark that is the objective
+    limit: at most so many of its items; None: all
     budget: "90s", "10min" or "2h": mitigations are tried from the cheapest on until it is spent; "": all are
     """
 
@@ -48,12 +50,16 @@ class MitigateSettings:
     lora: bool = False
     budget: str = ""
     spillover: bool = True
+    data: str = ""
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         if self.null < 2:
             raise BadOption(
                 f"null={self.null} came; without null models nothing can be certified: give 5 or more."
             )
+        if (self.data and not self.objective) or (self.limit is not None and not self.data):
+            raise BadOption("data and limit are of a benchmark: name it as the objective, and give its file.")
         if self.steps < 0:
             raise BadOption(f"steps={self.steps} came; allowed is 0 or more.")
         if min(self.gain, self.max_perplexity, self.max_loss) < 0:

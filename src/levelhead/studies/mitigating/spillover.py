@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from levelhead.edits.sites import Variant
 from levelhead.engine.run import read
-from levelhead.measures.certified import LEVEL, mean_interval
+from levelhead.measures.growth import size_growth
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest, load_words, shipped_words
@@ -65,10 +63,7 @@ def _blanks(model: Model, test: WordTest, variants: Sequence[Variant]) -> list[I
 
 
 def _cell(candidate: str, bias: ItemValues, number: int, cells: int) -> BiasSpilled:
-    items = bias.paired(number)
-    before, after = items.mean(items.before), items.mean(items.after)
-    grown = np.copysign(1.0, after) * items.after - np.copysign(1.0, before) * items.before
-    low, high = mean_interval(grown, items, 1 - LEVEL / cells) or (None, None)
+    own = size_growth(bias.paired(number), cells)
     return BiasSpilled(
-        candidate, bias.name, bias.unit, before, after, abs(after) - abs(before), low, high, cells
+        candidate, bias.name, bias.unit, own.before, own.after, own.grown, own.low, own.high, cells
     )

@@ -56,9 +56,10 @@ from levelhead.studies.mitigating import (
     unlearning,
 )
 from levelhead.studies.mitigating.parts import Parts, parts
-from levelhead.studies.mitigating.protocol import Mitigation, cost_of, mitigations
+from levelhead.studies.mitigating.protocol import Mitigation, cost_of
 from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
+from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
 from levelhead.studies.mitigating.training import Means, Trains
 from levelhead.studies.mitigating.trying import Aim, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
@@ -94,7 +95,8 @@ def run_mitigations(
     _check_training(settings)
     deadline = None if settings.seconds is None else now() + settings.seconds
     battery = battery or shipped_battery(settings, model)
-    split = parts(battery, settings.seed)
+    items = target_items(model, settings)
+    split = with_target(model, parts(battery, settings.seed), settings, items)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
         seed=settings.seed,
@@ -111,10 +113,14 @@ def run_mitigations(
         lora=settings.lora,
         budget=settings.budget,
         spillover=settings.spillover,
+        data=settings.data,
+        limit=settings.limit,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes()}
+    if items is not None:
+        hashes[f"items of {settings.objective}"] = items.fingerprint
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
@@ -216,7 +222,7 @@ def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
     folder = run.folder.absolute() / layout.CHECKPOINTS
     check_tree(folder)  # another library opens what is in it
     means = Means(settings.text, settings.steps, settings.lora, settings.seed, folder)
-    every = mitigations(settings.methods)
+    every = named_methods(settings)
     if not settings.methods:
         every = tuple(method for method in every if not isinstance(method, Trains))
     chosen = [method.with_means(means) if isinstance(method, Trains) else method for method in every]
@@ -227,7 +233,7 @@ def _check_training(settings: MitigateSettings) -> None:
     """Refuse to be told how to train where nothing is trained."""
     told = {"text": settings.text, "steps": settings.steps, "lora": settings.lora}
     useless = [name for name, value in told.items() if value]
-    trains = settings.methods and any(isinstance(each, Trains) for each in mitigations(settings.methods))
+    trains = settings.methods and any(isinstance(each, Trains) for each in named_methods(settings))
     if useless and not trains:
         raise BadOption(
             f"{useless[0]} would change nothing: no mitigation that trains is named. Name one, such as "
