@@ -178,3 +178,12 @@ def test_the_words_for_a_person_say_how_to_load_it(folder: Path, tmp_path: Path)
     assert done.exit_code == 0
     assert "max difference after reload" in done.stdout
     assert f"from_pretrained('{tmp_path / 'out'}')" in done.stdout
+
+
+def test_a_coin_belongs_to_a_recipe_that_symmetrizes(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="--coin would change nothing"):
+        debias(folder, "--heads", "1-1", "--coin", "3", "-o", tmp_path / "none")
+    (tmp_path / "r.toml").write_text('[symmetrize]\nwords = "gender"\n', encoding="utf-8")
+    report = debias(folder, "--recipe", tmp_path / "r.toml", "--coin", "3", "-o", tmp_path / "out")
+    assert report["opens_here"] is False
+    assert load_recipe(Path(report["folder"]) / RECIPE_FILE).coin == 3

@@ -114,3 +114,20 @@ def test_bad_arrays_are_refused() -> None:
         word_bias(np.zeros((1, 1, 2)), [True, True])
     with pytest.raises(BadProbe, match="for every target"):
         lpbs([0.1, 0.2], [True])
+
+
+def test_the_interval_in_nats_is_that_of_the_difference_and_not_of_the_effect_size() -> None:
+    """Two far groups: the effect size is near its bound, the difference as open as its words."""
+    rng = np.random.default_rng(4)
+    in_x = np.arange(40) < 20
+    held, runs = 0, 120
+    for run in range(runs):
+        measured = lpbs(np.where(in_x, 3.0, 0.0) + rng.normal(0, 1, 40), in_x, Resampling(300, seed=run))
+        low, high = measured.details["difference_low"], measured.details["difference_high"]
+        held += low <= 3.0 <= high
+    assert 0.90 <= held / runs <= 0.99
+    assert measured.interval is not None
+    assert measured.value is not None
+    scale = measured.details["spread"]
+    assert (low + high) / 2 == pytest.approx(scale * measured.value)
+    assert high - low > 1.5 * scale * (measured.interval[1] - measured.interval[0])

@@ -13,7 +13,7 @@ from levelhead.inference.contents import Contents, open_contents
 from levelhead.inference.mitigating import findings, missed_text, odds, sentence
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import SPREAD
+from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.card import card
 from levelhead.pages.certified_ways import certified_way, uncertified_text
 from levelhead.pages.charts.mitigations import picture
@@ -194,8 +194,15 @@ def test_a_way_out_is_recommended_where_a_bias_is_shown_and_a_mitigation_certifi
 
 
 def test_an_effect_size_stands_beside_its_numerator() -> None:
-    seat = Measurement("seat", 0.5, (0.2, 0.8), n=9, neutral=0.0, details={SPREAD: 0.1})
+    seat = Measurement(
+        "seat",
+        0.5,
+        (0.2, 0.8),
+        n=9,
+        neutral=0.0,
+        details={SPREAD: 0.1, DIFFERENCE_LOW: 0.02, DIFFERENCE_HIGH: 0.09},
+    )
     cell = natural_cell("seat", seat)
-    assert (cell.text, cell.small) == ("+0.050 cosine", "[+0.020, +0.080]")
+    assert (cell.text, cell.small) == ("+0.050 cosine", "[+0.020, +0.090]")
     assert "nats" in natural_cell("preference", Measurement("preference", 0.3)).text
     assert natural_cell("fairness", Measurement("fairness", 0.3)).text == "–"

@@ -13,6 +13,7 @@ from transformers import AutoModel
 
 from levelhead.edits.gates import gates, removed
 from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import batches
 from levelhead.errors import BadOption
 from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
@@ -20,6 +21,7 @@ from levelhead.models.encoding import TokenRow
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import natural_values
@@ -29,6 +31,7 @@ from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, co
 from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigating.token_projection import TokenProjection
 from levelhead.studies.mitigating.trying import Asked, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
 from tests.studies.test_mitigating import few
@@ -145,6 +148,24 @@ def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.M
         assert narrow.low is not None
         assert wide.low is not None
         assert wide.low < narrow.low < narrow.grown
+
+
+def test_a_model_that_is_asked_once_is_written_before_a_symmetrized_one(bert: Model, tmp_path: Path) -> None:
+    twice = Candidate("symmetrized", "symmetrized", 1.0, (Symmetrized(GenderSwap()),))
+    once = Candidate("one head", "heads", 1.0, removed(bert, ["1-1"]))
+    assert write_chosen(bert, [twice, once], tmp_path / "model").candidate == "one head"
+    written = write_chosen(bert, [twice], tmp_path / "alone")
+    assert written.candidate == "symmetrized"
+    assert "trust_remote_code=True" in written.load_with
+
+
+def test_directions_of_another_bias_state_no_recipe(bert: Model) -> None:
+    """A recipe would fit them on pairs about gender."""
+    for bias, states in (("gender", True), ("race", False)):
+        test = load_words(bias)
+        made = TokenProjection().candidates(bert, Battery(test, tuple(template_contexts(test, 1))))
+        assert made
+        assert all((each.recipe is not None) == states for each in made)
 
 
 def test_the_first_certified_model_that_can_be_written_is(bert: Model, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,13 @@ from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Text, encode
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
+
+
+@torch.no_grad()
+def network_outputs(hf: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a network returns for one batch, by name."""
+    with asking(hf), at_rest(hf):
+        return dict(hf(**given))
 
 
 class OwnForward:
@@ -28,11 +35,9 @@ class OwnForward:
         if not first_token:
             self._real[:, 0] = False
 
-    @torch.no_grad()
     def outputs(self, hf: Any) -> dict[str, Tensor]:
         """Name -> values; of an output for each token only the real tokens, as [token, ...]."""
-        with asking(hf), at_rest(hf):
-            returned = hf(**self._inputs, **self._extra)
+        returned = network_outputs(hf, {**self._inputs, **self._extra})
         tensors = {
             name: value
             for name, value in returned.items()

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from levelhead.errors import BadProbe
 from levelhead.measures.influence import kept, studentized
 from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.seat.effect import difference_details
 from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
@@ -108,10 +109,25 @@ def _measured(
     if crossed is not None:
         influences.append(effect.template_influence(crossed))
     interval = _interval(effect, influences, resampling)
+    known["details"] = {**known["details"], **difference_details(_difference(effect, crossed, resampling))}
     of_units = kept(dict(zip(_KINDS, influences, strict=False)), resampling)
     return Measurement(
         name, effect.value, interval, neutral=0.0, settings=settings, influence=of_units, **known
     )
+
+
+def _difference(
+    effect: SeatEffect, crossed: npt.NDArray[np.floating[Any]] | None, resampling: Resampling
+) -> Interval | None:
+    """The interval of SEAT's numerator, a difference of cosines: the same units are redrawn."""
+    own = effect.numerator
+    influences = own.influences() if crossed is None else all_influences(own, crossed)
+    drawn = studentized(influences, resampling)
+    if drawn is None:
+        return None
+    t, error = drawn
+    half = float(np.quantile(t, resampling.level)) * error
+    return own.value - half, own.value + half
 
 
 def crossed_change(

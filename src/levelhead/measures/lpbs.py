@@ -10,8 +10,8 @@ import numpy.typing as npt
 from levelhead.errors import BadProbe
 from levelhead.measures.influence import Influence, influence
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import effect_measurement, why_no_effect
-from levelhead.measures.seat.intervals import METHOD, effect_interval, weighted_effect
+from levelhead.measures.seat.effect import difference_details, effect_measurement, why_no_effect
+from levelhead.measures.seat.intervals import METHOD, difference_interval, effect_interval, weighted_effect
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 
 
@@ -79,6 +79,7 @@ def lpbs(bias: npt.ArrayLike, in_x: npt.ArrayLike, resampling: Resampling = DEFA
     if reason := why_no_effect(x, y):
         return Measurement.missing("lpbs", reason, neutral=0.0, **known)
     known["influence"] = _influence(x, y, resampling)
+    known["details"] |= difference_details(difference_interval(x, y, resampling))
     return effect_measurement("lpbs", x, y, effect_interval(x, y, resampling), known)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class SeatEffect:
     s: tuple[FloatArray, FloatArray]  # associations of X, of Y
     by_s: tuple[FloatArray, FloatArray]  # d value / d s
     words: WordSets
+    divided: bool = True  # by the spread of all targets; False: the value is the difference alone
 
     @classmethod
     def of(cls, means: FloatArray, words: WordSets) -> SeatEffect | None:
@@ -92,6 +93,13 @@ class SeatEffect:
         return float(np.concatenate(self.s).std(ddof=1))
 
     @property
+    def numerator(self) -> SeatEffect:
+        """The difference of the two means, which is not divided: a difference of cosines."""
+        x, y = self.s
+        by_s = np.full(x.size, 1 / x.size), np.full(y.size, -1 / y.size)
+        return replace(self, value=float(x.mean() - y.mean()), by_s=by_s, divided=False)
+
+    @property
     def by_direction(self) -> FloatArray:
         """d value / d direction: [d]"""
         sides = zip(self.by_s, "XY", strict=True)
@@ -109,12 +117,14 @@ class SeatEffect:
         return [np.array(list(pairs.values())), *(self._of_targets(side) for side in (0, 1))]
 
     def _of_targets(self, side: int) -> FloatArray:
-        """A target counts in its side's mean and in the spread of all: [word of the side]"""
+        """A target counts in its side's mean and, divided, in the spread of all: [word of the side]"""
         s, sign, n = self.s[side], (1.0, -1.0)[side], sum(part.size for part in self.s)
-        both = np.concatenate(self.s)
-        spread, square = both.std(ddof=1), (s - both.mean()) ** 2
-        own = sign * (s - s.mean()) / (s.size * spread)
-        own -= self.value / (2 * spread**2) * (square - square.mean()) / (n - 1)
+        own = sign * (s - s.mean()) / s.size
+        if self.divided:
+            both = np.concatenate(self.s)
+            spread, square = both.std(ddof=1), (s - both.mean()) ** 2
+            own = sign * (s - s.mean()) / (s.size * spread)
+            own -= self.value / (2 * spread**2) * (square - square.mean()) / (n - 1)
         group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
         return np.asarray(np.bincount(group, weights=own), np.float64)
 

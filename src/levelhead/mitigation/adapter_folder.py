@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -82,9 +82,13 @@ def imported(folder: Path, base: type) -> Iterator[Any]:
     """The remote class of a folder, imported from its file; the interpreter forgets it afterwards."""
     package = ModuleType(f"{MODULE}_{abs(hash(folder))}")
     package.__path__ = [str(folder)]
-    sys.modules[package.__name__] = package
+    spec = spec_from_file_location(f"{package.__name__}.{MODULE}", folder / f"{MODULE}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules |= {package.__name__: package, module.__name__: module}
     try:
-        module = import_module(f"{package.__name__}.{MODULE}")
+        spec.loader.exec_module(module)
         yield getattr(module, edited_name(base))
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] == package.__name__]:

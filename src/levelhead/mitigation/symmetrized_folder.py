@@ -16,13 +16,13 @@ from torch import Tensor
 from levelhead.edits.sites import Edit, Variant
 from levelhead.edits.symmetry import Coined, Symmetrized, coin_of, symmetry_of
 from levelhead.engine.batches import Tokens, inputs
+from levelhead.engine.outputs import network_outputs
 from levelhead.engine.readings import Pooled, SentenceVectors, TokenLikelihoods, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.engine.token_classes import token_classes
 from levelhead.mitigation.adapter_folder import write_remote
 from levelhead.models.adapter import REMOTE
 from levelhead.models.encoding import Text, encode, token_id
-from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.probes.group_swap import GroupSwap, RowSwap
 
@@ -138,11 +138,9 @@ class SymmetryProof:
         out, batch = self._out(hf, texts)
         return out.get("prediction_logits", out.get("logits")).log_softmax(-1), batch
 
-    @torch.no_grad()
     def _out(self, hf: Any, texts: Sequence[Text]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         batch = inputs(self._model, [Tokens(row.ids, row.types) for row in encode(self._model, texts)])
-        with at_rest(hf):
-            return dict(hf(**batch)), batch
+        return network_outputs(hf, batch), batch
 
     @property
     def _blanks(self) -> list[Text]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
+from levelhead import errors
 from levelhead.probes.swap import tables
 
 _IMPORT = re.compile(r"^from levelhead\.([\w.]+) import", re.MULTILINE)
@@ -44,10 +44,9 @@ def _needed(code: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _source(module: str) -> str:
-    spec = find_spec(f"levelhead.{module}")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8")
+    path = Path(errors.__file__).parent.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return file.read_text(encoding="utf-8")
 
 
 def _literal_tables() -> str:

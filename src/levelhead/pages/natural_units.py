@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import SPREAD
+from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.tables import Cell, words
 
 _EFFECTS = {"seat": "cosine", "lpbs": "nats"}  # effect sizes, and the unit of their numerators
 
 
 def natural_cell(info: MeasureInfo, measurement: Measurement) -> Cell:
-    """A measure in natural units, its interval below: that of the effect size times the same spread."""
+    """A measure in natural units, the interval of the numerator itself below."""
     if measurement.value is None:
         return words("")
     if info.nats:
@@ -20,8 +20,9 @@ def natural_cell(info: MeasureInfo, measurement: Measurement) -> Cell:
     if unit is None or scale is None:
         return words("")
     ends = ""
-    if measurement.interval is not None:
-        low, high = (scale * end for end in measurement.interval)
+    own = [measurement.details.get(name) for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH)]
+    if None not in own:
+        low, high = (float(end or 0.0) for end in own)
         ends = f"[{low:+z.3f}, {high:+z.3f}]".replace("-", "−")
     value = f"{scale * measurement.value:+z.3f}".replace("-", "−")
     return words(f"{value} {unit}", ends)

@@ -19,7 +19,15 @@ from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.crossed import crossed_seat, nested_seat
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import SETS, associations, effect_measurement, seat, why_no_effect
+from levelhead.measures.seat.effect import (
+    DIFFERENCE_HIGH,
+    DIFFERENCE_LOW,
+    SETS,
+    associations,
+    effect_measurement,
+    seat,
+    why_no_effect,
+)
 from levelhead.measures.seat.measurements import seat_measurement
 from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, Resampling
@@ -137,7 +145,9 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
         wide = nested_seat(vectors, table.word, words, resampling)
     else:
         wide = crossed_seat(vectors[order], words, resampling)
-    return replace(plain, interval=wide.interval, settings=wide.settings, influence=wide.influence)
+    ends = {name: wide.details[name] for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH) if name in wide.details}
+    known = {"settings": wide.settings, "influence": wide.influence, "details": {**plain.details, **ends}}
+    return replace(plain, interval=wide.interval, **known)
 
 
 def first_seat(vectors: Doubles, table: WordTable, contexts: int) -> float:

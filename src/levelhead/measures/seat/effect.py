@@ -16,6 +16,7 @@ from levelhead.measures.statistics import FloatArray, Interval
 
 SETS = ("A", "B", "X", "Y")  # attributes A and B, targets X and Y
 SPREAD = "spread"  # the detail that holds the standard deviation of associations, which SEAT divides by
+DIFFERENCE_LOW, DIFFERENCE_HIGH = "difference_low", "difference_high"  # details: the numerator's interval
 FLAT = 1e-12  # a spread of cosines or log-probabilities below this is rounding, not association
 
 
@@ -71,6 +72,11 @@ def effect_measurement(
     details = {"p_value": test.p_value, "partitions": float(test.partitions), SPREAD: spread}
     details |= known.get("details", {})
     return Measurement(name, seat(s_x, s_y), interval, neutral=0.0, **{**known, "details": details})
+
+
+def difference_details(interval: Interval | None) -> dict[str, float]:
+    """The interval of an effect size's numerator, in its natural unit, as details; empty without one."""
+    return {} if interval is None else dict(zip((DIFFERENCE_LOW, DIFFERENCE_HIGH), interval, strict=True))
 
 
 def unit(name: str, vectors: npt.ArrayLike) -> FloatArray:

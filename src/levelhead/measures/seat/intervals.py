@@ -34,6 +34,22 @@ def effect_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling = D
     return studentized(replicate, sizes, sizes, resampling)
 
 
+def difference_interval(s_x: FloatArray, s_y: FloatArray, resampling: Resampling) -> Interval | None:
+    """Interval of the effect size's numerator, mean s(x) − mean s(y), when the targets of each set are
+    resampled: symmetric studentized bootstrap."""
+    sizes = [s_x.size, s_y.size]
+
+    def replicate(counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value, variance = np.zeros(len(counts)), np.zeros(len(counts))
+        for s, drawn, sign in zip((s_x, s_y), np.split(counts, [s_x.size], axis=1), (1.0, -1.0), strict=True):
+            mean, apart = _centered(np.broadcast_to(s, drawn.shape), drawn)
+            value += sign * mean[:, 0]
+            variance += _variance_of_mean(apart, drawn)
+        return value, np.sqrt(variance)
+
+    return studentized(replicate, sizes, None, resampling)
+
+
 def item_interval(arrays: Mapping[str, FloatArray], resampling: Resampling) -> Interval | None:
     """Interval over the items of all four sets; only the cosines between targets and attributes are needed.
 
@@ -111,9 +127,11 @@ def _variance_of_mean(influence: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def studentized(
-    replicate: Replicate, sizes: npt.ArrayLike, targets: Sequence[int], resampling: Resampling
+    replicate: Replicate, sizes: npt.ArrayLike, targets: Sequence[int] | None, resampling: Resampling
 ) -> Interval | None:
     """Symmetric studentized bootstrap of an effect size; items are drawn within strata of these sizes.
+
+    targets: sizes of the target sets, by which an effect size is clipped; None: a value without bounds.
 
         value ± quantile_level( |value* − value| / error* ) · error
 
@@ -132,5 +150,7 @@ def studentized(
     if not error > 0 or t.size < 0.95 * resampling.resamples:
         return None
     half = float(np.quantile(t, resampling.level) * error)
+    if targets is None:
+        return float(value) - half, float(value) + half
     most = sum(targets) / math.sqrt(math.prod(targets))
     return max(-most, float(value) - half), min(most, float(value) + half)

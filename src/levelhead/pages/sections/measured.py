@@ -115,7 +115,7 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
     note = (
         "“Cannot be told from …” is not “unbiased”: more items may show a difference. Null models: what "
         "a model of this shape shows whose words mean nothing, or what chance alone gives. p: against that. "
-        "In natural units: what an effect size divides by its own spread, and the interval times the same."
+        "In natural units: what an effect size divides by its own spread, with an interval of its own."
     )
     lines = [_measure_line(contents, each) for each in reported]
     return Table("measures", "Every measure of the unmodified model", columns, lines, note)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from levelhead.mitigation.fitting import fit_steps, pairs_about
-from levelhead.mitigation.recipe import Recipe, step
+from levelhead.mitigation.recipe import Recipe, Step, step
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
 from levelhead.scoring.battery import Battery
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
@@ -32,10 +33,14 @@ class TokenProjection:
                 self.name,
                 float(depth),
                 edits,
-                Recipe(projections=plan, title=f"projected from layer {model.layers - depth + 1}"),
+                self._recipe(plan, f"projected from layer {model.layers - depth + 1}", fit),
             )
             for depth, plan, edits in zip(depths, plans, fitted, strict=True)
         ]
+
+    def _recipe(self, plan: tuple[Step, ...], title: str, fit: Battery) -> Recipe | None:
+        """None where directions are fitted on words of part A, which no recipe could name again."""
+        return Recipe(projections=plan, title=title) if about_gender(fit.test) else None
 
 
 register_mitigation(TokenProjection())
