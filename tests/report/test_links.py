@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.benchmarks import BenchmarkResult
 from levelhead.api.reports import check, compare
 from levelhead.auditing import Audit
 from levelhead.cli.terminal import print_link
 from levelhead.measures.catalog import BUILT_IN
-from levelhead.measures.measurement import Measurement
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.links import Document, Link, measure_link, page_link, run_link
 from levelhead.pages.page import write_report
@@ -72,9 +70,6 @@ def test_results_without_a_run_lead_to_documents(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "heads")
     assert check(folder, {"seat": 5.0}).link.name == f"docs/{Document.CHECK}"
     assert compare(folder, folder).link.name == f"docs/{Document.REPORT}#compare"
-    measured = {"score": Measurement("score", 0.5)}
-    scored = BenchmarkResult("m", "w", {}, {}, measured, benchmark="b")
-    assert f"docs/{Document.BENCHMARKS}" in scored._repr_html_()
     write_report(folder)
     assert check(folder, {"seat": 5.0}).link.name.endswith(f"report.html#{Chapter.MEASURED}")
 

@@ -11,6 +11,7 @@ import pytest
 from levelhead.inference.check import Plan, check, threshold
 from levelhead.inference.contents import Contents, open_contents
 from levelhead.inference.mitigating import findings, missed_text, odds, sentence
+from levelhead.measures.catalog import CATALOG
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
@@ -202,7 +203,7 @@ def test_an_effect_size_stands_beside_its_numerator() -> None:
         neutral=0.0,
         details={SPREAD: 0.1, DIFFERENCE_LOW: 0.02, DIFFERENCE_HIGH: 0.09},
     )
-    cell = natural_cell("seat", seat)
+    cell = natural_cell(CATALOG.info("seat"), seat)
     assert (cell.text, cell.small) == ("+0.050 cosine", "[+0.020, +0.090]")
-    assert "nats" in natural_cell("preference", Measurement("preference", 0.3)).text
-    assert natural_cell("fairness", Measurement("fairness", 0.3)).text == "–"
+    assert "nats" in natural_cell(CATALOG.info("preference"), Measurement("preference", 0.3)).text
+    assert natural_cell(CATALOG.info("fairness"), Measurement("fairness", 0.3)).text == "–"

@@ -12,6 +12,7 @@ class Chapter(StrEnum):
     MITIGATE = "mitigate"
     ATLAS = "atlas"
     MEASURED = "measured"
+    BENCHMARK = "benchmark"
     HEADS = "heads"
     KNOWLEDGE = "knowledge"
     SWEEP = "sweep"
@@ -22,6 +23,7 @@ class Chapter(StrEnum):
     STEPS = "steps"
     FAILURES = "failures"
     COMPARED = "compared"
+    ABOUT = "about"  # what must be documented
     LIMITS = "limits"
     REPRODUCE = "reproduce"
     GLOSSARY = "glossary"

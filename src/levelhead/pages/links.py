@@ -74,6 +74,7 @@ _HOMES: Mapping[str, _Home] = {  # by study
     layout.SURVEY.study: _Home(Chapter.RANKING, Document.SURVEY),
     layout.MITIGATE.study: _Home(Chapter.MITIGATE, Document.MITIGATE),
     layout.ATLAS.study: _Home(Chapter.ATLAS, Document.ATLAS),
+    layout.BENCHMARK.study: _Home(Chapter.BENCHMARK, Document.BENCHMARKS),
 }
 _ELSE = _Home(None, Document.REPORT)
 

@@ -6,6 +6,7 @@ from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.infos import info_of
 from levelhead.measures.choices import answerers_of
 from levelhead.pages.blocks import Block, Section, Shown
+from levelhead.pages.chapters import Chapter
 from levelhead.pages.tables import Cell, Table, number, words
 from levelhead.results.records.benchmarks import BenchmarkUsed
 
@@ -23,7 +24,7 @@ def benchmark_section(contents: Contents) -> Section | None:
         lines = [[words(reason), words(f"{count:,}")] for reason, count in used.unscored.items()]
         blocks.append(Shown(Table("unscored", "Not scored", ("Reason", "Items"), lines)))
     how = f"{used.warning}. {used.contamination}."
-    return Section("benchmark", used.title, used.question, f"{how[:1].upper()}{how[1:]}", blocks)
+    return Section(Chapter.BENCHMARK, used.title, used.question, f"{how[:1].upper()}{how[1:]}", blocks)
 
 
 def _about(used: BenchmarkUsed) -> Table:

@@ -30,7 +30,9 @@ def about_section(contents: Contents) -> Section | None:
         return None
     body = [[words(title), words(text)] for title, text in stated_fields(about)]
     table = Table("about", "Documentation", ("Field", "Stated"), body, _FILL_IN)
-    return Section("about", "Documentation", "What is it for, and who answers for it?", "", [Shown(table)])
+    return Section(
+        Chapter.ABOUT, "Documentation", "What is it for, and who answers for it?", "", [Shown(table)]
+    )
 
 
 def not_shown(warnings: Sequence[str]) -> Section:
