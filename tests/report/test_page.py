@@ -167,6 +167,7 @@ def test_every_chapter_of_an_audit_is_there(page: Page) -> None:
     assert ids == ["now", *chapters, "glossary", "appendix"]
     charts = [attrs["data-name"] for attrs, _ in page.tagged("figure")]
     assert charts == [
+        "kinds",
         "head-map",
         "attention",
         "distribution",
