@@ -98,7 +98,7 @@ def test_a_documentation_is_kept_in_runs_only(tmp_path: Path) -> None:
 
 def test_groups_come_from_the_word_list_where_nobody_states_them(tmp_path: Path) -> None:
     words = {**GENDER.groups(), "pairs": GENDER.pairs, "not_covered": "everybody else"}
-    settings = HeadsSettings(words, experiments=("scores",), per_word=1, null=0, splits=0)  # type: ignore[arg-type]
+    settings = HeadsSettings(words, experiments=("scores",), per_word=1, null=0, splits=0)
     run = heads(tiny("bert", layers=1), settings, tmp_path / "run")
     assert about_of(open_contents(run.folder)) is None  # a study of heads documents nothing by itself
     keep_about(run.folder, About(*[""] * 7))

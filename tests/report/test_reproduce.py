@@ -699,7 +699,7 @@ def test_a_python_call_is_read_back_as_the_settings_that_it_came_from(study: Stu
             about, *got = got
             predictions = None if run.predictions is None else str(run.predictions)
             assert (about, got[1].data, got[1].predictions) == (run.benchmark, run.published, predictions)
-            run = replace(run, model=run.model or None)
+            got[0] = "" if got[0] is None else got[0]
         models = run.model if hasattr(run, "model") else list(getattr(run, "models", None) or run.runs)
         if not any(run.loading.to_json().values() if hasattr(run, "loading") else ()):
             assert got[0] == models

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, ModelCardData
 
 from levelhead.errors import BadRun, CannotDo
 from levelhead.inference.check import Plan, Threshold, check
@@ -115,8 +114,10 @@ def test_two_models_are_compared_item_by_item_and_two_rules_are_not(
     (difference,) = by_name["crows-pairs gap"].differences
     assert difference is not None
     assert difference.paired
-    gaps = [each["crows-pairs gap"].value for each in (other, run)]
-    assert difference.value == pytest.approx(np.subtract(*gaps))
+    first, second = (each["crows-pairs gap"].value for each in (run, other))
+    assert first is not None
+    assert second is not None
+    assert difference.value == pytest.approx(second - first)
     ruled = BenchmarkSettings(file, "lm-eval", null=0)
     third = run_benchmark("crows-pairs", tiny("gpt2"), ruled, tmp_path / "c")
     assert compare([run.folder, third.folder]).measures["crows-pairs gap"].differences == (None,)
@@ -139,9 +140,10 @@ def test_card_and_model_index_carry_benchmark_rule_interval_and_unscored(run: Be
         "rule": "levelhead",
         "unscored": 1,
     }
-    parsed = ModelCard(model_index(contents)).data.eval_results
-    assert parsed is not None
-    assert parsed[0].metric_value == share.value
+    parsed = ModelCard(model_index(contents)).data
+    assert isinstance(parsed, ModelCardData)
+    assert parsed.eval_results is not None
+    assert parsed.eval_results[0].metric_value == share.value
 
 
 def test_every_score_of_a_built_in_benchmark_is_declared_with_its_neutral_value(run: BenchmarkRun) -> None:
