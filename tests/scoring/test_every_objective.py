@@ -30,7 +30,7 @@ from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import CONFIGS, tiny
 from tests.word_lists import GENDER
 
-STEPS = (1e-2, 1e-3)  # rounding disturbs the small one, kinks and the choice of experts the large one
+STEPS = (1e-2, 1e-3, 1e-4)  # rounding disturbs the small ones, kinks and the choice of experts the large ones
 Doubles = NDArray[np.float64]
 
 
