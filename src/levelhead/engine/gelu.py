@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi, sqrt
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class QuickGelu(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is torch.nn.functional.gelu and not kwargs and len(args) == 1 and args[0].is_cpu:
-            return _Gelu.apply(args[0])
+            return _Gelu.apply(args[0])  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
@@ -41,4 +41,4 @@ class _Gelu(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> Tensor:
         x, below = ctx.saved_tensors
         density = (x * x).mul_(-0.5).exp_().mul_(1 / sqrt(2 * pi))
-        return density.mul_(x).add_(below).mul_(slopes[0])
+        return cast(Tensor, density.mul_(x).add_(below).mul_(slopes[0]))
