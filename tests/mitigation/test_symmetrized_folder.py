@@ -68,14 +68,15 @@ def head(request: pytest.FixtureRequest) -> str:
 def in_memory(model: Model, head: str) -> np.ndarray[Any, Any]:
     """What the symmetrized model answers, as probabilities or vectors."""
     if head == "mlm":
-        return np.exp(read_one(model, TokenLogProbs(blanks(model), words(model)), [SYMMETRIZED])[0])
+        asked = TokenLogProbs(blanks(model), words(model))
+        return np.asarray(np.exp(read_one(model, asked, [SYMMETRIZED])[0]))
     if head == "causal":
         scores = read_one(model, TokenLikelihoods(TEXTS), [SYMMETRIZED])
         return np.concatenate(scores.values[0])
     if head == "base":
         return np.asarray(read_one(model, SentenceVectors(TEXTS, "mean-special"), [SYMMETRIZED])[0])
     pairs = [Text(text, other) for text, other in zip(TEXTS, TEXTS[1:] + TEXTS[:1], strict=True)]
-    return np.exp(read_one(model, Pooled(pairs), [SYMMETRIZED])[0])
+    return np.asarray(np.exp(read_one(model, Pooled(pairs), [SYMMETRIZED])[0]))
 
 
 def from_folder(network: Any, tokenizer: Any, model: Model, head: str) -> np.ndarray[Any, Any]:

@@ -62,7 +62,13 @@ def test_gradients_of_every_objective_are_finite_differences(family: str, tmp_pa
     assert len(asked) >= 4
     way = np.random.default_rng(1).normal(size=(model.layers, model.heads))
     variants = [
-        gates(model, {place: 1 + sign * step * way[place] for place in np.ndindex(*way.shape)})
+        gates(
+            model,
+            {
+                (layer, head): float(1 + sign * step * way[layer, head])
+                for layer, head in np.ndindex(*way.shape)
+            },
+        )
         for step in STEPS
         for sign in (1, -1)
     ]

@@ -188,7 +188,9 @@ def test_an_installed_package_brings_its_localizers_along(
 def asked_texts(model: Model, objective: Objective) -> set[str]:
     """The texts that an objective depends on."""
     reading = cast("SpanLikelihoods | TokenLogProbs", objective.reading)
-    answer = torch.from_numpy(np.asarray(read_one(model, reading)[0], np.float64)).requires_grad_()
+    answer = torch.from_numpy(
+        np.asarray(read_one(model, cast("SpanLikelihoods", reading))[0], np.float64)
+    ).requires_grad_()
     (slopes,) = torch.autograd.grad(objective.number(answer), answer)
     steep = slopes.abs().reshape(len(reading.texts), -1).sum(1) > 0
     return {str(text) for text, own in zip(reading.texts, steep.tolist(), strict=True) if own}

@@ -126,7 +126,7 @@ class SymmetryProof:
             found.append((logs[:, :-1].gather(-1, ids)[..., 0] * real).sum(1))
         if model.judge is not None:
             out, _ = self._out(hf, self._pairs)
-            found.append(out.get("seq_relationship_logits", out.get("logits")).log_softmax(-1))
+            found.append(_either(out, "seq_relationship_logits").log_softmax(-1))
         if not found:
             out, _ = self._out(hf, self._sentences)
             own = [row.part != -1 for row in encode(model, self._sentences)]
@@ -136,7 +136,7 @@ class SymmetryProof:
 
     def _logs(self, hf: Any, texts: Sequence[Text]) -> tuple[Tensor, dict[str, Tensor]]:
         out, batch = self._out(hf, texts)
-        return out.get("prediction_logits", out.get("logits")).log_softmax(-1), batch
+        return _either(out, "prediction_logits").log_softmax(-1), batch
 
     def _out(self, hf: Any, texts: Sequence[Text]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         batch = inputs(self._model, [Tokens(row.ids, row.types) for row in encode(self._model, texts)])
@@ -154,3 +154,8 @@ class SymmetryProof:
     @property
     def _pairs(self) -> list[Text]:
         return [Text(f"The {word} is here.", f"The {word} is a nurse.") for word in ("nurse", *self._words)]
+
+
+def _either(out: Mapping[str, Tensor], name: str) -> Tensor:
+    """The logits of a head: by their own name where a network has several."""
+    return out[name] if name in out else out["logits"]

@@ -82,7 +82,7 @@ _CALLS: dict[type[RunSettings], _Call] = {
         hidden={"words_in_memory": "biases"},
     ),
     AtlasRunSettings: _Call("atlas", "AtlasSettings", keywords={"benchmark_files": "data"}, hidden=_WORDS),
-    MitigateRunSettings: _Call("certify", "MitigateSettings", hidden=_WORDS),
+    MitigateRunSettings: _Call("certify", "MitigateSettings", keywords={"published": "data"}, hidden=_WORDS),
     BenchmarkRunSettings: _Call("measure", "BenchmarkSettings", keywords={"published": "data"}),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }

@@ -313,7 +313,7 @@ class MitigateRunSettings(RunSettings):
     lora: Annotated[bool, Option("--lora", False, "switch")] = False
     budget: Annotated[str, Option("--budget", "")] = ""
     spillover: Annotated[bool, InPython(True)] = True
-    data: Annotated[str, Option("--data", "")] = ""
+    published: Annotated[str, Option("--data", "")] = ""  # of the benchmark that is the target
     limit: Annotated[int | None, Option("--limit")] = None
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()

@@ -113,7 +113,7 @@ def run_mitigations(
         lora=settings.lora,
         budget=settings.budget,
         spillover=settings.spillover,
-        data=settings.data,
+        published=settings.data,
         limit=settings.limit,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
