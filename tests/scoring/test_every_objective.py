@@ -62,7 +62,7 @@ def test_gradients_of_every_objective_are_finite_differences(family: str, tmp_pa
     assert len(asked) >= 4
     way = np.random.default_rng(1).normal(size=(model.layers, model.heads))
     variants = [
-        gates(model, {place: 1 + sign * step * way[place] for place in np.ndindex(*way.shape)})
+        gates(model, {(i, j): float(1 + sign * step * way[i, j]) for i, j in np.ndindex(*way.shape)})
         for step in STEPS
         for sign in (1, -1)
     ]
