@@ -139,7 +139,7 @@ def main() -> None:
     python = environment(given.environment)
     if Path(sys.prefix).resolve() != given.environment.resolve():
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        again = [python, "-m", "benchmarks.against_lm_eval", *sys.argv[1:]]
+        again = [str(python), "-m", "benchmarks.against_lm_eval", *sys.argv[1:]]
         raise SystemExit(subprocess.run(again, env={**os.environ, "PYTHONPATH": path}, cwd=ROOT).returncode)
     for name in given.models:
         compare(name, given.data, given.pairs)

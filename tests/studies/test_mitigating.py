@@ -229,4 +229,4 @@ def test_a_benchmark_is_a_target_fitted_ordered_and_tested_on_pairs_that_share_n
     values = CROWS_PAIRS.natural(model, parts[1], [(), removed(model, best)]).values.mean(axis=1)
     assert (one.certificate.before, one.certificate.after) == pytest.approx(tuple(values), abs=1e-4)
     with pytest.raises(BadOption, match="needs its published file"):
-        run_mitigations(model, replace(settings, data=""), tmp_path / "other")
+        run_mitigations(model, replace(settings, data="", methods=()), tmp_path / "other")
