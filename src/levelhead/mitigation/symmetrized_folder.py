@@ -86,7 +86,8 @@ def _sentence(word: str) -> str:
 
 def _first(out: Mapping[str, Any], *names: str) -> Tensor:
     """The output under the first of these names that a network returns."""
-    return next(out[name] for name in names if name in out)
+    found: Tensor = next(out[name] for name in names if name in out)
+    return found
 
 
 class SymmetryProof:

@@ -146,8 +146,13 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
     else:
         wide = crossed_seat(vectors[order], words, resampling)
     ends = {name: wide.details[name] for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH) if name in wide.details}
-    known = {"settings": wide.settings, "influence": wide.influence, "details": {**plain.details, **ends}}
-    return replace(plain, interval=wide.interval, **known)
+    return replace(
+        plain,
+        interval=wide.interval,
+        settings=wide.settings,
+        influence=wide.influence,
+        details={**plain.details, **ends},
+    )
 
 
 def first_seat(vectors: Doubles, table: WordTable, contexts: int) -> float:
