@@ -10,8 +10,8 @@ import pytest
 from levelhead.errors import BadProbe
 from levelhead.measures.lpbs import association, lpbs, word_bias
 from levelhead.measures.permutation import permutation_p_value
-from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD, seat
-from levelhead.measures.seat.intervals import effect_interval
+from levelhead.measures.seat.effect import seat
+from levelhead.measures.seat.intervals import difference_interval, effect_interval
 from levelhead.measures.statistics import Resampling
 
 FEMALE = [True, False]
@@ -122,12 +122,17 @@ def test_the_interval_in_nats_is_that_of_the_difference_and_not_of_the_effect_si
     in_x = np.arange(40) < 20
     held, runs = 0, 120
     for run in range(runs):
-        measured = lpbs(np.where(in_x, 3.0, 0.0) + rng.normal(0, 1, 40), in_x, Resampling(300, seed=run))
-        low, high = (float(measured.details[name] or 0.0) for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH))
-        held += low <= 3.0 <= high
+        bias = np.where(in_x, 3.0, 0.0) + rng.normal(0, 1, 40)
+        interval = difference_interval(bias[in_x], bias[~in_x], Resampling(300, seed=run))
+        assert interval is not None
+        held += interval[0] <= 3.0 <= interval[1]
     assert 0.90 <= held / runs <= 0.99
+    measured = lpbs(bias, in_x, Resampling(300, seed=run))
+    low, high, scale = (
+        float(measured.details[name] or 0.0) for name in ("difference_low", "difference_high", "spread")
+    )
+    assert (low, high) == interval
     assert measured.interval is not None
     assert measured.value is not None
-    scale = float(measured.details[SPREAD] or 0.0)
     assert (low + high) / 2 == pytest.approx(scale * measured.value)
     assert high - low > 1.5 * scale * (measured.interval[1] - measured.interval[0])

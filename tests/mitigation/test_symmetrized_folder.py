@@ -13,6 +13,7 @@ import pytest
 import torch
 import transformers
 
+from levelhead import models
 from levelhead.edits.gates import removed
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
@@ -28,6 +29,7 @@ from levelhead.mitigation.remote.turning import Row, Turner
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.probes.triples import load_triples
 from tests.mitigation.test_export import RELOAD
 from tests.tiny import tiny
 
@@ -236,3 +238,19 @@ def test_a_text_comes_back_token_by_token_where_its_turn_is_reversible() -> None
         there = turner(Row(ids, [0] * len(ids)), 1)
         assert list(turner(Row(there.ids, there.types), 1).ids) == ids
         assert list(there.ids) == model.tokenizer(SWAP(text).text)["input_ids"]
+
+
+@pytest.mark.parametrize("name", ["bert-mini", "gpt-mini"])
+def test_turned_rows_are_the_rows_of_turned_texts(name: str) -> None:
+    """Words are put together from tokens, also behind a curly apostrophe, which is several bytes."""
+    folder = Path(models.__file__).parent / "embedded" / name
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    turner = Turner(tokenizer, SWAP, causal=name == "gpt-mini")
+    texts = [pair.original.context for pair in load_triples().pairs[:60]]
+    texts = [text for text in texts if SWAP(text).changes]
+    texts += ["The nurse said she\u2019s tired.", '"He said that!" she (a woman) said; her dad left.']
+    assert len(texts) > 20
+    for text in texts:
+        ids = tokenizer(text)["input_ids"]
+        turned = turner(Row(ids, [0] * len(ids)), 1)
+        assert list(turned.ids) == tokenizer(SWAP(text).text)["input_ids"], text

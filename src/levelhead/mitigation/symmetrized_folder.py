@@ -84,6 +84,12 @@ def _sentence(word: str) -> str:
     return f"The {word} said that it was late."
 
 
+def _first(out: Mapping[str, Any], *names: str) -> Tensor:
+    """The output under the first of these names that a network returns."""
+    found: Tensor = next(out[name] for name in names if name in out)
+    return found
+
+
 class SymmetryProof:
     """A few texts that show whether a reloaded folder answers as the symmetrized model in memory does."""
 
@@ -126,7 +132,7 @@ class SymmetryProof:
             found.append((logs[:, :-1].gather(-1, ids)[..., 0] * real).sum(1))
         if model.judge is not None:
             out, _ = self._out(hf, self._pairs)
-            found.append(_either(out, "seq_relationship_logits").log_softmax(-1))
+            found.append(_first(out, "seq_relationship_logits", "logits").log_softmax(-1))
         if not found:
             out, _ = self._out(hf, self._sentences)
             own = [row.part != -1 for row in encode(model, self._sentences)]
@@ -136,7 +142,7 @@ class SymmetryProof:
 
     def _logs(self, hf: Any, texts: Sequence[Text]) -> tuple[Tensor, dict[str, Tensor]]:
         out, batch = self._out(hf, texts)
-        return _either(out, "prediction_logits").log_softmax(-1), batch
+        return _first(out, "prediction_logits", "logits").log_softmax(-1), batch
 
     def _out(self, hf: Any, texts: Sequence[Text]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         batch = inputs(self._model, [Tokens(row.ids, row.types) for row in encode(self._model, texts)])
@@ -154,8 +160,3 @@ class SymmetryProof:
     @property
     def _pairs(self) -> list[Text]:
         return [Text(f"The {word} is here.", f"The {word} is a nurse.") for word in ("nurse", *self._words)]
-
-
-def _either(out: Mapping[str, Tensor], name: str) -> Tensor:
-    """The logits of a head: by their own name where a network has several."""
-    return out[name] if name in out else out["logits"]

@@ -12,6 +12,7 @@ config.json it is asked once, at a turn that a hash of the text and that seed de
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -105,9 +106,10 @@ class Passes:
     """One batch: what the network answers at each pass, put together at the tokens that came in."""
 
     def __init__(self, model: Any, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> None:
-        if "levelhead_symmetry" not in model.__dict__:
-            model.__dict__["levelhead_symmetry"] = Symmetry(model.config, ids.device)
-        self.symmetry: Symmetry = model.levelhead_symmetry
+        known = model.__dict__.get("levelhead_symmetry")
+        if known is None or known.columns.device != ids.device:
+            known = model.__dict__["levelhead_symmetry"] = Symmetry(model.config, ids.device)
+        self.symmetry: Symmetry = known
         self.ids, self.typed = ids, types is not None
         self.real = torch.ones_like(ids).bool() if mask is None else mask.bool()
         own = torch.zeros_like(ids) if types is None else types
@@ -141,7 +143,7 @@ class Passes:
             return self._by_token(name, values)
         if "logits" not in name:
             return torch.stack(list(values)).mean(0)
-        return torch.stack([value.log_softmax(-1) for value in values]).logsumexp(0) - _log(len(values))
+        return torch.stack([value.log_softmax(-1) for value in values]).logsumexp(0) - math.log(len(values))
 
     def _by_token(self, name: str, values: Sequence[Tensor]) -> Tensor:
         places = [self.places(number) for number in range(len(values))]
@@ -172,10 +174,6 @@ class Passes:
         log = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[..., None])[..., 0].double() * real
         total = functional.pad(log, (1, 0)).cumsum(1)
         return total.gather(1, places.clamp(min=0)).flatten()
-
-
-def _log(number: int) -> float:
-    return float(torch.tensor(float(number), dtype=torch.float64).log())
 
 
 def _taken(value: Tensor, places: Tensor) -> Tensor:

@@ -12,8 +12,16 @@ from typing import Any
 
 from levelhead.probes.group_swap import GroupSwap
 
-_CLOSES, _OPENS = frozenset(".,;:!?%)]}'’-"), frozenset("'’([{-")  # no space before, none behind
-_MARKS, _NEW_LINE, _GOES_ON = "Ġ▁", "Ċ", "##"  # how tokenizers write a space, a line's end, and none
+_CLOSES, _OPENS = frozenset(".,;:!?%)]}'’-"), frozenset("([{-")  # no space before, none behind
+_SHORTENED = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))  # words that go on behind an apostrophe
+_SPACE, _GOES_ON = "▁", "##"  # how SentencePiece writes a space, and WordPiece none
+_SHOWN = [
+    *range(33, 127),
+    *range(161, 173),
+    *range(174, 256),
+]  # bytes that stand for themselves
+_HIDDEN = [each for each in range(256) if each not in _SHOWN]
+_BYTES = {chr(each): each for each in _SHOWN} | {chr(256 + i): each for i, each in enumerate(_HIDDEN)}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class Turner:
         words = {tokenizer.mask_token_id, tokenizer.unk_token_id}  # they stand inside texts
         self._special = set(tokenizer.all_special_ids) - words
         self._spaceless = self._ids("a.") == self._ids("a .")
+        self._bytes = "\u0120" in "".join(tokenizer.convert_ids_to_tokens(self._ids("a she")))
         self._pieces: dict[int, str] = {}
 
     def __call__(self, row: Row, turn: int) -> TurnedRow:
@@ -106,7 +115,8 @@ class Turner:
         text, spans = "", []
         for token in ids:
             piece = self._piece(token)
-            joins = piece.strip() in _CLOSES or text[-1:] in _OPENS
+            goes_on = text[-1:] in ("'", "’") and piece.strip() in _SHORTENED
+            joins = goes_on or piece.strip() in _CLOSES or text[-1:] in _OPENS
             if self._spaceless and text and joins:
                 piece = piece.strip()
             start = len(text) + len(piece) - len(piece.lstrip())
@@ -117,9 +127,11 @@ class Turner:
     def _piece(self, token: int) -> str:
         """A token as it stands inside a text: with a space before it, if it has one."""
         if token not in self._pieces:
-            shown = str(self._tokenizer.convert_ids_to_tokens(token)).replace(_NEW_LINE, "\n")
-            starts = shown[:1] in _MARKS or (self._spaceless and not shown.startswith(_GOES_ON))
-            self._pieces[token] = f"{' ' * starts}{shown.lstrip(_MARKS).removeprefix(_GOES_ON)}"
+            shown = str(self._tokenizer.convert_ids_to_tokens(token))
+            if self._bytes:
+                shown = bytes(_BYTES.get(each, 32) for each in shown).decode("utf-8", "replace")
+            starts = self._spaceless and not shown.startswith(_GOES_ON)
+            self._pieces[token] = " " * starts + shown.replace(_SPACE, " ").removeprefix(_GOES_ON)
         return self._pieces[token]
 
     def _word(self, before: str, gap: str, word: str) -> list[int]:
