@@ -24,7 +24,6 @@ BEFORE_RESULTS = ("errors.py", "files.py", "edits/", "models/", "probes/", "engi
 # Borders: places where a quoted name belongs to another format, which happens to have the same word.
 BORDERS: dict[str, tuple[frozenset[str] | None, str]] = {  # place -> names, None for all; why
     "mitigation/remote/": (None, "config.json of an exported folder"),
-    "mitigation/symmetrized_folder.py": (frozenset({"logits"}), "what a network of transformers gives"),
     "pages/charts/base.py": (frozenset({"title"}), "a chart's specification is Vega-Lite's"),
     "pages/charts/heads.py": (frozenset({"way"}), "a point of a chart is Vega-Lite's"),
     "pages/figures/heads.py": (frozenset({"ablation", "counter"}), "names of SVG files"),

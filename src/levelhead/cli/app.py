@@ -215,7 +215,7 @@ def refuse_workers(loading: Loading, why: str) -> None:
         raise BadOption(f"--workers {loading['workers']} came; {why}. Leave it out.")
 
 
-def provenance(model: Model, data: Mapping[str, str]) -> dict[str, Any]:
+def provenance(model: Model, data: Mapping[str, str]) -> dict[str, object]:
     """What a number of a single measure must carry to be trusted: the weights, their place, the data and the
     versions behind it."""
     from levelhead.results.folder import versions
