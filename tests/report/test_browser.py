@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,9 @@ from tests.report.synthetic import (
 from tests.report.test_mitigations import written as write_mitigations
 from tests.sealing import reseal
 
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "report.png"
+PICTURED = "LEVELHEAD_REPORT"  # a run folder: the picture is made anew of its page
+WIDE = (1280, 800)
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--headless",
@@ -570,3 +575,15 @@ def test_the_appendix_shows_what_paper_leaves_out(browser: Any, audit: Path) -> 
     assert opened.page.eval_on_selector_all(".basis table", tables) == 0
     assert opened.page.eval_on_selector_all(".basis details.fold pre", "all => all.length") > 0
     opened.close()
+
+
+def test_the_picture_of_the_docs_is_a_first_screen(browser: Any) -> None:
+    if run := os.environ.get(PICTURED):
+        page = browser.new_page(viewport={"width": WIDE[0], "height": WIDE[1]})
+        page.goto(write_report(run).resolve().as_uri())
+        page.wait_for_timeout(2000)  # until the chart is drawn
+        page.screenshot(path=PICTURE)
+        page.close()
+    size = struct.unpack(">II", PICTURE.read_bytes()[16:24])  # of a PNG file
+    assert size == WIDE
+    assert "(docs/report.png)" in (PICTURE.parents[1] / "README.md").read_text(encoding="utf-8")
