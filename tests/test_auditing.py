@@ -50,6 +50,7 @@ from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
 from tests.audit_sizes import FEWEST, ask_few_prompts
 from tests.glue_files import write_glue
+from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.test_cli import call
 from tests.tiny import tiny
@@ -260,7 +261,7 @@ def test_the_object_holds_the_numbers_of_the_run_folder_and_shows_itself(demo: A
     assert read_audit(demo.folder).measurements == demo.measurements == run.by_variant()
     assert f"{value(demo['seat']):.3f}" in demo._repr_html_()
     assert demo.report is not None
-    assert demo.headline in demo.report.read_text(encoding="utf-8").replace("&lt;", "<")
+    assert demo.headline in page_text(demo.report)
     assert run.arcs is not None
     assert len(run.arcs.pairs) == 3
 

@@ -172,7 +172,7 @@ def _no_hub(name: str, *_: object) -> object:
     raise UnknownModel(f"{name} is not there: the fuzzer has no hub.")
 
 
-def _printed(_browser: Path, _page: Path, printed: Path) -> None:
+def _printed(_browser: Path, _page: Path, _part: str, printed: Path) -> None:
     """A browser is a process of its own, which takes seconds and is not watched: its PDF is given instead."""
     printed.write_text("%PDF levelhead", encoding="utf-8")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.engine import budget, gradients
+from levelhead.engine import budget, gradient_job
 from levelhead.engine.budget import CPU_TOKENS, GPU_TOKENS, fitting_tokens, known_budget, token_budget
 from levelhead.engine.gated import gated_blocks
 from levelhead.engine.gradients import gate_gradients
@@ -92,7 +92,7 @@ def test_blocks_that_run_again_give_the_gradients_of_blocks_that_are_kept(
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return gated_blocks(*given, recompute=True)
 
-    monkeypatch.setattr(gradients, "gated_blocks", small_card)
+    monkeypatch.setattr(gradient_job, "gated_blocks", small_card)
     measured = gate_gradients(model, table.static(), objective)
     np.testing.assert_allclose(measured.scores, expected.scores, atol=1e-6)
     np.testing.assert_allclose(measured.stderr, expected.stderr, atol=1e-6)

@@ -15,7 +15,6 @@ from levelhead.engine import run as engine
 from levelhead.engine.readings import Pooled, TokenLikelihoods, TokenLogProbs, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.mitigation.export import export
 from levelhead.models.encoding import Text, find_word, token_id
 from levelhead.models.model import Model
 from levelhead.probes.coin import Coin
@@ -85,14 +84,12 @@ def test_the_coin_is_fair_and_the_same_for_the_same_text() -> None:
     assert Coin(SWAP, 3).turn(TEXTS[0]) == Coin(SWAP, 3).turn(TEXTS[0])
 
 
-def test_what_a_coin_cannot_do_is_one_line(tmp_path: Any) -> None:
+def test_what_a_coin_cannot_do_is_one_line() -> None:
     model, tossed = tiny("gpt2"), Coined(Coin(SWAP))
     with pytest.raises(CannotDo, match="TokenLikelihoods cannot be asked by a coin"):
         read_one(model, TokenLikelihoods(TEXTS), [(tossed,)])
     with pytest.raises(BadOption, match="a coin beside it would decide nothing"):
         read_one(model, TokenLogProbs(TEXTS, [3]), [(tossed, *SYMMETRIZED)])
-    with pytest.raises(CannotDo):
-        export(model, (tossed,), tmp_path / "out")
 
 
 # ---- before an API

@@ -16,7 +16,7 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron
+from levelhead.edits.neuron import Neuron
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron
+from levelhead.edits.neuron import Neuron
 from levelhead.errors import BadOption
 from levelhead.exploring.state import LONGEST, PageState
 

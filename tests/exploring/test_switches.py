@@ -12,7 +12,8 @@ import pytest
 
 from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron, neuron_gates
+from levelhead.edits.neuron import Neuron
+from levelhead.edits.neurons import neuron_gates
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
 from levelhead.exploring import benchmarks as menu

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from levelhead.edits.neurons import Neuron, NeuronGates, neuron_gates, removed_neurons
+from levelhead.edits.neuron import Neuron
+from levelhead.edits.neurons import NeuronGates, neuron_gates, removed_neurons
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
 from levelhead.engine.gated import HEADS, NEURONS, Component

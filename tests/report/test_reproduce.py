@@ -424,6 +424,10 @@ def of_atlas(got: Understood) -> dict[str, Any]:
     return {**of_heads(got), "benchmark_files": got.given[1].data}
 
 
+def of_mitigations(got: Understood) -> dict[str, Any]:
+    return {**of_heads(got), "published": got.given[1].data}
+
+
 def of_benchmark(got: Understood) -> dict[str, Any]:
     benchmark, model, asked, folder = got.given
     return {
@@ -530,7 +534,7 @@ STUDIES = (
     Study(layout.HEAD_COMPARISON, COMPARISONS, of_comparison),
     Study(layout.PLANTED, PLANTED_RUNS, of_heads),
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
-    Study(layout.MITIGATE, MITIGATE_RUNS, of_heads),
+    Study(layout.MITIGATE, MITIGATE_RUNS, of_mitigations),
     Study(layout.ATLAS, ATLAS_RUNS, of_atlas),
     Study(layout.BENCHMARK, BENCHMARK_RUNS, of_benchmark),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),

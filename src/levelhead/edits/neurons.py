@@ -7,24 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from levelhead.edits.neuron import Neuron
 from levelhead.edits.placing import beside
 from levelhead.edits.sites import Site
 from levelhead.errors import BadOption
-
-
-class Neuron(NamedTuple):
-    """One neuron. It indexes arrays from 0 and is written from 1: Neuron(7, 511) prints as 8-512."""
-
-    layer: int
-    neuron: int
-
-    def __str__(self) -> str:
-        return f"{self.layer + 1}-{self.neuron + 1}"
 
 
 class HasNeurons(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron
+from levelhead.edits.neuron import Neuron
 from levelhead.errors import BadOption, LevelheadError
 from levelhead.exploring.state import PageState
 from levelhead.mitigation.recipe import Recipe, parse_recipe

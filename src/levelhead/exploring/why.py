@@ -11,7 +11,8 @@ from torch import Tensor
 
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron, NeuronGates
+from levelhead.edits.neuron import Neuron
+from levelhead.edits.neurons import NeuronGates
 from levelhead.edits.sites import Edit, Variant, inside
 from levelhead.engine.gradients import Doubles, gate_gradients, neuron_gradients
 from levelhead.engine.readings import Attention, TokenLogProbs

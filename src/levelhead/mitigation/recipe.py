@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron
+from levelhead.edits.neuron import Neuron
 from levelhead.edits.sites import Part, Site
 from levelhead.errors import BadOption
 from levelhead.mitigation.recipe_table import Table

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, 
 from typing_extensions import TypeAliasType
 
 from levelhead.edits.head import Head
-from levelhead.edits.neurons import Neuron
+from levelhead.edits.neuron import Neuron
 from levelhead.errors import LevelheadError
 
 R = TypeVar("R")

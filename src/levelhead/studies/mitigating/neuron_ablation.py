@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from levelhead.edits.neurons import Neuron, removed_neurons
+from levelhead.edits.neuron import Neuron
+from levelhead.edits.neurons import removed_neurons
 from levelhead.errors import CannotDo
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
