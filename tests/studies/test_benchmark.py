@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from huggingface_hub import ModelCard, ModelCardData
 from levelhead.errors import BadRun, CannotDo
 from levelhead.inference.check import Plan, Threshold, check
 from levelhead.inference.comparing import compare
-from levelhead.inference.contents import open_contents
-from levelhead.inference.infos import info_of
+from levelhead.inference.contents import measurements, open_contents
+from levelhead.inference.infos import claimed, info_of
 from levelhead.measures.catalog import CATALOG
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.score_infos import main_names
 from levelhead.models.opening import Opening
 from levelhead.pages.card import card
@@ -22,6 +24,7 @@ from levelhead.pages.model_index import model_index
 from levelhead.pages.page import report_html
 from levelhead.results import layout
 from levelhead.results.presets import BENCHMARK_NULLS
+from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import BenchmarkRun
 from levelhead.results.stored import RESULTS
 from levelhead.scoring.benchmarks.catalog import BUILT_IN
@@ -90,6 +93,28 @@ def test_the_page_names_rule_interval_unscored_and_artificial_answerers(run: Ben
     for text in ("CrowS-Pairs", "rule levelhead", "sent_more is empty", "Always stereotype", "CC BY-SA 4.0"):
         assert text in page
     assert "public since 2020" in page
+
+
+@pytest.mark.parametrize(
+    ("p_values", "method", "speak"),
+    [
+        ([0.02] * 10, "null twins", 0),  # each alone would speak
+        ([0.004, *[0.02] * 9], "null twins", 1),
+        ([0.001] * 10, "sign flips", 0),  # no null model was asked
+    ],
+)
+def test_a_page_claims_what_holds_among_all_of_its_scores_against_null_models(
+    run: BenchmarkRun, monkeypatch: pytest.MonkeyPatch, p_values: list[float], method: str, speak: int
+) -> None:
+    share = Measurement("crows-pairs share", 0.7, (0.6, 0.8), n=90, neutral=0.5)
+    names = ["crows-pairs share", *(f"crows-pairs share, {kind}" for kind in range(len(p_values) - 1))]
+    scores = tuple(
+        MeasuredVariant(BASE, run.model, replace(share, name=name, null=Null(method, 9, 0.5, 0.05, p)))
+        for name, p in zip(names, p_values, strict=True)
+    )
+    monkeypatch.setattr(BenchmarkRun, "scores", scores)
+    contents = open_contents(run.folder)
+    assert sum(claimed(contents, each) for each in measurements(contents)) == speak
 
 
 def test_a_score_is_checked_by_its_own_name_with_and_without_its_interval(run: BenchmarkRun) -> None:
