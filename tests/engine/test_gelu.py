@@ -27,3 +27,11 @@ def test_the_approximation_by_tanh_is_left_alone() -> None:
         found = functional.gelu(x, approximate="tanh")
     assert torch.equal(found, functional.gelu(x, approximate="tanh"))
     assert type(found.grad_fn).__name__ == "GeluBackward0"
+
+
+def test_bfloat16_keeps_torchs_own_which_rounds_once() -> None:
+    x = torch.linspace(-3, 3, 100, dtype=torch.bfloat16).requires_grad_()
+    with QuickGelu():
+        found = functional.gelu(x)
+    assert torch.equal(found, functional.gelu(x))
+    assert type(found.grad_fn).__name__ == "GeluBackward0"
