@@ -54,7 +54,8 @@ def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_wh
     ("holding", "bias"),
     [
         ((), ""),
-        (("lpbs career", "strength"), ""),
+        (("strength",), ""),
+        (("lpbs career", "strength", "association"), "fill-in gap"),
         (("association",), "cosine gap"),
         (("association", "preference"), "preference"),
         (("association", "preference", "log-odds"), "log-odds"),

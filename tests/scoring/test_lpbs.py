@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
+from levelhead.measures.seat.effect import SPREAD
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
-from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.lpbs import LPBS_TESTS, ask_lpbs, ask_lpbs_tests
+from levelhead.scoring.natural import BLANKS, NaturalItems, natural_bias
 from tests.tiny import tiny
 
 FEW = Resampling(resamples=100)
@@ -107,3 +110,12 @@ def test_no_template_asks_at_the_start_of_a_sentence_where_cased_models_write_an
     kind: Kind,
 ) -> None:
     assert not [t.text for t in lpbs_templates(kind) if t.text.startswith("{attribute}")]
+
+
+def test_the_fill_in_gap_is_what_lpbs_divides_by_its_spread_over_all_tests(bert: Model) -> None:
+    tests = tuple(load_words(name) for name in LPBS_TESTS)
+    gap = natural_bias(bert, NaturalItems(Battery(load_words("gender"), ()), blanks=tests), BLANKS)
+    measured = [ask_lpbs(bert, test)[0] for test in tests]
+    numerators = [(each.value or 0.0) * (each.details[SPREAD] or 0.0) for each in measured]
+    assert np.average(gap.values[0], weights=gap.weights) == pytest.approx(np.mean(numerators))
+    assert len(gap.clusters) == sum(each.n for each in measured)

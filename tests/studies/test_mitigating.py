@@ -98,6 +98,10 @@ def test_no_item_is_in_two_parts() -> None:
     asked = [{p.occupation for p in each.prompts} for each in (split.order.prompts, split.test.prompts)]
     assert all(asked)
     assert not asked[0] & asked[1]
+    filled = [
+        {word for test in each.blanks for word in (*test.X, *test.Y)} for each in (split.order, split.test)
+    ]
+    assert len(filled[0] | filled[1]) == len(filled[0]) + len(filled[1]) == 60
 
 
 def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:

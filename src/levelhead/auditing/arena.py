@@ -15,7 +15,8 @@ from levelhead.results.folder import Run
 from levelhead.results.runs import AuditRun
 from levelhead.results.settings import AuditRunSettings
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
+from levelhead.scoring.lpbs import LPBS_TESTS
+from levelhead.scoring.natural import BLANKS, COSINE, LOG_ODDS, PREFERENCE
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
 from levelhead.studies.mitigating.protocol import QUICKEST
@@ -28,6 +29,7 @@ _FEWEST = 8  # texts, and triples
 _JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
     headline.LOG_ODDS: LOG_ODDS,
     PREFERENCE: PREFERENCE,
+    **{f"lpbs {test}": BLANKS for test in LPBS_TESTS},
     headline.ASSOCIATION: COSINE,
 }
 

@@ -22,7 +22,7 @@ def mitigate(
         str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
     ] = "",
     objective: Annotated[
-        str, typer.Option(help="Judge by preference, log-odds, inferences, cosine gap or a benchmark.")
+        str, typer.Option(help="preference, log-odds, inferences, fill-in gap, cosine gap, or a benchmark.")
     ] = "",
     data: Annotated[
         str, typer.Option(metavar="FILE", help="With a benchmark as --objective: its published file.")

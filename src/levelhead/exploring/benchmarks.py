@@ -30,7 +30,7 @@ from levelhead.results.codec import Record
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import prompt_table
 from levelhead.scoring.fluency import why_no_fluency
-from levelhead.scoring.lpbs import lpbs_biases
+from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
 from levelhead.scoring.natural import (
     COSINE,
     LOG_ODDS,
@@ -74,7 +74,7 @@ def benchmarks(model: Model, test: WordTest) -> tuple[BenchmarkShown, ...]:
     items = NaturalItems(Battery(test, ()), _prompts() if about_gender(test) else None)
     known = askable_biases(model, items)
     found = [each for each in (_LOG_ODDS, _PREFERENCE) if each.name in known]  # the quickest first
-    if lpbs_biases(model, _few(test, 1), [()]) is not None:
+    if not why_no_lpbs(model, test):
         found.append(_LPBS)
     return (*found, _COSINE, *([] if why_no_fluency(model) else [_PERPLEXITY]))
 
@@ -148,10 +148,9 @@ def _lpbs(model: Model, test: WordTest, variants: Variants, advance: Advance) ->
     count = min(len(few.X), len(few.Y), max(len(few.X), len(few.Y)) // _TARGETS + 1)
     for number in range(count):  # words of both sides in each portion
         words = {*few.A, *few.B, *few.X[number::count], *few.Y[number::count]}
-        asked = lpbs_biases(model, few.of(words), variants)
-        if asked is not None:
-            targets += asked[0]
-            biases.append(np.stack(asked[1]))
+        asked, values = lpbs_biases(model, few.of(words), variants)
+        targets += asked
+        biases.append(np.stack(values))
         advance(number + 1, count)
     items = lpbs_items(LPBS, few, targets, list(np.concatenate(biases, axis=1)))
     if items is None:

@@ -57,14 +57,16 @@ def ask_lpbs(
     return measurements
 
 
+def why_no_lpbs(model: Model, test: WordTest) -> str:
+    """The reason why a model cannot be asked about a test; empty where it can."""
+    return _Attributes.of(model, test).why_not(model)
+
+
 def lpbs_biases(
     model: Model, test: WordTest, variants: Sequence[Variant]
-) -> tuple[list[str], list[FloatArray]] | None:
-    """The targets of a test, and the bias of each in nats in every variant; None where none can be asked."""
-    attributes = _Attributes.of(model, test)
-    if attributes.why_not(model):
-        return None
-    return _word_biases(model, test, variants, attributes, _Templates.of(test, None))
+) -> tuple[list[str], list[FloatArray]]:
+    """The targets of a test, and the bias of each in nats in every variant, where a model can be asked."""
+    return _word_biases(model, test, variants, _Attributes.of(model, test), _Templates.of(test, None))
 
 
 def _word_biases(

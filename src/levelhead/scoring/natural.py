@@ -32,6 +32,7 @@ from levelhead.probes.words import WordTest
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import ask_log_odds, log_odds_question
 from levelhead.scoring.fluency import why_no_fluency
+from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
 from levelhead.scoring.next_sentences import (
     TripleAnswers,
     head_answers,
@@ -45,6 +46,7 @@ from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
+BLANKS = "fill-in gap"
 _ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
 LANGUAGE, NEXT_SENTENCE, ABILITY = "language sense", "next sentences", "ability"
 
@@ -91,11 +93,13 @@ class Target:
 
 @dataclass(frozen=True)
 class NaturalItems:
-    """The items that a model is asked about: those of a battery, prompts, and those of a target."""
+    """The items that a model is asked about: those of a battery, prompts, those of a target, and the tests
+    whose words are filled in."""
 
     battery: Battery
     prompts: ClozeSet | None = None
     target: Target | None = None
+    blanks: tuple[WordTest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,8 @@ def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
             asks[PREFERENCE] = _preference
         if items.prompts is not None and _has_odds(model, items.prompts):
             asks[LOG_ODDS] = _log_odds
+        if items.blanks and not any(why_no_lpbs(model, test) for test in items.blanks):
+            asks[BLANKS] = _fill_ins
     return {**asks, COSINE: _cosines}
 
 
@@ -213,6 +219,22 @@ def _log_odds(model: Model, items: NaturalItems, variants: Sequence[Variant]) ->
     base = np.flatnonzero(table.kinds == BASE)
     own = table.own[base]
     return ItemValues(LOG_ODDS, "nats", own * x[:, base], table.occupations[base], halves_of(own > 0))
+
+
+def _fill_ins(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
+    """LPBS in nats, of all tests; each of them counts alike."""
+    asked = [lpbs_items(BLANKS, test, *lpbs_biases(model, test, variants)) for test in items.blanks]
+    known = [each for each in asked if each is not None]
+    if not known:
+        raise CannotDo(f"Too few words to fill in are scored by {model.name}.")
+    return ItemValues(
+        BLANKS,
+        "nats",
+        np.concatenate([each.values for each in known], axis=1),
+        np.concatenate([each.clusters for each in known]),
+        np.concatenate([each.weights for each in known if each.weights is not None]),
+        np.mean([each.spread for each in known if each.spread is not None], axis=0),
+    )
 
 
 def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:

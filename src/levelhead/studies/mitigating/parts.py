@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
+from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.lpbs import LPBS_TESTS
 from levelhead.scoring.natural import NaturalItems
 from levelhead.studies.halves import dealt, halves
 
@@ -24,7 +26,7 @@ class Parts:
 
 
 def parts(battery: Battery, seed: int) -> Parts:
-    """Split a battery by a seed, and the prompts by occupation."""
+    """Split a battery by a seed, the prompts by occupation, and tests of blanks by their words."""
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
@@ -33,13 +35,27 @@ def parts(battery: Battery, seed: int) -> Parts:
     prompts = load_cloze(per_background=1)
     early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
+    every = tuple(load_words(name) for name in LPBS_TESTS)
+    to_order, to_test = _blanks(every, seed)
     return Parts(
         replace(second.choose, prompts=_about(prompts, fitting)),
-        NaturalItems(second.report, _about(prompts, ordering)),
-        NaturalItems(first.report, _about(prompts, late)),
-        NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations})),
+        NaturalItems(second.report, _about(prompts, ordering), blanks=to_order),
+        NaturalItems(first.report, _about(prompts, late), blanks=to_test),
+        NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations}), blanks=every),
         first.words_apart,
     )
+
+
+def _blanks(tests: Sequence[WordTest], seed: int) -> tuple[tuple[WordTest, ...], tuple[WordTest, ...]]:
+    """The tests with half of their words to order on, and with the other half to test on; no mitigation is
+    fitted on them."""
+    order, test = [], []
+    for each in tests:
+        (a, b), (c, d) = dealt(each.X, seed), dealt(each.Y, seed)
+        groups = {*each.A, *each.B}
+        order.append(each.of(groups | a | c))
+        test.append(each.of(groups | b | d))
+    return tuple(order), tuple(test)
 
 
 def _about(prompts: ClozeSet, occupations: Collection[str]) -> ClozeSet:
