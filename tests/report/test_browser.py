@@ -244,7 +244,9 @@ def test_k_switches_the_charts(report: OpenPage) -> None:
     labels = {}
     for k in (3, 5, 10):
         report.page.select_option("select[data-signal='k']", str(k))
-        report.page.wait_for_function(f"document.querySelector('#status').textContent.endsWith('k = {k}')")
+        report.page.wait_for_function(
+            f"() => document.querySelector('#status').textContent.endsWith('k = {k}')"
+        )
         labels[k] = report.page.eval_on_selector_all(
             bars, "bars => bars.map(b => b.getAttribute('aria-label'))"
         )
@@ -256,7 +258,9 @@ def test_k_switches_the_charts(report: OpenPage) -> None:
 def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(report: OpenPage) -> None:
     points = "figure[data-name='margins'] .plot svg path[aria-label*='margin']"
     report.page.select_option("select[data-signal='who']", index=1)
-    report.page.wait_for_function("document.querySelector('#status').textContent.includes('without 2 heads')")
+    report.page.wait_for_function(
+        "() => document.querySelector('#status').textContent.includes('without 2 heads')"
+    )
     before = report.page.eval_on_selector_all(points, "all => all.map(e => e.getAttribute('aria-label'))")
     report.page.click("#theme")
     report.page.wait_for_timeout(1500)
@@ -335,7 +339,9 @@ def test_a_table_is_saved_as_csv_with_all_digits(report: OpenPage) -> None:
 
 def test_code_is_copied(report: OpenPage) -> None:
     report.page.locator("#reproduce button.copy").first.click()
-    report.page.wait_for_function("document.querySelector('#reproduce button.copy').textContent === 'Copied'")
+    report.page.wait_for_function(
+        "() => document.querySelector('#reproduce button.copy').textContent === 'Copied'"
+    )
 
 
 CONTRAST = """() => {
@@ -485,7 +491,7 @@ def test_the_contents_stay_in_sight_and_unfold_what_they_lead_to(
     opened.page.wait_for_selector("#glossary details.study[open]")
     opened.page.click('nav a[href="#heads"]')
     opened.page.wait_for_selector("#heads details.study[open]")
-    opened.page.wait_for_function("document.querySelector('#heads').getBoundingClientRect().top < 120")
+    opened.page.wait_for_function("() => document.querySelector('#heads').getBoundingClientRect().top < 120")
     ((top, bottom, wide),) = opened.page.evaluate(SEEN, "nav")
     assert (top, bottom <= 900, wide > 150) == (0, True, True)
     widths = "plots => plots.map(plot => plot.querySelector('svg').getBoundingClientRect().width)"
@@ -505,8 +511,8 @@ def test_a_page_that_is_loaded_at_an_anchor_unfolds_it_and_shows_it(
     assert opened.page.locator("details.study[open]").count() == 1
     assert opened.page.locator(f"#{chapter} details.study[open]").count() == 1
     opened.page.wait_for_function(
-        f"(() => {{ const top = document.querySelector('{at}').getBoundingClientRect().top;"
-        " return top >= 0 && top < innerHeight - 20; })()"
+        f"() => {{ const top = document.querySelector('{at}').getBoundingClientRect().top;"
+        " return top >= 0 && top < innerHeight - 20; }"
     )
     opened.close()
 

@@ -3,6 +3,7 @@ written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +16,17 @@ from levelhead.edits.gates import gates, removed
 from levelhead.edits.self_debias import SelfDebiased
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import batches
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
 from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
-from levelhead.models.encoding import TokenRow
+from levelhead.models.encoding import Text, TokenRow
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.probes.words import load_words
+from levelhead.probes.lpbs import lpbs_sentences
+from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import natural_values
 from levelhead.studies.mitigating import protocol, spillover, study, trying
@@ -61,10 +65,14 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
 
 @pytest.mark.slow
 def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, rows: set[bytes]) -> None:
-    """For every method and every kind of item: words, triples, prompts, inferences, plain text."""
+    """For every method and every kind of item: words, triples, prompts, inferences, plain text. The priors of
+    LPBS, in which the target is masked, hold no word of a part."""
     split = parts(ITEMS, seed=0)
+    mask_priors(bert, split.whole.blanks)
+    priors = set(rows)
+    rows.clear()
     natural_values(bert, split.test, [()])
-    tested = set(rows)
+    tested = rows - priors
     rows.clear()
     natural_values(bert, split.order, [()])
     assert len(rows) > 100
@@ -74,6 +82,29 @@ def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, r
         if not method.why_not(bert, split.fit):
             method.candidates(bert, split.fit)
         assert not rows & tested, method.name
+
+
+def mask_priors(model: Model, tests: Sequence[WordTest]) -> None:
+    """Ask a model the sentences of LPBS with their targets masked."""
+    for test in tests:
+        sentences = lpbs_sentences([*test.X, *test.Y], model.tokenizer.mask_token, "topic")
+        read_one(model, TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], [0]), [()])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_target_word_that_is_tested_on_is_in_another_part(seed: int) -> None:
+    """Whether the battery asks about it or a test of blanks does."""
+    split = parts(ITEMS, seed)
+    fit, order, test = (
+        {word for each in tests for word in (*each.X, *each.Y)}
+        for tests in (
+            [split.fit.test],
+            [split.order.battery.test, *split.order.blanks],
+            [split.test.battery.test, *split.test.blanks],
+        )
+    )
+    assert not (fit | order) & test
+    assert all(each.X and each.Y for each in (*split.order.blanks, *split.test.blanks))
 
 
 def test_a_list_that_is_too_short_for_parts_of_its_own_certifies_nothing(bert: Model) -> None:

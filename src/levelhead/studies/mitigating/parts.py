@@ -36,7 +36,7 @@ def parts(battery: Battery, seed: int) -> Parts:
     early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
     every = tuple(load_words(name) for name in LPBS_TESTS)
-    to_order, to_test = _blanks(every, seed)
+    to_order, to_test = _blanks(every, (second.choose.test, second.report.test, first.report.test), seed)
     return Parts(
         replace(second.choose, prompts=_about(prompts, fitting)),
         NaturalItems(second.report, _about(prompts, ordering), blanks=to_order),
@@ -46,15 +46,21 @@ def parts(battery: Battery, seed: int) -> Parts:
     )
 
 
-def _blanks(tests: Sequence[WordTest], seed: int) -> tuple[tuple[WordTest, ...], tuple[WordTest, ...]]:
-    """The tests with half of their words to order on, and with the other half to test on; no mitigation is
-    fitted on them."""
+def _blanks(
+    tests: Sequence[WordTest], dealt_before: tuple[WordTest, WordTest, WordTest], seed: int
+) -> tuple[tuple[WordTest, ...], tuple[WordTest, ...]]:
+    """The tests with half of their words to order on, and with the other half to test on.
+
+    A word that the battery has dealt already stays in its part: one that is fitted on is not asked.
+    """
+    fitted, ordered, tested = ({*each.X, *each.Y} for each in dealt_before)
     order, test = [], []
     for each in tests:
-        (a, b), (c, d) = dealt(each.X, seed), dealt(each.Y, seed)
         groups = {*each.A, *each.B}
-        order.append(each.of(groups | a | c))
-        test.append(each.of(groups | b | d))
+        free = [[word for word in side if word not in fitted | ordered | tested] for side in (each.X, each.Y)]
+        (a, b), (c, d) = (dealt(side, seed) for side in free)
+        order.append(each.of(groups | ordered | a | c))
+        test.append(each.of(groups | tested | b | d))
     return tuple(order), tuple(test)
 
 
