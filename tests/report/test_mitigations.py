@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.sites import passes
+from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.inference.check import Plan, check, threshold
 from levelhead.inference.contents import Contents, open_contents
-from levelhead.inference.mitigating import findings, missed_text, odds, sentence
+from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
@@ -21,6 +25,8 @@ from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex, markdown
+from levelhead.probes.coin import Coin
+from levelhead.probes.group_swap import GenderSwap
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.mitigating import (
@@ -104,6 +110,18 @@ def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
     assert missed.mitigations is not None
     assert "one lowers preference from +0.300 to +0.050 nats" in sentence(certified.mitigations)
     assert "one misses perplexity; two misses perplexity" in sentence(missed.mitigations)
+
+
+def test_a_candidate_that_is_asked_twice_says_so_among_its_costs() -> None:
+    once = a_candidate("one", 0.05, 0.01, True)
+    assert costs(once) == "perplexity +1.0 %"
+    assert costs(replace(once, passes=2)) == "perplexity +1.0 %, 2 passes per answer"
+
+
+def test_passes_multiply_and_what_changes_tensors_needs_one() -> None:
+    symmetrized, coined = Symmetrized(GenderSwap()), Coined(Coin(GenderSwap(), 0))
+    assert [passes(each) for each in ((), (symmetrized,), (coined,))] == [1, 2, 1]
+    assert passes((SelfDebiased(("a", "b")),)) == 3
 
 
 def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:

@@ -31,6 +31,11 @@ class SelfDebiased:
         """Where the model answers."""
         return OUTPUT
 
+    @property
+    def passes(self) -> int:
+        """One without a prefix, and one behind each."""
+        return 1 + len(self.prefixes)
+
     def __call__(self, h: Tensor) -> Tensor:
         raise CannotDo(
             "Self-Debias asks the model twice and changes no tensor inside: give it as a variant of a model."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -43,6 +44,11 @@ class Edit(Protocol):
 Variant = tuple[Edit, ...]  # () is the unmodified model
 UNTOUCHED: tuple[Variant, ...] = ((),)
 OUTPUT = Site(0, "output")
+
+
+def passes(variant: Variant) -> int:
+    """How often a model is run for one answer: an edit that asks several times states its own `passes`."""
+    return math.prod(getattr(edit, "passes", 1) for edit in variant)
 
 
 def inside(variant: Variant) -> tuple[Edit, ...]:

@@ -32,6 +32,11 @@ class Symmetrized:
         """Where the model answers."""
         return OUTPUT
 
+    @property
+    def passes(self) -> int:
+        """One per group."""
+        return int(self.swap.groups)
+
     def __call__(self, h: Tensor) -> Tensor:
         raise CannotDo(
             "A symmetrized model is asked twice and changes no tensor inside: give it as a variant, or "

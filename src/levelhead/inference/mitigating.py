@@ -28,10 +28,12 @@ def sentence(run: MitigateRun) -> str:
             "mitigation is certified: there is nothing that it could be shown to lower."
         )
     if run.certified:
-        best = run.certified[0].certificate
+        chosen = run.certified[0]
+        best = chosen.certificate
         return (
             f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
-            f"{best.after:+.3f} {best.unit} ({costs(best)}); at most 5 % of such runs certify what is not so."
+            f"{best.after:+.3f} {best.unit} ({costs(chosen)}); at most 5 % of such runs certify what is "
+            "not so."
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
@@ -58,10 +60,12 @@ def best(run: MitigateRun) -> CandidateTested | None:
 # ---- costs
 
 
-def costs(tested: Certificate) -> str:
-    """What a candidate cost, in words."""
-    parts = [f"{name} {cost_number(name, grown)} {_cost_unit(name)}" for name, grown in tested.costs.items()]
-    return ", ".join(parts) or "no cost could be measured"
+def costs(each: CandidateTested) -> str:
+    """What a candidate costs, in words."""
+    grown = each.certificate.costs.items()
+    parts = [f"{name} {cost_number(name, own)} {_cost_unit(name)}" for name, own in grown]
+    known = ", ".join(parts) or "no cost could be measured"
+    return known if each.passes == 1 else f"{known}, {each.passes} passes per answer"
 
 
 def cost_number(name: str, grown: float) -> str:

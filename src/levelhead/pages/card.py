@@ -68,7 +68,7 @@ def _mitigations(run: MitigateRun, told: bool) -> list[str]:
     for each in run.candidates:
         tested = each.certificate
         ends = "" if tested.interval is None else "[{:+.3f}, {:+.3f}]".format(*tested.interval)
-        gained = f"{tested.gain:+.3f}", ends, costs(tested)
+        gained = f"{tested.gain:+.3f}", ends, costs(each)
         cells = (each.name, f"{tested.bias} {reached(tested)}", *gained, probability(tested.p).text)
         lines.append(f"| {' | '.join(_safe(cell) for cell in (*cells, tested.verdict))} |")
     said = [] if told else [f"- {_safe(text)}" for text in (sentence(run), *findings(run))]

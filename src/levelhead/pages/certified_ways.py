@@ -29,7 +29,7 @@ def certified_way(contents: Contents, called_for: bool) -> WayOut | None:
     return WayOut(
         name=chosen.name,
         buys=words(f"{tested.bias} {reached(tested)} on held-out items"),
-        costs=words(costs(tested)),
+        costs=words(costs(chosen)),
         verdict=f"recommended: {said}" if recommended else said,
         recommended=recommended,
         command=command,

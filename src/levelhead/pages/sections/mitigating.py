@@ -83,6 +83,7 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         *(cost_title(name) for name in costs),
         "p",
         "At strength",
+        "Passes per answer",
         "Seconds",
         "MiB",
     )
@@ -111,6 +112,7 @@ def _tested_line(contents: Contents, run: MitigateRun, each: CandidateTested, co
         *(words(cost_number(name, tested.costs[name])) for name in costs),
         probability(tested.p, at),
         words(f"{each.strength:g}"),
+        number(each.passes, digits=0),
         number(None if took is None else took.seconds, digits=0),
         number(None if took is None else took.memory),
     ]

@@ -32,6 +32,7 @@ class CandidateTested(Record):
     recipe: str  # TOML; "" where it has none
     gain_when_ordered: float  # on part B
     certificate: Certificate
+    passes: int = 1  # of the model, for one answer
 
 
 @dataclass(frozen=True)

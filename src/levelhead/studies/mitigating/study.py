@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from levelhead.edits.sites import passes
 from levelhead.engine.effort import now
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import LEVEL, Certificate, in_sequence
@@ -211,6 +212,7 @@ def _tested(
             "" if each.recipe is None else recipe_text(each.recipe),
             on_b[i].gain,
             tested,
+            passes(each.edits),
         )
         for i, each, tested in zip(order, ordered, judged, strict=True)
     ]

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from levelhead.edits.symmetry import symmetry_of
+from levelhead.edits.sites import passes
 from levelhead.errors import CannotDo, NoEffect
 from levelhead.mitigation.export import export
 from levelhead.models.model import Model
@@ -18,7 +18,7 @@ def write_chosen(model: Model, certified: Sequence[Candidate], folder: Path) -> 
     """Write the first certified candidate that can be written as a folder: one that is asked several times
     comes after those that are asked once."""
     reasons = []
-    for candidate in sorted(certified, key=lambda each: symmetry_of(each.edits) is not None):
+    for candidate in sorted(certified, key=lambda each: passes(each.edits)):
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed after it
         try:
             report = export(model, candidate.edits, folder, candidate.recipe)
