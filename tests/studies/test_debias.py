@@ -27,7 +27,14 @@ from levelhead.scoring.word_table import word_table
 from levelhead.studies.heads.bench import OTHER_WORDS, Bench
 from levelhead.studies.heads.crossfit import halves
 from levelhead.studies.heads.debias import debias, tradeoffs, verdict
-from levelhead.studies.heads.learned_gates import GateProblem, Point, blanks, learn_gates, step
+from levelhead.studies.heads.learned_gates import (
+    GateProblem,
+    Point,
+    blanks,
+    learn_gates,
+    seat_lowered,
+    step,
+)
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import DebiasSettings, LearnSettings
 from levelhead.studies.heads.strategies import (
@@ -48,6 +55,7 @@ CONTEXTS = template_contexts(GENDER, 2)
 PARTS = halves(word_table(GENDER, CONTEXTS), GENDER, 0)
 WORD_SCORES = WordScores(SCORES, (SCORES, SCORES[::-1]))
 LEARN = LearnSettings(bounds=(1.05, 1.2), steps=2, words=6, blanks=12)
+SEAT_OF_WORDS = seat_lowered(GENDER, CONTEXTS, LEARN)
 FAST = DebiasSettings(k=2, seeds=3, costly_seeds=2, sentences=4, learn=LEARN, resamples=100)
 
 
@@ -272,13 +280,13 @@ def test_the_rival_of_learned_gates_is_the_best_top_k_that_costs_no_more() -> No
 
 
 def test_a_step_goes_down_the_bias_when_the_bound_is_far() -> None:
-    here = Point(np.ones((1, 2)), seat=0.5, loss=0.0)
+    here = Point(np.ones((1, 2)), bias=0.5, loss=0.0)
     moved = step(here, bias=np.array([[3.0, -4.0]]), cost=np.zeros((1, 2)), slack=1.0, radius=0.5)
     np.testing.assert_allclose(moved, [[0.7, 1.4]])
 
 
 def test_a_step_spends_no_more_than_the_slack_and_stays_in_the_box() -> None:
-    here = Point(np.array([[0.0, 2.0, 1.0]]), seat=0.5, loss=0.0)
+    here = Point(np.array([[0.0, 2.0, 1.0]]), bias=0.5, loss=0.0)
     bias, cost = np.array([[1.0, -1.0, 2.0]]), np.array([[0.0, 0.0, -1.0]])
     moved = step(here, bias, cost, slack=0.1, radius=5.0)
     np.testing.assert_allclose(moved[0, :2], [0.0, 2.0])
@@ -287,7 +295,7 @@ def test_a_step_spends_no_more_than_the_slack_and_stays_in_the_box() -> None:
 
 
 def test_a_step_bends_around_a_head_that_fluency_needs() -> None:
-    here = Point(np.ones((1, 2)), seat=0.5, loss=0.0)
+    here = Point(np.ones((1, 2)), bias=0.5, loss=0.0)
     moved = step(here, bias=np.array([[1.0, 0.9]]), cost=np.array([[-1.0, 0.0]]), slack=0.0, radius=0.5)
     np.testing.assert_allclose(moved, [[1.0, 0.5]], atol=1e-6)
 
@@ -295,7 +303,7 @@ def test_a_step_bends_around_a_head_that_fluency_needs() -> None:
 def test_learned_gates_keep_their_bounds_and_never_get_worse() -> None:
     model = tiny("bert")
     learned = learn_gates(model, GENDER, CONTEXTS, fluency_sentences()[:10], LEARN)
-    sizes = [abs(learned[0].start), *(abs(point.seat) for point in learned)]
+    sizes = [abs(learned[0].start), *(abs(point.bias) for point in learned)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0]
     for point in learned:
@@ -305,14 +313,14 @@ def test_learned_gates_keep_their_bounds_and_never_get_worse() -> None:
 
 
 def test_the_problem_measures_the_untouched_model_as_loss_zero() -> None:
-    problem = GateProblem(tiny("bert"), GENDER, CONTEXTS, fluency_sentences()[:10], LEARN)
+    problem = GateProblem(tiny("bert"), SEAT_OF_WORDS, fluency_sentences()[:10], LEARN)
     assert problem.at(np.ones((3, 4))).loss == 0.0
     worse = problem.at(np.zeros((3, 4)))
     assert worse.loss != 0.0
 
 
 def test_gradients_at_other_gates_agree_with_differences_also_at_zero() -> None:
-    problem = GateProblem(tiny("llama"), GENDER, CONTEXTS, fluency_sentences()[:10], LEARN)
+    problem = GateProblem(tiny("llama"), SEAT_OF_WORDS, fluency_sentences()[:10], LEARN)
     at = np.random.default_rng(0).uniform(0, 2, (3, 4))
     at[1, 2] = 0.0
     slope = gate_gradients(problem.model, problem.fluency, problem.cost, at=at).scores

@@ -31,12 +31,14 @@ from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LOG_ODDS, PREFERENCE, log_losses
-from levelhead.scoring.objectives import behavior, objectives
+from levelhead.scoring.objectives import behavior, cosine_objective, objectives
+from levelhead.scoring.word_table import word_table
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating import study
 from levelhead.studies.mitigating.dama import Dama, projections
 from levelhead.studies.mitigating.erasures import Erasure
 from levelhead.studies.mitigating.fasp import Fasp, pruned, removal_costs
+from levelhead.studies.mitigating.gate_learning import GateLearning
 from levelhead.studies.mitigating.head_ablation import HeadAblation
 from levelhead.studies.mitigating.neuron_ablation import NeuronAblation
 from levelhead.studies.mitigating.parts import parts
@@ -51,6 +53,7 @@ RIVALS: tuple[Mitigation, ...] = (
     HeadAblation(PREFERENCE),
     HeadAblation(LOG_ODDS),
     NeuronAblation(),
+    GateLearning(),
     Fasp(),
     Dama(),
     SteeringAway(gated=False),
@@ -145,6 +148,30 @@ def test_neurons_are_chosen_by_integrated_gradients(bert: Model, fit: Battery) -
     weakest = NeuronAblation().candidates(bert, fit)[0]
     (edit,) = (cast(NeuronGates, each) for each in weakest.edits)
     assert (edit.layer, edit.numbers) == (highest(scores, 1)[0].layer, (highest(scores, 1)[0].head,))
+
+
+def test_learned_gates_lower_what_the_model_does_and_never_less_for_a_looser_bound(
+    bert: Model, fit: Battery
+) -> None:
+    objective = behavior(bert, fit)
+    assert objective is not None
+    candidates = GateLearning().candidates(bert, fit)
+    sizes = [abs(each) for each in objective.values(bert, [(), *(each.edits for each in candidates)])]
+    assert candidates
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+    for each in candidates:
+        assert each.recipe is not None
+        assert edits_of(bert, parse_recipe(recipe_text(each.recipe), "recipe.toml")) == each.edits
+    assert [each.strength for each in candidates] == sorted({each.strength for each in candidates})
+
+
+def test_gates_are_learned_for_the_benchmark_that_is_the_target(bert: Model, fit: Battery) -> None:
+    table = word_table(GENDER, template_contexts(GENDER, 1))
+    target = replace(cosine_objective(table), name="some benchmark")
+    strongest = GateLearning().candidates(bert, replace(fit, target=target))[-1]
+    before, after = target.values(bert, [(), strongest.edits])
+    assert abs(after) < abs(before)
 
 
 def test_fasp_prunes_the_most_biased_of_the_heads_that_are_not_protected() -> None:

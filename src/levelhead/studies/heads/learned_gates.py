@@ -1,11 +1,12 @@
-"""Gates that are learned rather than ranked: the least |SEAT| for a given loss of fluency.
+"""Gates that are learned rather than ranked: the least bias for a given loss of fluency.
 
-    minimize |SEAT(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
+    minimize |b(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
 
-Both sides have exact gradients in g (engine/gradients.py). A step d minimizes the linear model of |SEAT| in a
-ball, inside the box and under the linear model of the bound; it is taken only if, measured, |SEAT| falls and
-the bound holds, else it is shortened. So the gates never get worse than where they started. Bounds are
-visited from tight to loose, each from the gates of the one before: one search gives the whole trade-off.
+b is SEAT, or what any objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
+d minimizes the linear model of |b| in a ball, inside the box and under the linear model of the bound; it is
+taken only if, measured, |b| falls and the bound holds, else it is shortened. So the gates never get worse
+than where they started. Bounds are visited from tight to loose, each from the gates of the one before: one
+search gives the whole trade-off.
 
 Contexts and sentences used here are a part of the study's; what is left serves as the honest test. The paper
 ranks heads and removes the first k; learning goes beyond it (docs/method.md, Targeted debiasing).
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,15 +29,17 @@ from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.readings import Reading, TokenLogProbs
 from levelhead.engine.run import read
+from levelhead.engine.ways_back import Objective as Number
 from levelhead.errors import BadProbe
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import WordTest
 from levelhead.results.records.debias import LearnedGatesFound, LearnedOn
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.objectives import SEAT, absolute_seat
 from levelhead.scoring.seat import seat_of
 from levelhead.scoring.word_table import sample_contexts, word_table
 from levelhead.studies.heads.settings import LearnSettings
@@ -44,7 +49,7 @@ LEARNED = "learned"  # what the names of learned strategies begin with
 LOW, HIGH = 0.0, 2.0
 _SHORTENED = (1.0, 0.3)  # of the radius, measured at once
 _SMALLEST = 0.02  # a radius below this moves nothing that a table shows
-_ZERO = 0.005  # |SEAT| below this is no association in any table
+_ZERO = 0.005  # a size below this is no bias in any table
 _WORD = re.compile(r"(?<= )[A-Za-z]+")
 
 
@@ -54,9 +59,9 @@ class LearnedGates:
 
     bound: float
     values: Doubles = field(repr=False)  # [layer, head]
-    seat: float
+    bias: float
     ratio: float  # perplexity / perplexity of the unmodified model
-    start: float  # SEAT of the unmodified model
+    start: float  # the bias of the unmodified model
     steps: int  # taken in all, from the first bound on
 
     @property
@@ -71,7 +76,7 @@ class LearnedGates:
     def record(self) -> LearnedGatesFound:
         """The gates as a run keeps them, with six decimals."""
         rounded = tuple(tuple(layer) for layer in np.round(self.values, 6).tolist())
-        reached = LearnedOn(self.seat, self.ratio, self.start)
+        reached = LearnedOn(self.bias, self.ratio, self.start)
         return LearnedGatesFound(self.name, self.bound, rounded, self.steps, reached)
 
 
@@ -90,21 +95,55 @@ def learn_gates(
     sentences: Sequence[str],
     settings: LearnSettings | None = None,
 ) -> list[LearnedGates]:
-    """The best gates that the search reaches for each bound."""
+    """The gates of the least |SEAT| that the search reaches for each bound."""
     settings = settings or LearnSettings()
-    problem = GateProblem(model, test, contexts, sentences, settings)
+    return lowered_by_gates(model, seat_lowered(test, contexts, settings), sentences, settings)
+
+
+def lowered_by_gates(
+    model: Model, lowered: Lowered, sentences: Sequence[str], settings: LearnSettings
+) -> list[LearnedGates]:
+    """The best gates that the search reaches for each bound."""
+    problem = GateProblem(model, lowered, sentences, settings)
     here = problem.at(np.ones((model.layers, model.heads)))
-    start, taken, learned = here.seat, 0, []
+    start, taken, learned = here.bias, 0, []
     for bound in settings.bounds:
         radius = settings.radius
         for _ in range(settings.steps):
-            if radius < _SMALLEST or abs(here.seat) < _ZERO:
+            if radius < _SMALLEST or abs(here.bias) < _ZERO:
                 break
             better, radius = problem.improved(here, math.log(bound), radius)
             taken += better is not here
             here = better
-        learned.append(LearnedGates(bound, here.values, here.seat, math.exp(here.loss), start, taken))
+        learned.append(LearnedGates(bound, here.values, here.bias, math.exp(here.loss), start, taken))
     return learned
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A bias that gates are to lower, as a function of what one reading answers."""
+
+    name: str
+    reading: Reading[Any]
+    size: Number  # differentiable, 0 where there is no bias
+    value: Callable[[Doubles], float]  # signed where the bias has a direction
+
+    @classmethod
+    def by(cls, objective: Objective) -> Lowered:
+        """The number of an objective."""
+        number = objective.number
+
+        def value(answer: Doubles) -> float:
+            return float(number(torch.from_numpy(np.asarray(answer, np.float64))))
+
+        return cls(objective.name, objective.reading, objective.absolute.number, value)
+
+
+def seat_lowered(test: WordTest, contexts: Sequence[Context], settings: LearnSettings) -> Lowered:
+    """SEAT of a sample of contexts."""
+    chosen = sample_contexts(test, contexts, settings.words, settings.seed, settings.contexts)
+    table = word_table(test, chosen)
+    return Lowered(SEAT, table.static(), absolute_seat(table.sets), lambda vectors: seat_of(vectors, table))
 
 
 @dataclass(frozen=True)
@@ -112,25 +151,17 @@ class Point:
     """Gates and what they reach."""
 
     values: Doubles
-    seat: float
+    bias: float
     loss: float  # log perplexity above that of the unmodified model
 
 
 class GateProblem:
-    """|SEAT| and fluency of one model as functions of its gates, on a part of the data."""
+    """A bias and fluency of one model as functions of its gates, on a part of the data."""
 
     def __init__(
-        self,
-        model: Model,
-        test: WordTest,
-        contexts: Sequence[Context],
-        sentences: Sequence[str],
-        settings: LearnSettings,
+        self, model: Model, lowered: Lowered, sentences: Sequence[str], settings: LearnSettings
     ) -> None:
-        self.model = model
-        chosen = sample_contexts(test, contexts, settings.words, settings.seed, settings.contexts)
-        self._table = word_table(test, chosen)
-        self.words, self._bias = self._table.static(), absolute_seat(self._table.sets)
+        self.model, self.lowered = model, lowered
         texts, tokens = blanks(model, sentences, settings.blanks, settings.seed)
         known = sorted(set(tokens))
         self.fluency = TokenLogProbs(texts, known)
@@ -142,15 +173,15 @@ class GateProblem:
         first = [np.ones_like(candidates[0])] if self._untouched is None else []
         wanted = [*first, *candidates]
         variants = [as_variant(self.model, values) for values in wanted]
-        answers = read(self.model, [self.words, self.fluency], variants, label="Trying gates")
-        static: Doubles = answers[self.words]
+        lowered = self.lowered
+        answers = read(self.model, [lowered.reading, self.fluency], variants, label="Trying gates")
         losses = [-float(log_p[self._picked].mean()) for log_p in answers[self.fluency].astype(np.float64)]
         if self._untouched is None:
             self._untouched = losses[0]
         base = self._untouched
         points = [
-            Point(values, seat_of(vectors, self._table), loss - base)
-            for values, vectors, loss in zip(wanted, static, losses, strict=True)
+            Point(values, lowered.value(answer), loss - base)
+            for values, answer, loss in zip(wanted, answers[lowered.reading], losses, strict=True)
         ]
         return points[len(first) :]
 
@@ -159,19 +190,23 @@ class GateProblem:
         return self.measure([values])[0]
 
     def improved(self, here: Point, bound: float, radius: float) -> tuple[Point, float]:
-        """A point of smaller |SEAT| that keeps the bound, or the same point; and the next radius to try."""
+        """A point of smaller bias that keeps the bound, or the same point; and the next radius to try."""
         bias = gate_gradients(
-            self.model, self.words, self._bias, at=here.values, label="Gradient of SEAT"
+            self.model,
+            self.lowered.reading,
+            self.lowered.size,
+            at=here.values,
+            label=f"Gradient of {self.lowered.name}",
         ).scores
         cost = gate_gradients(
             self.model, self.fluency, self.cost, at=here.values, label="Gradient of fluency"
         ).scores
         tried = [step(here, bias, cost, bound - here.loss, radius * share) for share in _SHORTENED]
         points = self.measure(tried)
-        allowed = [i for i, p in enumerate(points) if p.loss <= bound and abs(p.seat) < abs(here.seat)]
+        allowed = [i for i, p in enumerate(points) if p.loss <= bound and abs(p.bias) < abs(here.bias)]
         if not allowed:
             return here, radius * _SHORTENED[-1] ** 2
-        best = min(allowed, key=lambda i: abs(points[i].seat))
+        best = min(allowed, key=lambda i: abs(points[i].bias))
         return points[best], radius * _SHORTENED[best] * (1.5 if best == 0 else 1.0)
 
     def cost(self, log_p: Tensor) -> Tensor:

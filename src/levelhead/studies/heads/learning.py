@@ -132,7 +132,7 @@ def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecip
     edits = edits_of(model, recipe)
     (change,) = ask_fluency_change(model, judging, [edits])
     before, after = ask_seat(model, prepared.test, prepared.scored.contexts, [(), edits], intervals=False)
-    return LearnedRecipe(recipe, edits, learned.start, learned.seat, (before, after), learned.ratio, change)
+    return LearnedRecipe(recipe, edits, learned.start, learned.bias, (before, after), learned.ratio, change)
 
 
 def _recipe(model: Model, learned: LearnedGates, settings: LearnedGatesSettings) -> Recipe:

@@ -1,0 +1,65 @@
+"""Gates on heads that are learned on part A's items: the least bias for a given loss of fluency.
+
+The search is that of the heads study (studies/heads/learned_gates.py), here for a benchmark where one is the
+target, else for preference or log-odds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from levelhead.edits.head import Head
+from levelhead.errors import BadProbe
+from levelhead.mitigation.recipe import Recipe
+from levelhead.models.model import Model
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.objectives import behavior
+from levelhead.studies.heads.learned_gates import Doubles, Lowered, as_variant, blanks, lowered_by_gates
+from levelhead.studies.heads.settings import LearnSettings
+from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
+
+_SEARCH = LearnSettings(bounds=(1.005, 1.01, 1.02))  # fluency may lose so much where it is learned
+_TRIPLES = 24  # that a preference is lowered on: each step asks three times and goes back once
+_DIGITS = 6  # of a gate
+
+
+class GateLearning:
+    """A gate in [0, 2] on every head, for three bounds on perplexity."""
+
+    name = "learned gates"
+    cost = 40.0
+    quick = False
+
+    def why_not(self, model: Model, fit: Battery) -> str:
+        if model.fixed_weights:
+            return f"{model.name} gives no gradients: {model.fixed_weights}"
+        if not model.abilities & {"mlm", "causal"}:
+            return f"{model.name} predicts no tokens, so no fluency bounds its gates"
+        try:
+            blanks(model, fit.sentences, 1, 0)
+        except BadProbe as error:
+            return str(error)
+        return "" if behavior(model, fit) else f"{model.name} has neither log-odds nor a next-sentence head"
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        objective = behavior(model, replace(fit, triples=fit.triples.at_most(_TRIPLES)))
+        if objective is None:
+            return []
+        found, last = [], np.ones((model.layers, model.heads))
+        for point in lowered_by_gates(model, Lowered.by(objective), fit.sentences, _SEARCH):
+            values = np.round(point.values, _DIGITS)
+            if (values != last).any():  # a looser bound may reach no more
+                found.append(self._candidate(model, point.bound, values))
+            last = values
+        return found
+
+    def _candidate(self, model: Model, bound: float, values: Doubles) -> Candidate:
+        named = f"learned gates, at most {bound:g}"
+        changed = [Head(int(layer), int(head)) for layer, head in np.argwhere(values != 1)]
+        recipe = Recipe(gates={head: float(values[head]) for head in changed}, title=named)
+        return Candidate(named, self.name, bound, as_variant(model, values), recipe)
+
+
+register_mitigation(GateLearning())
