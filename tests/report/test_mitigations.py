@@ -14,7 +14,7 @@ from levelhead.edits.sites import passes
 from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.inference.check import Plan, check, threshold
 from levelhead.inference.contents import Contents, open_contents
-from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence
+from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence, written_text
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement
@@ -38,6 +38,7 @@ from levelhead.results.records.mitigating import (
     ModelWritten,
     OddsMoved,
 )
+from levelhead.results.runs import open_mitigate
 from levelhead.results.settings import MitigateRunSettings
 
 SETTINGS = MitigateRunSettings(
@@ -116,6 +117,14 @@ def test_a_candidate_that_is_asked_twice_says_so_among_its_costs() -> None:
     once = a_candidate("one", 0.05, 0.01, True)
     assert costs(once) == "perplexity +1.0 %"
     assert costs(replace(once, passes=2)) == "perplexity +1.0 %, 2 passes per answer"
+
+
+def test_a_folder_of_another_certified_mitigation_is_told_from_the_first(tmp_path: Path) -> None:
+    names = ("one", "two")
+    with Run.open(tmp_path, layout.MITIGATE, SETTINGS, hashes={}) as run:
+        run.result(layout.WRITTEN, lambda: ModelWritten("two", "load('model')", ""))
+        run.results(layout.CANDIDATES_TESTED, lambda: [a_candidate(name, 0.1, 0.01, True) for name in names])
+    assert "holds two, certified too," in written_text(open_mitigate(tmp_path))
 
 
 def test_passes_multiply_and_what_changes_tensors_needs_one() -> None:

@@ -177,7 +177,8 @@ def written_text(run: MitigateRun) -> str:
     if written is None or not run.certified:
         return ""
     if written.candidate:
-        return f"The folder model/ of the run holds {written.candidate} as transformers loads it."
+        also = "" if written.candidate == run.certified[0].name else ", certified too,"
+        return f"The folder model/ of the run holds {written.candidate}{also} as transformers loads it."
     return f"No folder was written: {written.reason.rstrip('.')}."
 
 
