@@ -35,6 +35,7 @@ class Stage(StrEnum):
     CHANGES = "which changes help"
     VERIFIED = "what the changes buy and cost"
     PROMPTS = "who does which job"
+    CERTIFIED = "which change is certified"
     LEARNING = "what can still be learned"
 
 

@@ -134,7 +134,7 @@ def _ask(
         with stage(Stage.PROMPTS):
             _prompts(extent, ways, battery.test, run)
         if not extent.settings.quick:
-            with stage(Stage.VERIFIED):
+            with stage(Stage.CERTIFIED):
                 certify_quickest(extent, battery, run)
         with stage(Stage.LEARNING):
             _glue(extent, run)

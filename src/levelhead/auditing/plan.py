@@ -28,6 +28,7 @@ _PROMPTS = 10_400.0  # of the prompts about occupations with one background
 _BACKGROUNDS = 4.6  # times as many prompts, with all backgrounds
 _CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
 _VERIFIED = 1.3  # the same, for questions on half of the items
+_CERTIFIED = 0.97  # times that, for the quickest mitigations and their null models; where a bias is claimed
 _PROJECTIONS = 8.0  # times the next sentences, to try them
 _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
@@ -95,10 +96,11 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
 
 
 def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
-    """Projections on half of the items, and then all questions again on the other half."""
+    """Projections on half of the items, all questions again on the other half, and the arena's."""
     asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
     rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
-    return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: _VERIFIED * (rest + asked)}
+    again = _VERIFIED * (rest + asked)
+    return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: again, Stage.CERTIFIED: _CERTIFIED * again}
 
 
 def _prompts(extent: Extent) -> float:
