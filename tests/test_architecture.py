@@ -58,6 +58,7 @@ ROOMS = Rooms(
         "api",
         "settings",
         "cli",
+        "__main__",
     ),
     strangers=["studies"],
     acquainted=[

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +72,15 @@ def damaged(folder: Path, tmp_path: Path) -> Path:
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.strip() == f"levelhead {__version__}"
+
+
+def test_the_package_runs_as_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["levelhead", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("levelhead", run_name="__main__")
+    assert (ended.value.code, capsys.readouterr().out.strip()) == (0, f"levelhead {__version__}")
 
 
 def test_every_command_has_help_and_stands_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
