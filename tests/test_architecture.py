@@ -269,7 +269,14 @@ def test_an_import_by_a_computed_name_is_seen(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["model.hf(**inputs)", "hf(ids)", "self.base(input_ids=ids)", "net.forward(x)", "model.judge(x)"]
+    "text",
+    [
+        "model.hf(**inputs)",
+        "hf(ids)",
+        "self.base(input_ids=ids)",
+        "net.forward(x)",
+        "model.classification_head(x)",
+    ],
 )
 def test_a_call_that_runs_a_model_is_seen(text: str) -> None:
     assert model_runs({"a.py": f"\n\n{text}"}) == ["a.py:3"]

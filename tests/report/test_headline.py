@@ -440,7 +440,7 @@ def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
     return head.text, head.findings
 
 
-# ---- pieces
+# ---- rows by number of tokens
 
 
 def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() -> None:

@@ -19,7 +19,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
-    OTHER_PIECES,
+    OTHER_TOKENS,
     OTHER_WORDS,
     baseline_pairs,
     default_pairs,
@@ -217,16 +217,16 @@ def test_leace_makes_both_forms_of_the_pairs_alike_on_average() -> None:
 def test_pairs_that_differ_in_length_serve_at_cls_and_sent_only_and_are_counted() -> None:
     model = tiny("bert", "nsp")
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
-    pieces = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
+    longer = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
     sites = [Site(1, "block"), Site(1, "key"), Site(2, "cls"), Site(0, "pooled")]
-    subspaces = fit_subspaces(model, [*SINGLE, uneven, pieces], sites)[0]
+    subspaces = fit_subspaces(model, [*SINGLE, uneven, longer], sites)[0]
     assert [subspaces[site].pairs for site in sites] == [7, 7, 8, 8]
-    assert subspaces[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_PIECES: 1}
+    assert subspaces[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_TOKENS: 1}
     assert subspaces[sites[2]].skipped == {}
     assert subspaces[sites[2]].vectors == 8
 
 
-def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
+def test_aligned_tokens_are_special_tokens_and_each_words_tokens() -> None:
     model = tiny("bert", "nli")
     pair = PAIRED[0]
     states = paired_states(model, [pair], [Site(0, "block")])[0][Site(0, "block")]

@@ -20,14 +20,14 @@ T = TypeVar("T")
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Stage = Literal["final", "logits", "pooled", "judged", "state", "attention"]
+Stage = Literal["final", "logits", "pooled", "classified", "state", "attention"]
 
 
 class Collector(ABC, Generic[T]):
     """Gathers one reading's answers. `stage` says what the engine hands over for each ask:
 
-    final: last_hidden_state [ask, hidden]; logits: [ask, token]; pooled: [ask, hidden]; judged: [ask, label];
-    state: the tensor at `site` [ask, ...]; attention: [ask, layer, head, token].
+    final: last_hidden_state [ask, hidden]; logits: [ask, token]; pooled: [ask, hidden]; classified: [ask,
+    label]; state: the tensor at `site` [ask, ...]; attention: [ask, layer, head, token].
     """
 
     stage: ClassVar[Stage]
@@ -87,8 +87,8 @@ class PlainCollector(Collector[Floats]):
         return np.zeros((*self._shape, 0), np.float32) if self._values is None else self._values
 
 
-class JudgedCollector(PlainCollector):
-    stage: ClassVar[Stage] = "judged"
+class ClassifiedCollector(PlainCollector):
+    stage: ClassVar[Stage] = "classified"
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         return (values * cotangent[placed(torch.from_numpy(asks), cotangent.device)].to(values)).sum(-1)
@@ -108,10 +108,10 @@ class WordCollector(Collector[Floats]):
         self._share: list[float] = []
         self._sums: Floats | None = None
 
-    def piece(self, item: int, row: int, position: int, pieces: int) -> None:
+    def token(self, item: int, row: int, position: int, tokens: int) -> None:
         self.ask(row, position)
         self._item.append(item)
-        self._share.append(1.0 / pieces)
+        self._share.append(1.0 / tokens)
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._sums is None:
@@ -136,7 +136,7 @@ class StaticCollector(Collector[Doubles]):
         self._share: list[float] = []
         self._sums: Tensor | None = None
 
-    def piece(self, word: int, row: int, position: int, share: float) -> None:
+    def token(self, word: int, row: int, position: int, share: float) -> None:
         self.ask(row, position)
         self._word.append(word)
         self._share.append(share)
@@ -294,11 +294,11 @@ class PooledStateCollector(StateCollector):
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """Attention of one text: from each piece of the target word to every token, in every head."""
+    """Attention of one text: from each token of the target word to every token, in every head."""
 
-    weights: Floats  # [layer, head, target piece, token]
-    target: Ints  # positions of the target's pieces
-    attribute: Ints  # positions of the attribute's pieces
+    weights: Floats  # [layer, head, target token, token]
+    target: Ints  # positions of the target's tokens
+    attribute: Ints  # positions of the attribute's tokens
     counted: NDArray[np.bool_]  # [token]: neither a special token nor punctuation
     tokens: tuple[str, ...]  # as written in the text
 

@@ -87,7 +87,8 @@ class Model(Anatomy):
             can.add("mlm")
         if self.family.causal and kind.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
             can.add("causal")
-        if self.judge is not None and kind.endswith(("ForPreTraining", "ForNextSentencePrediction")):
+        pairs = kind.endswith(("ForPreTraining", "ForNextSentencePrediction"))
+        if pairs and self.classification_head is not None:
             can.add("nsp")
         if self.is_classifier and self._nli_labels and not self._lacks("classifier", "score"):
             can.add("nli")
