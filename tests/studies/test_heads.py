@@ -242,15 +242,15 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
     written = [sentence.text[a:b] for a, b in offsets.tolist()]
     counted = [i for i, word in enumerate(written) if any(c.isalnum() for c in word)]
 
-    def tokens(span: tuple[int, int]) -> list[int]:
+    def places(span: tuple[int, int]) -> list[int]:
         return [i for i, (a, b) in enumerate(offsets.tolist()) if a < span[1] and b > span[0]]
 
     for head in all_heads(bert):
         by_token = []
-        for target in tokens(sentence.target_span):
+        for target in places(sentence.target_span):
             weight = weights[(*head, target)]
             low, high = weight[counted].min(), weight[counted].max()
-            by_token.append(sum((weight[i] - low) / (high - low) for i in tokens(sentence.attribute_span)))
+            by_token.append(sum((weight[i] - low) / (high - low) for i in places(sentence.attribute_span)))
         assert original[(0, *head)] == pytest.approx(np.mean(by_token), abs=1e-4)
 
 
