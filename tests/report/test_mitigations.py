@@ -67,6 +67,12 @@ def a_candidate(name: str, after: float, p_cost: float, certified: bool) -> Cand
     return CandidateTested(name, "heads", 1.0, "", 0.3, certificate)
 
 
+def spilled(bias: str, after: float, ends: tuple[float, float]) -> BiasSpilled:
+    low, high = ends
+    numbers = {"before": 0.1, "after": after, "grown": after - 0.1}
+    return BiasSpilled("one", f"{bias}: cosine gap", unit="cosine", low=low, high=high, cells=2, **numbers)
+
+
 def written(folder: Path, certified: bool) -> Contents:
     """A finished run of two candidates, the first certified or none."""
     first = a_candidate("one", 0.05, 0.01 if certified else 0.4, certified)
@@ -75,11 +81,8 @@ def written(folder: Path, certified: bool) -> Contents:
         moved = BiasMoved("one", "preference", "nats", 0.3, 0.05, -0.25, -0.35, -0.15, 0.8, 0.79)
         run.results(layout.BIASES_MOVED, lambda: [moved])
         run.results(layout.ODDS_MOVED, lambda: [OddsMoved("one", "nurse", "female", 1.131, 0.182)])
-        spilled = [
-            BiasSpilled("one", "race: cosine gap", "cosine", 0.1, 0.2, 0.1, 0.02, 0.18, 2),
-            BiasSpilled("one", "age: cosine gap", "cosine", 0.1, 0.1, 0.0, -0.1, 0.1, 2),
-        ]
-        run.results(layout.SPILLOVER, lambda: spilled)
+        race, age = spilled("race", 0.2, (0.02, 0.18)), spilled("age", 0.1, (-0.1, 0.1))
+        run.results(layout.SPILLOVER, lambda: [race, age])
         chosen = ModelWritten("one", "load('model')", "") if certified else ModelWritten("", "", "none")
         run.result(layout.WRITTEN, lambda: chosen)
         run.file(layout.TIMES, [MethodTimed("heads", 12.4, 321)])
