@@ -33,7 +33,9 @@ from levelhead.results.records.survey import SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import SurveyRunSettings
 from levelhead.results.steps import training_step, training_steps
-from levelhead.surveying import NO_PARQUET, SurveySettings, listed_models, survey
+from levelhead.surveying import SurveySettings, survey
+from levelhead.surveying.listing import listed_models
+from levelhead.surveying.tables import NO_PARQUET
 from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
