@@ -17,6 +17,7 @@ from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
+from levelhead.inference.fairest import fairest_viable
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
     OTHER_TOKENS,
@@ -45,7 +46,6 @@ from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
 from levelhead.studies.projections.tables import (
     Outcome,
-    fairest_viable,
     frontier,
     observations,
     strength_and_fairness,
@@ -329,7 +329,7 @@ def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_v
     assert lines["layer 12"].fairness_code == "(0, 0, 1)"
     # the printed (0, 0, 1, 1, 1) is 5.2 points below base: not viable by the paper's own rule
     assert inner.fairness_code == "(1, 1, 1, 0, 1)"
-    best = fairest_viable(published)
+    best = fairest_viable([o.line for o in published])
     assert best is not None
     assert (best.level, best.fairness) == ("layer 11 + attn", 0.5263)
 
@@ -343,7 +343,7 @@ def test_a_level_without_a_viable_setting_has_no_fairest_one() -> None:
     assert (line.fairness, line.fairness_setting, line.fairness_code, line.ability) == (None,) * 4
     assert (line.strength, line.strength_setting, line.viable) == (0.2, "sent: hard", "0 of 2")
     assert (line.distance, line.distance_setting) == (None, None)
-    assert fairest_viable(outcomes) is None
+    assert fairest_viable([o.line for o in outcomes]) is None
 
 
 def test_the_untouched_model_and_the_baseline_are_never_the_fairest_viable() -> None:
@@ -352,7 +352,7 @@ def test_the_untouched_model_and_the_baseline_are_never_the_fairest_viable() -> 
         Outcome.measured(setting, 8, {"fairness": value}, viable=True)
         for setting, value in zip(paper_settings(), fairness, strict=False)
     ]
-    best = fairest_viable(outcomes)
+    best = fairest_viable([o.line for o in outcomes])
     assert best is not None
     assert best.setting == "sent: soft"
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from levelhead import __version__
 from levelhead.cli import GOES_ON, STOPPED
+from levelhead.cli.grouped import flattened, regrouped
 from levelhead.cli.preflight import preflight
 from levelhead.cli.terminal import painted, shown_controls
 from levelhead.errors import BadOption, Stopped
@@ -143,11 +144,11 @@ def keeps_results(command: Callable[..., None], given: Mapping[str, object]) -> 
 
 def loads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of Loading; it gets what came in them as one parameter, `loading`.
+    Groups of options (grouped.py) come as one value each.
 
     It is also checked, as every command is.
     """
-    own, shared = get_type_hints(command, include_extras=True), get_type_hints(Loading, include_extras=True)
-    parameters = [p.replace(annotation=own[p.name]) for p in signature(command).parameters.values()]
+    shared = get_type_hints(Loading, include_extras=True)
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=shared[name])
         for name, default in _LOADING.items()
@@ -157,9 +158,9 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         loading = {name: given.pop(name) for name in _LOADING}
-        command(**given, loading=loading)
+        command(**regrouped(command, given), loading=loading)
 
-    shown = [*(p for p in parameters if p.name != "loading"), *options]
+    shown = [*(each for each in flattened(command) if each.name != "loading"), *options]
     called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in shown}
     return called
