@@ -105,8 +105,9 @@ def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
 ) -> None:
     assert certified.mitigations is not None
     assert missed.mitigations is not None
-    assert "one lowers preference from +0.300 to +0.050 nats" in sentence(certified.mitigations)
-    assert "one misses perplexity; two misses perplexity" in sentence(missed.mitigations)
+    said = sentence(certified.mitigations)
+    assert all(part in said for part in ("one", "preference", "+0.300", "+0.050 nats"))
+    assert sentence(missed.mitigations).count("misses perplexity") == 2
 
 
 def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:
@@ -118,9 +119,10 @@ def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:
 def test_findings_say_what_moved_the_odds_and_which_other_bias_rises(certified: Contents) -> None:
     assert certified.mitigations is not None
     moved, said, spilled, model = findings(certified.mitigations)
-    assert "one moves preference (+0.300 → +0.050 nats, effect size +0.80 → +0.79)" in moved
-    assert "for nurse 3.1 : 1 before, 1.2 : 1 after" in said
-    assert "one raises another bias, race: cosine gap" in spilled
+    assert all(part in moved for part in ("one", "+0.300 → +0.050 nats", "+0.80 → +0.79"))
+    assert all(part in said for part in ("nurse", "3.1 : 1", "1.2 : 1"))
+    assert "race: cosine gap" in spilled
+    assert "age: cosine gap" not in spilled
     assert "2 cells" in spilled
     assert "model/" in model
 
