@@ -16,8 +16,10 @@ import torch
 
 from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
+from levelhead.engine import inner_collectors as inner
 from levelhead.engine.batches import RowPool
-from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
+from levelhead.engine.collectors import Collector, Doubles, Floats, TokenScores, TopK
+from levelhead.engine.inner_collectors import AttentionRow
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Span, TokenRow, encode, mask_id
 from levelhead.models.encoding import Text as Text
@@ -278,9 +280,9 @@ class States(Reading[list[list[Floats]]]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
         model.check_site(self.site)
         collector = (
-            collect.PooledStateCollector(variants)
+            inner.PooledStateCollector(variants)
             if self.site.part == "pooled"
-            else collect.StateCollector(variants)
+            else inner.StateCollector(variants)
         )
         collector.site = self.site
         for number, row in enumerate(encode(model, self.texts)):
@@ -298,7 +300,7 @@ class Attention(Reading[list[list[AttentionRow]]]):
     attributes: Sequence[Span]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[AttentionRow]]]:
-        collector = collect.AttentionCollector(variants)
+        collector = inner.AttentionCollector(variants)
         targets = words(model, self.texts, self.targets)
         attributes = words(model, self.texts, self.attributes)
         for (row, target), (_, attribute), text in zip(targets, attributes, self.texts, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.head import Head
-from levelhead.engine.collectors import AttentionRow
+from levelhead.engine.inner_collectors import AttentionRow
 from levelhead.engine.readings import Attention
 from levelhead.engine.run import read_one
 from levelhead.measures.attention import attention_to_attribute, counter_contrasts, counter_test
