@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from levelhead import __version__
 from levelhead.cli import GOES_ON, STOPPED
-from levelhead.cli.grouped import flattened, regrouped
+from levelhead.cli.grouped import declared, flattened, regrouped
 from levelhead.cli.preflight import preflight
 from levelhead.cli.terminal import painted, shown_controls
 from levelhead.errors import BadOption, Stopped
@@ -121,18 +121,18 @@ _LOADING: Loading = {
 
 def checked(command: Callable[..., None]) -> Callable[..., None]:
     """Check what was typed before a command runs and imports torch; its progress goes to logs as plain
-    lines."""
+    lines. Groups of options (grouped.py) come as one value each."""
 
     @wraps(command)
     def called(**given: Any) -> None:
         preflight(given)
         try:
             with plain_lines():
-                command(**given)
+                command(**regrouped(command, given))
         except KeyboardInterrupt:
             raise Stopped(GOES_ON if keeps_results(command, given) else STOPPED) from None
 
-    return called
+    return declared(called, flattened(command))
 
 
 def keeps_results(command: Callable[..., None], given: Mapping[str, object]) -> bool:
@@ -144,7 +144,6 @@ def keeps_results(command: Callable[..., None], given: Mapping[str, object]) -> 
 
 def loads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of Loading; it gets what came in them as one parameter, `loading`.
-    Groups of options (grouped.py) come as one value each.
 
     It is also checked, as every command is.
     """
@@ -158,12 +157,10 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**given: Any) -> None:
         loading = {name: given.pop(name) for name in _LOADING}
-        command(**regrouped(command, given), loading=loading)
+        command(**given, loading=loading)
 
     shown = [*(each for each in flattened(command) if each.name != "loading"), *options]
-    called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in shown}
-    return called
+    return declared(called, shown)
 
 
 def _version(wanted: bool) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 
@@ -22,6 +22,13 @@ def flattened(command: Callable[..., None]) -> list[Parameter]:
         else:
             parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[each.name]))
     return parameters
+
+
+def declared(called: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
+    """A function that typer asks for these parameters."""
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
 
 
 def regrouped(command: Callable[..., None], given: Mapping[str, object]) -> dict[str, object]:
