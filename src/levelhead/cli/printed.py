@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 from textwrap import indent
@@ -84,6 +85,7 @@ def _(block: Matrix) -> None:
 
 def _print_table(table: Table) -> None:
     """A table where it fits into the terminal, intervals below their values if need be; else line by line."""
+    table = _without_empty_columns(table)
     lines = [[_in_short(cell) for cell in row] for row in table.rows]
     if not _fits(table, lines):
         lines = [[cell.replace(" [", "\n[") for cell in line] for line in lines]
@@ -97,6 +99,13 @@ def _print_table(table: Table) -> None:
         print_wrapped("; ".join(f"{name}: {_in_short(cell)}" for name, cell in cells), "    ", "    ")
     if table.note:
         print_wrapped(table.note)
+
+
+def _without_empty_columns(table: Table) -> Table:
+    """A table without columns that say nothing in any line."""
+    said = [i for i in range(len(table.columns)) if any(row[i].text != NOTHING for row in table.rows)]
+    rows = [[row[i] for i in said] for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in said], rows=rows) if said else table
 
 
 def _in_short(cell: Cell) -> str:
