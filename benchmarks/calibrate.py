@@ -40,11 +40,11 @@ from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.pieces import ALL_WORDS
+from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.probes.words import load_words
 from levelhead.results.runs import open_audit
 from levelhead.results.settings import AuditSizes
-from levelhead.scoring.piece_rows import ask_seat_rows
+from levelhead.scoring.token_rows import ask_seat_rows
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(

@@ -83,7 +83,7 @@ def gap(model: Model) -> float:
     for vector, row, span in zip(ours, encode(model, texts), spans, strict=True):
         with torch.no_grad():
             hidden = model.base(input_ids=torch.tensor(row.ids[None], dtype=torch.long)).last_hidden_state
-        gaps.append(np.abs(hidden[0, row.pieces(span)].mean(0).numpy() - vector).max())
+        gaps.append(np.abs(hidden[0, row.tokens_of(span)].mean(0).numpy() - vector).max())
     return float(max(gaps))
 
 

@@ -43,7 +43,7 @@ JOBS: dict[str, Sequence[str]] = {
     "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
     "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
     "sweep": (
-        *("sweep", "MASKED", "--nli", "JUDGE", "--limit", "2", "2", "--pairs", "single"),
+        *("sweep", "MASKED", "--nli", "CLASSIFIER", "--limit", "2", "2", "--pairs", "single"),
         *("--triples", "TRIPLES", "--ability", "PAIRS"),
     ),
     "glue": (
@@ -51,7 +51,8 @@ JOBS: dict[str, Sequence[str]] = {
         *("--heads", "1-1"),
     ),
     "survey": (
-        *("survey", "MASKED", "JUDGE", "lh:none", "--quick", "--measures", "seat,lpbs", "--bias", "WORDS"),
+        *("survey", "MASKED", "CLASSIFIER", "lh:none", "--quick"),
+        *("--measures", "seat,lpbs", "--bias", "WORDS"),
     ),
     "finetune": ("finetune", "MASKED", "--data", "GLUE", "--task", "rte", "--epochs", "1"),
     "debias": ("debias", "MASKED", "--heads", "1-1"),
@@ -71,7 +72,8 @@ FILES = {"report": "report.html", "card": "card.md", "compare": "compare.html"} 
 
 def prepare(folder: Path) -> dict[str, str]:
     """Tiny models, data and runs by the names that jobs call them."""
-    for name, family, head in (("MASKED", "bert", "nsp"), ("JUDGE", "bert", "nli"), ("CAUSAL", "llama", "")):
+    kinds = (("MASKED", "bert", "nsp"), ("CLASSIFIER", "bert", "nli"), ("CAUSAL", "llama", ""))
+    for name, family, head in kinds:
         model = tiny(family, head, layers=2, max_position_embeddings=256)
         model.hf.save_pretrained(folder / name)
         model.tokenizer.save_pretrained(folder / name)

@@ -14,7 +14,7 @@ Sources = Mapping[str, str]  # "levelhead/models/model.py" -> its text
 Graph = dict[
     str, set[str]
 ]  # "levelhead.models.model" -> what it imports: modules, or names of other packages
-_RUNS = ("hf", "base", "judge", "forward", "generate")  # calling one of these runs a network
+_RUNS = ("hf", "base", "classification_head", "forward", "generate")  # calling one of these runs a network
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def hidden_imports(sources: Sources) -> list[str]:
 
 
 def model_runs(sources: Sources) -> list[str]:
-    """Calls that run a network: model.hf(...), base(...), model.judge(...), .forward(...), .generate(...)."""
+    """Calls that run a network: model.hf(...), base(...), .classification_head(...), .forward(...) ..."""
     return [
         f"{path}:{call.lineno}"
         for path, text in sorted(sources.items())

@@ -128,8 +128,8 @@ def test_one_file_knows_ray() -> None:
 
 AT_RUNS = (  # rooms that read and write run folders
     *("results", "inference", "scoring", "mitigation", "studies"),
-    *("pages", "auditing", "exploring", "api", "cli"),
-    *("surveying.py", "reproducing.py", "engine/shards.py"),
+    *("pages", "auditing", "surveying", "exploring", "api", "cli"),
+    *("reproducing.py", "engine/shards.py"),
 )
 NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/api/measure_result.py": {"write_text"},  # a new folder that is being written
@@ -150,7 +150,7 @@ NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/pages/pdf.py": {"shutil.copyfile"},  # a temporary file
     "levelhead/pages/shell.py": {"read_text"},  # ships
     "levelhead/results/folder.py": {"open"},  # a file of the user's, to hash it
-    "levelhead/surveying.py": {"to_parquet"},  # a temporary file
+    "levelhead/surveying/tables.py": {"to_parquet"},  # a temporary file
 }
 
 
@@ -270,7 +270,14 @@ def test_an_import_by_a_computed_name_is_seen(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["model.hf(**inputs)", "hf(ids)", "self.base(input_ids=ids)", "net.forward(x)", "model.judge(x)"]
+    "text",
+    [
+        "model.hf(**inputs)",
+        "hf(ids)",
+        "self.base(input_ids=ids)",
+        "net.forward(x)",
+        "model.classification_head(x)",
+    ],
 )
 def test_a_call_that_runs_a_model_is_seen(text: str) -> None:
     assert model_runs({"a.py": f"\n\n{text}"}) == ["a.py:3"]

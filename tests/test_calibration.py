@@ -16,7 +16,7 @@ from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import NliProbe, nli_probe
-from levelhead.probes.pieces import ALL_WORDS
+from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import load_words
 from levelhead.results import layout
@@ -24,7 +24,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import open_audit
 from levelhead.scoring.battery import Battery, triples_question
-from levelhead.scoring.piece_rows import ask_seat_rows
+from levelhead.scoring.token_rows import ask_seat_rows
 from tests.report.test_headline import SETTINGS
 from tests.word_lists import gender_toml
 

@@ -33,8 +33,9 @@ def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path)
     code, printed, _ = typed("heads", "lh:bert-mini", *options)
     assert code == 0
     assert "SEAT" in printed
-    assert "of 64 heads have a score above 0 on these words" in printed
-    first = open_heads(out).ranked[0].head
+    run = open_heads(out)
+    assert f"{sum(score.biased for score in run.scores)} of 64 heads" in printed
+    first = run.ranked[0].head
     assert f"Layer {first.layer + 1}, head {first.head + 1}: score" in printed
     assert (tmp_path / "run" / "figures" / "heatmap-signed.svg").is_file()
     code, printed, _ = typed("heads", "lh:bert-mini", *options, "--json")
@@ -53,7 +54,7 @@ def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path
     words = ("compare-heads", str(base), str(chat), "-o", str(tmp_path / "out"))
     code, printed, _ = typed(*words)
     assert code == 0
-    assert "chat against base: rank correlation of the heads 0.40; 1 of 2 anti-biased heads" in printed
+    assert all(part in printed for part in ("chat against base", " 0.40;", "1 of 2 anti-biased"))
     code, printed, _ = typed(*words, "--json")
     (pair,) = json.loads(printed)["pairs"]
     assert (code, pair["agreement"]["flips"], pair["agreement"]["followed"]) == (0, 1, ["2-1", "1-2"])
@@ -138,7 +139,7 @@ def test_removals_are_told_with_their_verdict_and_what_is_missing(
     printed = capsys.readouterr().out
     assert "1.100 [0.900, 1.300]" in printed
     assert "not measured" in printed
-    assert "That removing one head helps holds here (0 of 3 random draws do better)." in printed
+    assert "holds here (0 of 3 random draws" in printed
     assert "learned, at most 1.05" in printed
 
 

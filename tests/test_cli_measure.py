@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import levelhead as lh
+from levelhead.pages.tables import shown
 from levelhead.results import runs
 from levelhead.scoring.benchmarks import protocol
 from levelhead.scoring.benchmarks.catalog import benchmarks
@@ -51,9 +53,25 @@ def test_a_table_says_what_artificial_answerers_get_and_a_file_is_written(
     file, out = write(tmp_path, PAIRS), tmp_path / "scores.csv"
     code, printed, error = typed("measure", "crows-pairs", saved, "--data", str(file), "-o", str(out))
     assert code == 0, error
-    assert "always stereotype 1.00" in " ".join(printed.split())
-    assert "null models" in printed
+    text = " ".join(printed.replace("│", " ").replace("┃", " ").split())
+    assert "Always stereotype" in text
+    assert re.search(r"crows-pairs share \d\.\d{3} 1\.000 0\.000", text)
+    assert "Null models" in text
+    assert "Read on" not in printed  # nobody keeps the run
     assert out.read_text(encoding="utf-8").startswith("measure,value")
+
+
+def test_a_run_that_is_kept_prints_its_scores_and_leads_to_its_page(
+    typed: Typed, saved: str, tmp_path: Path
+) -> None:
+    file, out = write(tmp_path, PAIRS), tmp_path / "run"
+    words = ("measure", "crows-pairs", saved, "--data", str(file), "--null", "0")
+    code, printed, error = typed(*words, "-o", str(out))
+    assert code == 0, error
+    scores = runs.open_benchmark(out).measurements.values()
+    assert all(shown(each.value) in printed for each in scores if each.value is not None)
+    assert f"Read on: {(out / 'report.html').resolve().as_uri()}#benchmark" in printed
+    assert "Not held against null models" in printed
 
 
 def test_the_list_says_licence_source_and_warning_of_every_benchmark(typed: Typed) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from levelhead.cli.main import main
 from levelhead.models.model import Model, load
+from levelhead.pages.tables import shown
 from levelhead.probes.triples import load_triples
 from levelhead.results import layout
 from levelhead.results.records.projections import SweepSummary
@@ -236,19 +237,17 @@ def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
     command += [part for option, name in options.items() for part in (option, str(folder / name))]
     code, out, err = levelhead(*command)
     assert code == 0, err
-    for words in (
-        "layer 2 + attn",
-        "Weighting at SENT raises ability",
-        "rank correlation of strength and fairness",
-        "Fairest viable of the paper's 74",
-    ):
-        assert words in out
+    text, best = " ".join(out.split()), layout.TABLE5.read(tmp_path / "run")
+    assert all(each.level in text and shown(each.strength or 0.0) in text for each in best)
+    assert "Fairest viable of the paper’s 74" in text
     assert levelhead(*command)[1] == out
     summary = SweepSummary.from_json(json.loads(levelhead(*command, "--json")[1]))
     run = open_sweep(tmp_path / "run")
     assert list(summary.settings) == layout.TABLE7.read(run.folder)
     assert summary.observations == run.observations
+    assert all(f"{each.agree} of {each.cases}" in text for each in run.observations)
     assert summary.correlation == run.correlation
+    assert shown(summary.correlation.value or 0.0) in text
 
 
 def test_a_bad_line_of_the_pairs_of_a_sweep_is_left_out_or_with_strict_an_error(

@@ -155,8 +155,8 @@ def wordpiece() -> Any:
     """An uncased WordPiece tokenizer, as BERT's: the corpus's words, and every letter for all other words."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = re.findall(r"\w+|[^\w\s]", " ".join(CORPUS).lower())
-    pieces = sorted({*words, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase)})
-    vocabulary = {piece: number for number, piece in enumerate([*special, *pieces])}
+    tokens = sorted({*words, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase)})
+    vocabulary = {token: number for number, token in enumerate([*special, *tokens])}
     tok = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tok.normalizer = BertNormalizer(lowercase=True)
     tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -201,8 +201,8 @@ def unigram() -> Any:
     tok.train_from_iterator(
         CORPUS, trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>")
     )
-    pieces = sorted(piece for piece in tok.get_vocab() if piece not in special)
-    costs = [(piece, 0.0) for piece in special] + [(piece, -1.0) for piece in pieces]  # as few as possible
+    tokens = sorted(token for token in tok.get_vocab() if token not in special)
+    costs = [(token, 0.0) for token in special] + [(token, -1.0) for token in tokens]  # as few as possible
     tok.model = models.Unigram(costs, unk_id=special.index("<unk>"))
     tok.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 2), ("</s>", 3)]

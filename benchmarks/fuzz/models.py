@@ -35,7 +35,7 @@ class ModelFolders:
         for name, family, head in (
             ("masked", "bert", "nsp"),
             ("causal", "gpt2", ""),
-            ("judge", "bert", "nli"),
+            ("classifier", "bert", "nli"),
         ):
             save(tiny(family, head, layers=2), folder / "folders" / name)
         recipe = Recipe(projections=(step("tokens", 0),), pairs="single")

@@ -55,17 +55,17 @@ def test_lpbs_has_one_score_a_list() -> None:
 
 
 def test_next_sentences_inferences_and_fluency_are_those_of_their_functions(tmp_path: Path) -> None:
-    judge, classifier, triples = tiny("bert", "nsp"), tiny("bert", "nli"), small_triples(tmp_path)
-    expected = lh.nsp(judge, lh.settings.NspSettings(triples, resamples=100))
-    assert dict(expected.measurements) == ask_nsp(judge, triples, resampling=FEW)[0]
+    next_sentence, classifier, triples = tiny("bert", "nsp"), tiny("bert", "nli"), small_triples(tmp_path)
+    expected = lh.nsp(next_sentence, lh.settings.NspSettings(triples, resamples=100))
+    assert dict(expected.measurements) == ask_nsp(next_sentence, triples, resampling=FEW)[0]
     assert expected.strength == expected["strength"]
     probe = nli_probe(limit=(3, 2))
     inferred = lh.nli(classifier, lh.settings.NliSettings(probe, ABLE, resamples=100))
     assert inferred.fairness == ask_nli(classifier, probe, resampling=FEW)[0]["fairness"]
     assert inferred.ability == ask_ability(classifier, ABLE)[0]
     sentences = ["The nurse said that she was tired.", "He saw him in the kitchen."]
-    fluent = lh.fluency(judge, lh.settings.FluencySettings(sentences, resamples=100))
-    assert fluent.measurement == ask_fluency(judge, sentences, resampling=FEW)[0]
+    fluent = lh.fluency(next_sentence, lh.settings.FluencySettings(sentences, resamples=100))
+    assert fluent.measurement == ask_fluency(next_sentence, sentences, resampling=FEW)[0]
 
 
 def test_nothing_is_written_without_a_folder_and_everything_with_one(

@@ -89,10 +89,10 @@ def test_planted_heads_of_words_in_memory_are_looked_for() -> None:
 
 
 def test_a_sweep_asks_for_its_classifier_and_gives_all_settings(tmp_path: Path) -> None:
-    judge, classifier = tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
+    next_sentence, classifier = tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
     with pytest.raises(BadOption, match="SweepSettings"):
-        lh.sweep(judge)
-    result = lh.sweep(judge, lh.settings.SweepSettings(classifier, small_sweep(tmp_path)))
+        lh.sweep(next_sentence)
+    result = lh.sweep(next_sentence, lh.settings.SweepSettings(classifier, small_sweep(tmp_path)))
     assert len({each.variant for each in result.measured}) == len(result.table7) == 76
     assert result.plot().to_dict()
 

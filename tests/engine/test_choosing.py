@@ -42,7 +42,7 @@ PLAIN = ["Engineers and nurses work.", "The engineer was tired.", "The nurse sai
 
 
 @pytest.fixture(params=["gpt2", "bert"])
-def judge(request: pytest.FixtureRequest) -> Model:
+def next_sentence(request: pytest.FixtureRequest) -> Model:
     return tiny(request.param, "nsp" if request.param == "bert" else "mlm")
 
 
@@ -72,35 +72,37 @@ def both(model: Model) -> list[Choice]:
     return choices(model, TRIPLES)
 
 
-def test_x_is_what_the_readings_say_of_a_next_sentence(judge: Model) -> None:
+def test_x_is_what_the_readings_say_of_a_next_sentence(next_sentence: Model) -> None:
     with torch.no_grad():
-        stereo, anti = log_choice(judge, choice_batch(judge, both(judge)))
-    np.testing.assert_allclose(stereo.numpy(), x_by_reading(judge, 1), atol=1e-5)
-    np.testing.assert_allclose(anti.numpy(), x_by_reading(judge, 2), atol=1e-5)
+        stereo, anti = log_choice(next_sentence, choice_batch(next_sentence, both(next_sentence)))
+    np.testing.assert_allclose(stereo.numpy(), x_by_reading(next_sentence, 1), atol=1e-5)
+    np.testing.assert_allclose(anti.numpy(), x_by_reading(next_sentence, 2), atol=1e-5)
 
 
-def test_dpo_is_its_equation_and_begins_at_log_2(judge: Model) -> None:
-    lesson = Preferring(judge, both(judge))
+def test_dpo_is_its_equation_and_begins_at_log_2(next_sentence: Model) -> None:
+    lesson = Preferring(next_sentence, both(next_sentence))
     batch = lesson.batch([0, 1], (0,))
-    assert float(lesson.loss(judge, batch)) == pytest.approx(np.log(2), abs=1e-5)
-    student = student_of(judge)
-    before = x_by_reading(judge, 2) - x_by_reading(judge, 1)
+    assert float(lesson.loss(next_sentence, batch)) == pytest.approx(np.log(2), abs=1e-5)
+    student = student_of(next_sentence)
+    before = x_by_reading(next_sentence, 2) - x_by_reading(next_sentence, 1)
     after = x_by_reading(student, 2) - x_by_reading(student, 1)
     by_hand = np.log1p(np.exp(-BETA * (after - before))).mean()
     assert float(lesson.loss(student, batch)) == pytest.approx(by_hand, abs=1e-5)
     assert by_hand != pytest.approx(np.log(2), abs=1e-5)
 
 
-def test_npo_is_its_equation_and_holds_plain_text_where_it_was(judge: Model) -> None:
-    plain = TurnedTexts(judge, SWAP, aligned(judge, SWAP, [Text(t, t) for t in PLAIN[:2]], 40).texts)
-    lesson = Forgetting(judge, both(judge), plain)
+def test_npo_is_its_equation_and_holds_plain_text_where_it_was(next_sentence: Model) -> None:
+    plain = TurnedTexts(
+        next_sentence, SWAP, aligned(next_sentence, SWAP, [Text(t, t) for t in PLAIN[:2]], 40).texts
+    )
+    lesson = Forgetting(next_sentence, both(next_sentence), plain)
     batch = lesson.batch([0, 1], (0, 7))
-    assert float(lesson.loss(judge, batch)) == pytest.approx(2 / BETA * np.log(2), abs=1e-4)
-    student = student_of(judge)
-    ratio = np.exp(x_by_reading(student, 1) - x_by_reading(judge, 1))
+    assert float(lesson.loss(next_sentence, batch)) == pytest.approx(2 / BETA * np.log(2), abs=1e-4)
+    student = student_of(next_sentence)
+    ratio = np.exp(x_by_reading(student, 1) - x_by_reading(next_sentence, 1))
     kept = {name[6:]: value for name, value in batch.items() if name.startswith("plain ")}
     with torch.no_grad():
-        pairs = zip(answered(judge, kept), answered(student, kept), strict=True)
+        pairs = zip(answered(next_sentence, kept), answered(student, kept), strict=True)
         logs = [(own.log_softmax(-1).double(), given.log_softmax(-1).double()) for own, given in pairs]
     kl = sum(float((own.exp() * (own - given)).sum(-1).mean()) for own, given in logs)
     by_hand = (2 / BETA * np.log1p(ratio**BETA)).mean() + kl
@@ -117,18 +119,18 @@ def test_cda_is_the_likelihood_of_the_text_and_of_its_counterfactual() -> None:
     assert loss == pytest.approx(-np.concatenate(scores).mean(), abs=1e-5)
 
 
-def test_contrast_is_the_slope_of_x_and_leaves_the_model_alone(judge: Model) -> None:
-    before = fingerprint(judge.hf)
-    gradients = contrast(judge, both(judge))
-    assert fingerprint(judge.hf) == before
+def test_contrast_is_the_slope_of_x_and_leaves_the_model_alone(next_sentence: Model) -> None:
+    before = fingerprint(next_sentence.hf)
+    gradients = contrast(next_sentence, both(next_sentence))
+    assert fingerprint(next_sentence.hf) == before
     name = next(n for n in gradients if "attn.c_proj.weight" in n or "output.dense.weight" in n)
-    own = dict(judge.hf.named_parameters())
+    own = dict(next_sentence.hf.named_parameters())
     torch.manual_seed(0)
     step = torch.randn_like(own[name])
     around = []
     for by in (-1e-2, 1e-2):
-        with judge.edited(Reweighted.moved("step", own, {name: step}, by)):
-            around.append((x_by_reading(judge, 2), x_by_reading(judge, 1)))
+        with next_sentence.edited(Reweighted.moved("step", own, {name: step}, by)):
+            around.append((x_by_reading(next_sentence, 2), x_by_reading(next_sentence, 1)))
     for side in (0, 1):
         slope = (around[1][side] - around[0][side]).mean() / 2e-2
         assert float((gradients[name][side] * step).sum()) == pytest.approx(slope, rel=2e-2, abs=1e-4)

@@ -52,7 +52,7 @@ def test_the_mean_over_both_sides_of_the_coin_is_the_symmetrized_answer_about_to
         np.testing.assert_allclose(np.exp(given[:2]).mean(0), np.exp(given[2]), rtol=1e-5)
 
 
-def test_the_mean_over_both_sides_is_the_symmetrized_answer_of_a_judge_and_of_vectors() -> None:
+def test_the_mean_over_both_sides_is_the_symmetrized_answer_of_a_classification_head_and_of_vectors() -> None:
     model = tiny("bert", "nsp")
     pair = Text(TEXTS[0], TEXTS[1])
     (sides,) = both_sides([f"{pair.first}\n{pair.second}"])

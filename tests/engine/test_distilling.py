@@ -89,7 +89,7 @@ def test_a_masked_target_is_what_the_symmetrized_model_answers_at_the_blank() ->
 
 
 @pytest.mark.parametrize("head", ["nsp", "nli"])
-def test_a_judges_target_is_the_symmetrized_answer_to_the_pair(head: str) -> None:
+def test_a_classification_heads_target_is_the_symmetrized_answer_to_the_pair(head: str) -> None:
     model = tiny("bert", head)
     pairs = [Text(TEXTS[0], TEXTS[1]), Text(TEXTS[3], TEXTS[4]), Text(TEXTS[3], TEXTS[2])]
     own = lesson(model, pairs)

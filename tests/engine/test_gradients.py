@@ -78,7 +78,7 @@ def one_graph(model: Model, reading: StaticVectors) -> Doubles:
     hidden = model.base(**inputs).last_hidden_state.double()
     rows = encode(model, reading.texts)
     each = [
-        hidden[i, row.pieces(span)].mean(0)
+        hidden[i, row.tokens_of(span)].mean(0)
         for i, (row, span) in enumerate(zip(rows, reading.spans, strict=True))
     ]
     vectors = [

@@ -44,7 +44,7 @@ def random_edits(model: Model, rng: random.Random) -> Variant:
     edits: list[Edit] = []
     for _ in range(rng.randrange(4)):
         layer = rng.randrange(model.layers)
-        part = rng.choice(parts if model.judge is None else [*parts, "pooled"])
+        part = rng.choice(parts if model.classification_head is None else [*parts, "pooled"])
         heads = {"query": model.heads, "key": model.kv_heads, "value": model.kv_heads}.get(part)
         if part == "heads":
             edits.append(
@@ -68,7 +68,7 @@ def readings_of(model: Model) -> list[Reading[Any]]:
         return [*readings, Predictions(texts, 5), TokenLogProbs(texts, [5, 9]), TokenLikelihoods(texts)]
     masked = [Text(f"{s} {model.tokenizer.mask_token} .") for s in SENTENCES]
     readings += [Predictions(masked, 5), TokenLogProbs(masked, [5, 9]), TokenLikelihoods(texts[:2])]
-    if model.judge is not None:
+    if model.classification_head is not None:
         readings.append(Pooled([Text(a, b) for a, b in itertools.pairwise(SENTENCES)]))
     return readings
 

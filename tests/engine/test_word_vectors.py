@@ -24,7 +24,7 @@ CASES = [
     ("He saw a nurse, an engineer and a teacher!", "engineer", 0),
     ("A teacher is a teacher?", "teacher", 1),  # the second of two
     ("A teacher is a teacher?", "teacher", 0),
-    ("That is unmotherly; rarely so.", "unmotherly", 0),  # several pieces, then punctuation
+    ("That is unmotherly; rarely so.", "unmotherly", 0),  # several tokens, then punctuation
     ("Unhappiness is rarely unhappiness in grandmothers.", "grandmothers", 0),
     ("Who knows", "knows", 0),  # last, without punctuation
     ("She gave (her) book.", "her", 0),
@@ -69,8 +69,8 @@ def test_static_vectors_are_means_over_the_texts_of_a_word() -> None:
 def test_the_split_word_really_is_split_and_the_whole_word_whole() -> None:
     model = tiny("bert")
     (row,) = encode(model, [Text("Unmotherly engineers work.")])
-    assert len(row.pieces((0, 10))) > 1
-    assert len(row.pieces((11, 20))) == 1
+    assert len(row.tokens_of((0, 10))) > 1
+    assert len(row.tokens_of((11, 20))) == 1
 
 
 @pytest.mark.parametrize(

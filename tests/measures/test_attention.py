@@ -18,23 +18,23 @@ Bools = npt.NDArray[np.bool_]
 
 
 def one_head(*rows: list[float]) -> FloatArray:
-    """[layer 1, head 1, target piece, token]"""
+    """[layer 1, head 1, target token, token]"""
     return np.array([[rows]])
 
 
 def slow_attention(rows: FloatArray, allowed: Bools, attribute: Bools) -> FloatArray:
-    layers, heads, pieces, tokens = rows.shape
+    layers, heads, targets, tokens = rows.shape
     out = np.full((layers, heads), np.nan)
     for layer in range(layers):
         for head in range(heads):
             scores = []
-            for piece in range(pieces):
-                kept = [t for t in range(tokens) if allowed[piece, t]]
-                seen = [rows[layer, head, piece, t] for t in kept]
+            for row in range(targets):
+                kept = [t for t in range(tokens) if allowed[row, t]]
+                seen = [rows[layer, head, row, t] for t in kept]
                 wanted = [t for t in kept if attribute[t]]
                 if seen and wanted and max(seen) > min(seen):
                     spread = max(seen) - min(seen)
-                    scores.append(sum((rows[layer, head, piece, t] - min(seen)) / spread for t in wanted))
+                    scores.append(sum((rows[layer, head, row, t] - min(seen)) / spread for t in wanted))
             if scores:
                 out[layer, head] = np.mean(scores)
     return out
@@ -47,7 +47,7 @@ def test_attention_by_hand_without_special_tokens() -> None:
     assert attention_to_attribute(rows, allowed, attribute) == pytest.approx(np.array([[0.5]]))
 
 
-def test_pieces_of_the_attribute_are_added_and_of_the_target_averaged() -> None:
+def test_tokens_of_the_attribute_are_added_and_of_the_target_averaged() -> None:
     rows = one_head([0.0, 0.2, 0.4], [0.4, 0.0, 0.1])
     # attribute: columns 0 and 1; rows scaled by 0.4: 0 + 0.5 and 1 + 0
     assert attention_to_attribute(rows, [True] * 3, [True, True, False]) == pytest.approx(np.array([[0.75]]))
@@ -85,7 +85,7 @@ def test_a_constant_row_and_an_unseen_attribute_are_unscored() -> None:
 
 
 def test_bad_attention_is_refused() -> None:
-    with pytest.raises(BadProbe, match="layer, head, piece, token"):
+    with pytest.raises(BadProbe, match="layer, head, token, token"):
         attention_to_attribute(np.ones((2, 3)), [True] * 3, [True] * 3)
     with pytest.raises(BadProbe, match="allowed has shape"):
         attention_to_attribute(np.ones((1, 1, 1, 3)), [True] * 2, [True] * 3)

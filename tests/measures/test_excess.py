@@ -16,7 +16,7 @@ from tests.measures.crossed_worlds import word_sets
 
 Doubles = NDArray[np.float64]
 QUICK = Resampling(200)
-PIECES = 3.0  # how far the pieces of words move them, beside 1 for what is their own
+TOKENS = 3.0  # how far the tokens of words move them, beside 1 for what is their own
 
 
 def effect_of(means: Doubles, words: WordSets) -> SeatEffect:
@@ -84,12 +84,12 @@ def test_a_kind_of_one_unit_leaves_the_limit_unknown() -> None:
 
 
 class Tokenized:
-    """Words whose pieces move them along the direction of A against B, in a model and in its twins alike."""
+    """Words whose tokens move them along the direction of A against B, in a model and in its twins alike."""
 
     def __init__(self, rng: np.random.Generator, stereotype: float, n: int = 20, d: int = 24) -> None:
         self.words, self._rng, self._d = word_sets(n, n, n), rng, d
         side = np.repeat([1.0, -1.0, 0.2, -0.2], n)
-        self._pieces = side + 0.5 * rng.normal(size=4 * n)  # more pieces in A and X
+        self._tokens = side + 0.5 * rng.normal(size=4 * n)  # more tokens in A and X
         self._meaning = np.repeat([1.0, -1.0, stereotype, -stereotype], n)
         self._center = np.full(d, 1.5)
 
@@ -104,8 +104,8 @@ class Tokenized:
         return self._own()
 
     def _own(self) -> Doubles:
-        v = self._center + self._rng.normal(size=(len(self._pieces), self._d)) / 2
-        v[:, 0] += PIECES * self._pieces
+        v = self._center + self._rng.normal(size=(len(self._tokens), self._d)) / 2
+        v[:, 0] += TOKENS * self._tokens
         return v
 
 

@@ -323,7 +323,7 @@ def test_the_engine_asks_a_loaded_adapter_as_it_asks_the_edited_model(
     plain, edited = read_one(model, reading, [(), edits])
     np.testing.assert_allclose(read_one(again, reading)[0], edited, atol=1e-4)
     assert np.abs(plain - edited).max() > 1e-2
-    if again.judge is not None:
+    if again.classification_head is not None:
         judged = Pooled([Text(TEXTS[0], TEXTS[1])])
         np.testing.assert_allclose(read_one(again, judged)[0], read_one(model, judged, [edits])[0], atol=1e-4)
 

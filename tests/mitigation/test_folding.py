@@ -53,10 +53,10 @@ def test_gpt2_keeps_its_weights_transposed_so_a_removed_head_is_a_zero_in_its_ro
 
 def test_a_sentence_projection_folds_as_w_times_i_minus_the_projector() -> None:
     model, g, w = tiny("bert", "nli"), unit(1, 32), 0.7
-    before, bias = weights(model.judge)
+    before, bias = weights(model.classification_head)
     edit = Projection(Site(0, "pooled"), g, torch.tensor([w]))
     with folded(model, plan_folding(model, [edit])):
-        after, after_bias = weights(model.judge)
+        after, after_bias = weights(model.classification_head)
     torch.testing.assert_close(after, before @ (torch.eye(32) - w * g.T @ g))
     assert torch.equal(after_bias, bias)
 

@@ -182,8 +182,8 @@ def test_attention_rows_equal_what_transformers_returns(model: Model) -> None:
     with torch.no_grad():
         theirs = torch.stack(model.base(**inputs, output_attentions=True).attentions)[:, 0]
     model.hf.set_attn_implementation(before)
-    pieces = len(ours.target)
-    assert ours.weights.shape == (model.layers, model.heads, pieces, inputs["input_ids"].shape[1])
+    tokens = len(ours.target)
+    assert ours.weights.shape == (model.layers, model.heads, tokens, inputs["input_ids"].shape[1])
     np.testing.assert_allclose(ours.weights, theirs[:, :, ours.target].numpy(), atol=1e-5)
     attended = ours.weights.sum(-1)
     if hasattr(model.blocks[0].get_submodule(model.family.attention), "sinks"):

@@ -95,9 +95,9 @@ def test_a_type_that_no_table_lists_is_derived_and_answers_as_its_own_code_does(
     text = "The nurse said that she was tired"
     ours = read_one(model, WordVectors([Text(text)], [find_word(text, "tired")]))[0, 0]
     inputs = model.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
-    pieces = (inputs.pop("offset_mapping")[0, :, 1] > text.index("tired")).nonzero()[:, 0]
+    tokens = (inputs.pop("offset_mapping")[0, :, 1] > text.index("tired")).nonzero()[:, 0]
     with torch.no_grad():
-        theirs = model.base(**inputs).last_hidden_state[0, pieces].mean(0)
+        theirs = model.base(**inputs).last_hidden_state[0, tokens].mean(0)
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 

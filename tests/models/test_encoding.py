@@ -35,10 +35,10 @@ def test_masked_characters_are_mask_tokens_and_all_other_tokens_stay(bert_like: 
         encode(bert_like, [Text(SENTENCE)]),
         encode(bert_like, [Text(SENTENCE, masked=(span,))]),
     )
-    pieces = plain.pieces(span)
-    assert len(pieces) == (1 if word == "nurse" else 10)
-    assert (masked.ids[pieces] == bert_like.tokenizer.mask_token_id).all()
-    others = np.setdiff1d(np.arange(len(plain.ids)), pieces)
+    tokens = plain.tokens_of(span)
+    assert len(tokens) == (1 if word == "nurse" else 10)
+    assert (masked.ids[tokens] == bert_like.tokenizer.mask_token_id).all()
+    others = np.setdiff1d(np.arange(len(plain.ids)), tokens)
     assert np.array_equal(masked.ids[others], plain.ids[others])
     assert np.array_equal(masked.offsets, plain.offsets)
     assert masked.key != plain.key

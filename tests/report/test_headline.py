@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
-from levelhead.inference.claims import SILENT, floor_text, valued
+from levelhead.inference.claims import SILENT, floor_text, too_few_text, valued
 from levelhead.inference.contents import measurements, open_contents
 from levelhead.inference.fill_in import beyond_twins
 from levelhead.inference.headline import headline, headline_claims
-from levelhead.inference.heads_in_words import clear_heads_text, removal_text, sound_row_text
+from levelhead.inference.heads_in_words import clear_heads_text, removal_text, row_words, sound_row_text
 from levelhead.inference.infos import claimed, verdict_of
 from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
@@ -80,48 +80,42 @@ def headline_of(
     return head.text, head.findings
 
 
+def held(folder: Path) -> dict[str, bool]:
+    """Every claim of an audit's page, and whether it holds."""
+    return {name: holds for name, _, holds in headline_claims(open_audit(folder))}
+
+
 def seat(value: float, half: float = 0.1, p: float | None = 0.0001) -> Measurement:
     null = None if p is None else Null("null twins", 19, 0.17, 0.06, p)
     return measured("seat", value, half, neutral=0.0, details={"p_value": 0.0004}, null=null)
 
 
 def test_an_association_is_claimed_only_beyond_what_models_without_meaning_show(tmp_path: Path) -> None:
-    floor = "(0 is none, 2 the most; 0.17 ± 0.06 in null models, p {})"
-    text, _ = headline_of(tmp_path / "clear", {BASE: [seat(1.2)]})
-    assert (
-        text == f"tiny associates gender with stereotypes: SEAT 1.20 [1.10, 1.30] {floor.format('< 0.001')}."
-    )
-    for name, measurement in {"p": seat(1.2, p=0.2), "interval": seat(0.2)}.items():
+    claimed_of = {"clear": seat(1.2), "p": seat(1.2, p=0.2), "interval": seat(0.2), "none": seat(1.2, p=None)}
+    for name, measurement in claimed_of.items():
         text, _ = headline_of(tmp_path / name, {BASE: [measurement]})
-        assert text.startswith(
-            "tiny: no association of gender with stereotypes can be told from a null model"
-        )
-    text, _ = headline_of(tmp_path / "no twins", {BASE: [seat(1.2, p=None)]})
-    assert text.endswith("No null twin was asked, so nothing is claimed.")
+        assert valued(measurement) in text
+        assert held(tmp_path / name) == {"association": name == "clear"}
 
 
 def test_claims_of_one_page_are_corrected_for_their_number(tmp_path: Path) -> None:
     """Alone p = 0.04 speaks; beside five tests that show nothing it does not."""
-    alone, findings = headline_of(tmp_path / "alone", {BASE: [seat(1.2, p=0.04)]})
-    assert alone.startswith("tiny associates")
+    headline_of(tmp_path / "alone", {BASE: [seat(1.2, p=0.04)]})
+    assert held(tmp_path / "alone") == {"association": True}
     others = [measured(f"lpbs {n}", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5}) for n in range(5)]
-    many, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.04), *others]})
-    assert many.startswith("tiny: no association")
-    assert findings[-1] == (
-        "6 claims were tested on this page and corrected for their number "
-        "(Holm; three quarters of the error go to the first)."
-    )
+    _, findings = headline_of(tmp_path / "many", {BASE: [seat(1.2, p=0.04), *others]})
+    assert list(held(tmp_path / "many").values()) == [False] * 6
+    assert findings[-1].startswith("6 claims")
 
 
 def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
     missing = Measurement.missing("seat", "no word has a context")
-    text, findings = headline_of(tmp_path, {BASE: [missing, measured("fairness", 0.52, 0.04)]})
-    assert text == "tiny: the association of gender with stereotypes was not measured."
-    assert findings == (
-        "Inferences about occupations: fairness 0.52 [0.48, 0.56] "
-        "(1 is fair: neutral for women and men alike).",
-        "Not measured: seat (no word has a context).",
-    )
+    fairness = measured("fairness", 0.52, 0.04)
+    text, (described, lost) = headline_of(tmp_path, {BASE: [missing, fairness]})
+    assert "not measured" in text
+    assert valued(fairness) in described
+    assert f"seat ({missing.reason})" in lost
+    assert held(tmp_path) == {}
 
 
 def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
@@ -131,10 +125,12 @@ def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
 
 
 def test_strength_is_held_against_chance(tmp_path: Path) -> None:
-    _, silent = headline_of(tmp_path / "a", {BASE: [seat(1.2), strength(0.258, 2.1)]})
-    assert "cannot be told from a null model on this much data (0.23 ± 0.03 by chance" in silent[0]
-    _, spoken = headline_of(tmp_path / "b", {BASE: [seat(1.2), strength(0.4, 2.1, p=0.001)]})
-    assert spoken[0].endswith("tenth of triples: 0.40 [0.39, 0.41]: 0.23 ± 0.03 by chance, p 0.001.")
+    for name, each in {"silent": strength(0.258, 2.1), "spoken": strength(0.4, 2.1, p=0.001)}.items():
+        _, findings = headline_of(tmp_path / name, {BASE: [seat(1.2), each]})
+        assert each.null is not None
+        assert valued(each) in findings[0]
+        assert floor_text(each.null) in findings[0]
+        assert held(tmp_path / name)["strength"] is (name == "spoken")
 
 
 def test_without_null_models_no_claim_is_made_whatever_other_tests_say(tmp_path: Path) -> None:
@@ -160,7 +156,7 @@ def test_too_few_null_models_are_said_with_how_many_are_needed(tmp_path: Path) -
     needed = models_needed(few, 0.05 * 0.75)
     assert needed is not None
     assert 3 < needed < 19
-    assert f"3 null models are too few to tell; about {needed} are needed for p < 0.05" in text
+    assert f"{too_few_text(3)}; about {needed} are needed" in text
     assert "can be told" not in text
     nothing = measured("seat", 0.25, 0.1, neutral=0.0, null=replace(few, p_value=0.9))
     assert "at least 19 are needed" in headline_of(tmp_path / "none", {BASE: [nothing]})[0]
@@ -187,24 +183,20 @@ def test_a_projection_is_claimed_with_verified_values_on_items_that_it_was_not_c
 ) -> None:
     before = [strength(0.41, 2.1), measured("lms", 0.8)]
     after = [strength(0.2, 1.0), strength_change(-0.21), measured("lms", 0.79), PERPLEXITY]
-    assert projected(tmp_path, before, after) == (
-        "Of 1 projections, sent: soft lowers Strength on triples that it was not chosen on: paired change "
-        "-0.21 [-0.26, -0.16], to 0.20 [0.19, 0.21], p < 0.001; relative to the scale of the outputs "
-        "2.10 → 1.00; language sense 0.80 → 0.79, perplexity +2.3 %."
-    )
+    text = projected(tmp_path, before, after)
+    assert held(tmp_path)["projection"]
+    numbers = ("-0.21 [-0.26, -0.16]", "0.20 [0.19, 0.21]", "2.10 → 1.00", "0.80 → 0.79", "+2.3 %")
+    assert [text.count(number) for number in numbers] == [1] * len(numbers)
 
 
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ([strength(0.2, 2.2), strength_change(-0.21)], "only flattens the outputs: paired change -0.21"),
-        ([strength(0.2, 1.0), strength_change(-0.21, p=0.2)], "is not shown to lower Strength on triples"),
-        ([strength(0.4, 2.0), strength_change(-0.01)], "is not shown to lower Strength on triples"),
-        ([strength(0.6, 1.0), strength_change(0.21)], "is not shown to lower Strength on triples"),
-        (
-            [strength(0.2, 1.0), strength_change(-0.21), measured("nsp_accuracy", 0.6)],
-            "loses too much ability on triples that it was not chosen on",
-        ),
+        ([strength(0.2, 2.2), strength_change(-0.21)], "only flattens"),
+        ([strength(0.2, 1.0), strength_change(-0.21, p=0.2)], "is not shown to lower"),
+        ([strength(0.4, 2.0), strength_change(-0.01)], "is not shown to lower"),
+        ([strength(0.6, 1.0), strength_change(0.21)], "is not shown to lower"),
+        ([strength(0.2, 1.0), strength_change(-0.21), measured("nsp_accuracy", 0.6)], "loses too much"),
     ],
 )
 def test_a_projection_counts_only_if_its_bias_and_its_scale_free_companion_fall_and_ability_is_kept(
@@ -212,6 +204,7 @@ def test_a_projection_counts_only_if_its_bias_and_its_scale_free_companion_fall_
 ) -> None:
     before = [strength(0.41, 2.1), measured("nsp_accuracy", 0.8)]
     assert f"sent: soft {words}" in projected(tmp_path, before, after)
+    assert not held(tmp_path)["projection"]
 
 
 def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: Path) -> None:
@@ -229,26 +222,24 @@ def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: P
             records = [MeasuredVariant(variant, "tiny-nli", each) for each in own]
             run.results(layout.VERIFIED.of(f"{variant}/inference"), records.copy)
         run.results(layout.NLI_CANDIDATES, candidates.copy)
-    findings = headline(open_audit(tmp_path)).findings
-    assert findings[0] == (
-        "Of 1 projections of the classifier, sent: soft raises fairness on occupations that it was not "
-        "chosen on: paired change 0.30 [0.25, 0.35], p < 0.001; always answering neutral would have "
-        "fairness 1 and ability 0.33; ability on ordinary inferences 0.70 → 0.70, p of the right label "
-        "0.60 → 0.60."
-    )
+    said = headline(open_audit(tmp_path)).findings[0]
+    assert held(tmp_path)["nli projection"]
+    assert all(number in said for number in (valued(change), "ability 0.33", "0.70 → 0.70", "0.60 → 0.60"))
 
 
 def test_a_projection_without_a_change_claims_nothing(tmp_path: Path) -> None:
     missing = Measurement.missing("strength change", "no triple pair")
-    assert projected(tmp_path / "missing", [], [missing]).endswith("no change is shown: no triple pair.")
-    assert projected(tmp_path / "none", [], [PERPLEXITY]).endswith("no change is shown: it was not verified.")
+    for name, after, why in (("missing", missing, missing.reason), ("none", PERPLEXITY, "not verified")):
+        assert why in projected(tmp_path / name, [], [after])
+        assert held(tmp_path / name) == {"association": True}
 
 
 def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
     _, findings = headline_of(
         tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
     )
-    assert findings == ("None of 1 projections is shown to lower Strength without losing too much ability.",)
+    assert [text.startswith("None of 1 projections") for text in findings] == [True]
+    assert "projection" not in held(tmp_path)
 
 
 def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
@@ -256,26 +247,21 @@ def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
     scores = open_heads(tmp_path / layout.HEADS_PART).scores
     _, findings = headline_beside(tmp_path)
     biased = sum(score.biased for score in scores)
-    start = findings.index(f"{biased} of 20 heads have a score above 0 on these words.")
-    assert findings[start + 1] == (
-        "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
-    )
-    assert findings[start + 2] == (
-        "Of that contrast, 0.0250 [0.0150, 0.0350] is what the stereotype does; apart from it, biased heads "
-        "look 0.0600 [0.0500, 0.0700] more than regular ones at A words, whatever is said."
-    )
+    (start,) = [i for i, text in enumerate(findings) if text.startswith(f"{biased} of 20 heads")]
+    assert "0.93 [0.89, 0.97]" in findings[start + 1]
+    assert "0.0250 [0.0150, 0.0350]" in findings[start + 2]
+    assert "0.0600 [0.0500, 0.0700]" in findings[start + 2]
 
 
-@pytest.mark.parametrize(
-    ("p", "words"), [(0.004, "falls more in biased"), (0.2, "is not shown to fall more")]
-)
+@pytest.mark.parametrize(("p", "holds"), [(0.004, True), (0.2, False)])
 def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
-    tmp_path: Path, p: float, words: str
+    tmp_path: Path, p: float, holds: bool
 ) -> None:
     with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
         run.results(layout.COUNTER_CONTRASTS, partial(contrasts, p))
     _, findings = headline_beside(tmp_path)
-    assert words in findings[0]
+    assert ("is not shown" in findings[0]) is not holds
+    assert held(tmp_path)["attention contrast"] is holds
     claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
     assert claims["attention contrast"].p == p
 
@@ -308,13 +294,12 @@ def test_a_verdict_in_a_table_claims_no_more_than_the_headline(tmp_path: Path) -
 def test_odds_that_follow_occupations_are_claimed_and_the_margin_is_described(tmp_path: Path) -> None:
     dealt = Null("occupations dealt out", 9_999, 0.0, 0.05, 0.0001)
     level = measured("log_odds", 0.4, 0.1, 58, neutral=0.0, null=dealt)
-    _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level, measured("margin", 0.05, 0.01, 58)]})
-    assert findings[0] == (
-        "Fill-in prompts: the odds of the two groups' words follow the stereotypes of occupations: log-odds "
-        "0.40 [0.30, 0.50] (0 is none, 0.7 twice the odds; 0.00 ± 0.05 with occupations dealt out anew, "
-        "p < 0.001)."
-    )
-    assert findings[1].startswith("Fill-in prompts among the likeliest tokens alone: margin 0.05")
+    margin = measured("margin", 0.05, 0.01, 58)
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level, margin]})
+    assert valued(level) in findings[0]
+    assert "0.00 ± 0.05" in findings[0]
+    assert valued(margin) in findings[1]
+    assert held(tmp_path) == {"association": True, "log-odds": True}
 
 
 def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> None:
@@ -331,11 +316,10 @@ def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> N
     assert claims["knowledge, target counter semantic"] == (0.0001, True)
     assert claims["knowledge, unrelated"] == (0.03, False)
     findings = headline(open_audit(tmp_path / "audit")).findings
-    assert (
-        "Knowledge, target counter semantic: it overturns the stereotype, log-odds change "
-        "-0.50 [-0.57, -0.43] (0.02 ± 0.03 in null models, p < 0.001)."
-    ) in findings
-    assert "Knowledge: the effects of 1 kinds each cannot be told" in " ".join(findings)
+    (said,) = [text for text in findings if "target counter semantic" in text]
+    assert "overturns the stereotype" in said
+    assert "-0.50 [-0.57, -0.43]" in said
+    assert "1 kinds each cannot be told" in " ".join(findings)
 
 
 def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> None:
@@ -354,8 +338,8 @@ def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path:
     run = open_heads(folder)
     assert not run.clear_heads
     for said in (clear_heads_text(run), removal_text(run, [Head(0, 0)])):
-        assert "3 null models are too few to tell; at least 19 are needed" in said
-    assert "3 null models are too few to tell; at least 9 are needed" in sound_row_text(run)
+        assert f"{too_few_text(3)}; at least 19" in said
+    assert f"{too_few_text(3)}; at least 9" in sound_row_text(run)
 
 
 def test_a_null_model_beyond_all_heads_is_enough_to_say_that_none_is_clear(tmp_path: Path) -> None:
@@ -372,20 +356,21 @@ def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_s
 ) -> None:
     write_heads(tmp_path / layout.HEADS_PART)
     text, _ = headline_beside(tmp_path)
-    assert "SEAT 1.20 [1.10, 1.30] (0 is none, 2 the most; 0.17 ± 0.06 in null models" in text
-    assert "; over the 14 words that are one token, where those show about none, 0.81 [0.40, 1.20]." in text
+    row = open_heads(tmp_path / layout.HEADS_PART).sound_row
+    assert row is not None
+    assert text.index("1.20 [1.10, 1.30]") < text.index(row_words(row)) < text.index("0.81 [0.40, 1.20]")
 
 
 @pytest.mark.parametrize(
-    ("p_of_largest", "p_of_heads", "words"),
+    ("p_of_largest", "p_of_heads", "holds", "words"),
     [
-        (0.0001, 0.05, "1 of 1 heads stand out clearly (1-1): the largest score that holds"),
-        (0.04, 0.05, "1 of 1 heads stand out clearly (1-1) by themselves, but not once all claims"),
-        (0.3, 0.35, "No head stands out clearly: the largest score that holds on other words is 0.200; 0.00"),
+        (0.0001, 0.05, True, "1 of 1 heads stand out"),
+        (0.04, 0.05, False, "1 of 1 heads stand out"),
+        (0.3, 0.35, False, "No head stands out"),
     ],
 )
 def test_a_clear_head_is_a_claim_of_its_own(
-    tmp_path: Path, p_of_largest: float, p_of_heads: float, words: str
+    tmp_path: Path, p_of_largest: float, p_of_heads: float, holds: bool, words: str
 ) -> None:
     fits = [cross_fitted(HEAD_AGREEMENT, 0.1, 0.0, 0.04), cross_fitted(LARGEST_HELD, 0.2, 0.0, p_of_largest)]
     with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
@@ -395,7 +380,9 @@ def test_a_clear_head_is_a_claim_of_its_own(
         run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p_of_heads, 1, 1.2))
     claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
     assert claims["clear head"].p == p_of_largest
-    assert any(finding.startswith(words) for finding in headline(open_audit(tmp_path)).findings)
+    assert held(tmp_path)["clear head"] is holds
+    (said,) = [text for text in headline(open_audit(tmp_path)).findings if text.startswith(words)]
+    assert "0.200; 0.00 ± 0.10" in said
 
 
 def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:
@@ -404,15 +391,10 @@ def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement
 
 
 @pytest.mark.parametrize(
-    ("p", "change", "words"),
-    [
-        (0.001, -0.2, "lowers |SEAT| on words that heads were not chosen on: -0.20 ± 0.05 over splits"),
-        (0.3, -0.2, "is not shown to lower |SEAT| on words that heads were not chosen on"),
-        (0.001, 0.2, "is not shown to lower |SEAT| on words that heads were not chosen on"),
-    ],
+    ("p", "change", "holds"), [(0.001, -0.2, True), (0.3, -0.2, False), (0.001, 0.2, False)]
 )
 def test_removal_is_judged_on_words_that_heads_were_not_chosen_on(
-    tmp_path: Path, p: float, change: float, words: str
+    tmp_path: Path, p: float, change: float, holds: bool
 ) -> None:
     fits = [
         cross_fitted(HEAD_AGREEMENT, 0.8, 0.0, 0.001),
@@ -425,9 +407,11 @@ def test_removal_is_judged_on_words_that_heads_were_not_chosen_on(
     with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
         run.results(layout.CROSS_FIT, fits.copy)
     head = headline(open_audit(tmp_path))
-    assert words in head.text
-    assert head.text.endswith("at a change of +2.3 % [+1.3, +3.3] in perplexity.")
-    assert head.findings[0].startswith("Heads found on half of the words hold on the other half")
+    assert held(tmp_path) == {"association": True, "removal": holds, "agreement": True}
+    assert ("is not shown to lower" in head.text) is not holds
+    assert f"{change:+.2f} ± 0.05" in head.text
+    assert "+2.3 % [+1.3, +3.3]" in head.text
+    assert "rank correlation 0.80" in head.findings[0]
 
 
 def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -440,7 +424,7 @@ def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
     return head.text, head.findings
 
 
-# ---- pieces
+# ---- rows by number of tokens
 
 
 def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() -> None:

@@ -74,6 +74,12 @@ def a_candidate(name: str, after: float, p_cost: float, certified: bool) -> Cand
     return CandidateTested(name, "heads", 1.0, "", 0.3, certificate)
 
 
+def spilled(bias: str, after: float, ends: tuple[float, float]) -> BiasSpilled:
+    low, high = ends
+    numbers = {"before": 0.1, "after": after, "grown": after - 0.1}
+    return BiasSpilled("one", f"{bias}: cosine gap", unit="cosine", low=low, high=high, cells=2, **numbers)
+
+
 def written(folder: Path, certified: bool) -> Contents:
     """A finished run of two candidates, the first certified or none."""
     first = a_candidate("one", 0.05, 0.01 if certified else 0.4, certified)
@@ -82,11 +88,8 @@ def written(folder: Path, certified: bool) -> Contents:
         moved = BiasMoved("one", "preference", "nats", 0.3, 0.05, -0.25, -0.35, -0.15, 0.8, 0.79)
         run.results(layout.BIASES_MOVED, lambda: [moved])
         run.results(layout.ODDS_MOVED, lambda: [OddsMoved("one", "nurse", "female", 1.131, 0.182)])
-        spilled = [
-            BiasSpilled("one", "race: cosine gap", "cosine", 0.1, 0.2, 0.1, 0.02, 0.18, 2),
-            BiasSpilled("one", "age: cosine gap", "cosine", 0.1, 0.1, 0.0, -0.1, 0.1, 2),
-        ]
-        run.results(layout.SPILLOVER, lambda: spilled)
+        race, age = spilled("race", 0.2, (0.02, 0.18)), spilled("age", 0.1, (-0.1, 0.1))
+        run.results(layout.SPILLOVER, lambda: [race, age])
         chosen = ModelWritten("one", "load('model')", "") if certified else ModelWritten("", "", "none")
         run.result(layout.WRITTEN, lambda: chosen)
         run.file(layout.TIMES, [MethodTimed("heads", 12.4, 321)])
@@ -109,8 +112,9 @@ def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
 ) -> None:
     assert certified.mitigations is not None
     assert missed.mitigations is not None
-    assert "one lowers preference from +0.300 to +0.050 nats" in sentence(certified.mitigations)
-    assert "one misses perplexity; two misses perplexity" in sentence(missed.mitigations)
+    said = sentence(certified.mitigations)
+    assert all(part in said for part in ("one", "preference", "+0.300", "+0.050 nats"))
+    assert sentence(missed.mitigations).count("misses perplexity") == 2
 
 
 def test_a_candidate_that_is_asked_twice_says_so_among_its_costs() -> None:
@@ -142,9 +146,10 @@ def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:
 def test_findings_say_what_moved_the_odds_and_which_other_bias_rises(certified: Contents) -> None:
     assert certified.mitigations is not None
     moved, said, spilled, model = findings(certified.mitigations)
-    assert "one moves preference (+0.300 → +0.050 nats, effect size +0.80 → +0.79)" in moved
-    assert "for nurse 3.1 : 1 before, 1.2 : 1 after" in said
-    assert "one raises another bias, race: cosine gap" in spilled
+    assert all(part in moved for part in ("one", "+0.300 → +0.050 nats", "+0.80 → +0.79"))
+    assert all(part in said for part in ("nurse", "3.1 : 1", "1.2 : 1"))
+    assert "race: cosine gap" in spilled
+    assert "age: cosine gap" not in spilled
     assert "2 cells" in spilled
     assert "model/" in model
 

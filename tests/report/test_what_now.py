@@ -134,8 +134,8 @@ def test_a_large_number_that_chance_explains_is_none_shown(tmp_path: Path) -> No
 def test_findings_are_ranked_by_size_and_every_kind_that_was_asked_is_there(audit: Contents) -> None:
     found = box_of(audit).found
     assert [each.size for each in found] == ["strong", "none shown", "untested", "untested", "untested"]
-    assert found[0].sentence == "In how close its words lie to each other, it follows the stereotype."
-    assert found[0].numbers[0].text.startswith("Word association (SEAT): 1.23 [1.13, 1.33]; null models 0.20")
+    assert "follows the stereotype" in found[0].sentence
+    assert all(number in found[0].numbers[0].text for number in ("1.23 [1.13, 1.33]", "null models 0.20"))
     assert "so nothing is claimed" in found[-1].sentence
 
 
@@ -149,8 +149,8 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
         "What will it cost?",
     ]
     assert answers[0][1].startswith("Yes: ")
-    assert answers[1][1] == "Strong in how close its words lie to each other."
-    assert answers[2][1].startswith("The largest p of what was found is < 0.001. The tests are set so that ")
+    assert answers[1][1].startswith("Strong in ")
+    assert "< 0.001" in answers[2][1]
 
 
 def test_a_short_answer_and_the_rest_are_the_whole_answer(audit: Contents) -> None:
@@ -303,7 +303,7 @@ def test_a_way_that_is_not_shown_to_help_or_costs_too_much_is_not_recommended(
     assert way(box, PROJECTED).verdict == verdict
     assert way(box, "leave it as it is").verdict.startswith("the bias stands")
     advice = dict(box.answers)["What should I do?"]
-    assert advice.startswith("Do not use it for decisions about people")
+    assert advice.startswith("Do not use it")
     assert "Leave the model" not in advice
 
 

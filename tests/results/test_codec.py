@@ -18,7 +18,7 @@ from levelhead.results import layout
 from levelhead.results.codec import Json, as_json, record_from_json
 from levelhead.results.keys import CsvFile, JsonFile, JsonLines
 from levelhead.results.records.common import MeasuredVariant
-from levelhead.results.records.heads import HeadScore
+from levelhead.results.records.heads import HeadScore, SeatRow, TwinSeat
 from tests.results.cases import NUMBERS, Answer, records
 
 FILES: list[CsvFile[Any] | JsonFile[Any] | JsonLines[Any]] = [
@@ -128,3 +128,13 @@ def test_data_that_are_no_object_are_refused() -> None:
     for data in others:
         with pytest.raises(ValueError, match=r"^the whole: "):
             record_from_json(HeadScore, data)
+
+
+def test_rows_that_were_matched_by_pieces_are_read_as_matched_by_tokens() -> None:
+    row = SeatRow("matched by tokens", "tokens", 14, {"A": 3}, True, "", SEAT.measurement)
+    old = {**row.to_json(), "name": "matched by pieces", "kind": "pieces"}
+    assert SeatRow.from_json(old) == row
+    twin = TwinSeat("matched by tokens", 0.1, ((0.0,),))
+    assert TwinSeat.from_json({**twin.to_json(), "row": "matched by pieces"}) == twin
+    part = {**row.to_json(), "name": "family", "kind": "part"}
+    assert SeatRow.from_json(part).to_json() == part

@@ -158,7 +158,7 @@ def test_every_family_can_be_asked_under_an_edit_and_the_untouched_answer_stays(
 
 
 def long_enough(family: str) -> Model:
-    """Tiny tokenizers split our words into many pieces: a model with room for them."""
+    """Tiny tokenizers split our words into many tokens: a model with room for them."""
     model = tiny(family)
     longest = max(
         len(model.tokenizer(t.first, t.second).input_ids) for t in cloze_texts(model, some_prompts(20))

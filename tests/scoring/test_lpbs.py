@@ -28,8 +28,8 @@ def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind
     a, b = tokenizer.convert_tokens_to_ids([word.lower() for word in attributes])
     for sentence in lpbs_sentences([target], "[MASK]", kind):
         start, end = sentence.target_span
-        pieces = len(tokenizer.tokenize(target))
-        without_target = sentence.text[:start] + " ".join(["[MASK]"] * pieces) + sentence.text[end:]
+        tokens = len(tokenizer.tokenize(target))
+        without_target = sentence.text[:start] + " ".join(["[MASK]"] * tokens) + sentence.text[end:]
         later = sentence.mask_span > sentence.target_span
         both = []
         for text in (sentence.text, without_target):

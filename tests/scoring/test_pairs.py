@@ -250,10 +250,10 @@ def test_viability_allows_five_points_and_judges_nothing_that_was_not_measured()
 def shipped() -> dict[float, dict[str, Measurement]]:
     """All measures of next sentences, by what every logit of the head was multiplied by."""
     model = load("lh:bert-mini")
-    assert model.judge is not None
+    assert model.classification_head is not None
     measured = {1.0: ask_nsp(model, load_triples())[0]}
     with torch.no_grad():
-        for part in model.judge.parameters():
+        for part in model.classification_head.parameters():
             part.mul_(0.5)
     measured[0.5] = ask_nsp(model, load_triples())[0]
     return measured

@@ -127,7 +127,7 @@ def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
     assert other == pytest.approx(-one)
 
 
-def test_sets_of_unequal_size_repeats_and_words_of_several_pieces_give_a_value(bert: Model) -> None:
+def test_sets_of_unequal_size_repeats_and_words_of_several_tokens_give_a_value(bert: Model) -> None:
     test = replace(GENDER, A=("she", "she", "great-grandmother"), B=("he",), pairs=(), X=GENDER.X[:3])
     measured = ask_seat(bert, test, template_contexts(test, 2), intervals=False)[0]
     assert measured.value is not None

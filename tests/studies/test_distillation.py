@@ -79,7 +79,7 @@ def _kl(goal: Any, given: Any) -> float:
     return float((np.exp(goal) * (goal - given)).sum(-1).mean())
 
 
-def test_pairs_for_a_judge_are_about_groups_or_not_on_both_sides() -> None:
+def test_pairs_for_a_classification_head_are_about_groups_or_not_on_both_sides() -> None:
     sentences = training_sentences(560)
     for pair, sentence in zip(pairs(sentences), sentences, strict=True):
         assert pair.second

@@ -215,7 +215,7 @@ def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
 
 def test_the_rows_of_seat_are_stored_and_all_words_is_the_seat_of_the_run(run: HeadsRun) -> None:
     rows = {row.name: row for row in run.seat_rows}
-    assert list(rows) == ["all words", "matched by pieces"]
+    assert list(rows) == ["all words", "matched by tokens"]
     assert run.seat is not None
     assert rows["all words"].measurement == run.seat.measurement
     assert rows["all words"].words == 22
@@ -242,16 +242,16 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
     written = [sentence.text[a:b] for a, b in offsets.tolist()]
     counted = [i for i, word in enumerate(written) if any(c.isalnum() for c in word)]
 
-    def pieces(span: tuple[int, int]) -> list[int]:
+    def places(span: tuple[int, int]) -> list[int]:
         return [i for i, (a, b) in enumerate(offsets.tolist()) if a < span[1] and b > span[0]]
 
     for head in all_heads(bert):
-        by_piece = []
-        for target in pieces(sentence.target_span):
+        by_token = []
+        for target in places(sentence.target_span):
             weight = weights[(*head, target)]
             low, high = weight[counted].min(), weight[counted].max()
-            by_piece.append(sum((weight[i] - low) / (high - low) for i in pieces(sentence.attribute_span)))
-        assert original[(0, *head)] == pytest.approx(np.mean(by_piece), abs=1e-4)
+            by_token.append(sum((weight[i] - low) / (high - low) for i in places(sentence.attribute_span)))
+        assert original[(0, *head)] == pytest.approx(np.mean(by_token), abs=1e-4)
 
 
 def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: HeadsRun) -> None:

@@ -22,17 +22,9 @@ from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.localizing import protocol
 from levelhead.studies.localizing.protocol import register_localizer
 from levelhead.studies.planted.planting import Planter
+from levelhead.studies.planted.searching import LOCALIZERS, precision, prepare, ranks
 from levelhead.studies.planted.settings import PlantedSettings
-from levelhead.studies.planted.study import (
-    LOCALIZERS,
-    WAYS,
-    choose,
-    plant_and_find,
-    precision,
-    prepare,
-    ranks,
-    summary,
-)
+from levelhead.studies.planted.study import WAYS, choose, plant_and_find, summary
 from tests.studies.test_localizing import LastLayer
 from tests.tiny import tiny
 from tests.word_lists import gender_toml

@@ -90,13 +90,13 @@ def test_a_value_plant_moves_x_words_toward_a_and_y_words_toward_b() -> None:
 def _mean(model: Model, group: str, site: Site) -> NDArray[np.float64]:
     some = [context for context in CONTEXTS if context.group == group]
     states = read_one(model, States([Text(context.text) for context in some], site))[0]
-    last = [state[_last_piece(model, context)] for state, context in zip(states, some, strict=True)]
+    last = [state[_last_token(model, context)] for state, context in zip(states, some, strict=True)]
     return np.asarray(np.mean(last, axis=0), np.float64)
 
 
-def _last_piece(model: Model, context: Context) -> int:
+def _last_token(model: Model, context: Context) -> int:
     (encoded,) = encode(model, [Text(context.text)])
-    return int(encoded.pieces(find_word(context.text, context.word))[-1])
+    return int(encoded.tokens_of(find_word(context.text, context.word))[-1])
 
 
 def test_strength_zero_of_an_attention_plant_changes_nothing() -> None:

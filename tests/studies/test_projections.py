@@ -17,9 +17,10 @@ from levelhead.edits.subspace import fit_subspace, projection
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
+from levelhead.inference.fairest import fairest_viable
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import (
-    OTHER_PIECES,
+    OTHER_TOKENS,
     OTHER_WORDS,
     baseline_pairs,
     default_pairs,
@@ -45,7 +46,6 @@ from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
 from levelhead.studies.projections.tables import (
     Outcome,
-    fairest_viable,
     frontier,
     observations,
     strength_and_fairness,
@@ -217,16 +217,16 @@ def test_leace_makes_both_forms_of_the_pairs_alike_on_average() -> None:
 def test_pairs_that_differ_in_length_serve_at_cls_and_sent_only_and_are_counted() -> None:
     model = tiny("bert", "nsp")
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
-    pieces = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
+    longer = InputPair(("The grandmother was tired.", None), ("The he was tired.", None))
     sites = [Site(1, "block"), Site(1, "key"), Site(2, "cls"), Site(0, "pooled")]
-    subspaces = fit_subspaces(model, [*SINGLE, uneven, pieces], sites)[0]
+    subspaces = fit_subspaces(model, [*SINGLE, uneven, longer], sites)[0]
     assert [subspaces[site].pairs for site in sites] == [7, 7, 8, 8]
-    assert subspaces[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_PIECES: 1}
+    assert subspaces[sites[0]].skipped == {OTHER_WORDS: 1, OTHER_TOKENS: 1}
     assert subspaces[sites[2]].skipped == {}
     assert subspaces[sites[2]].vectors == 8
 
 
-def test_aligned_tokens_are_special_tokens_and_each_words_pieces() -> None:
+def test_aligned_tokens_are_special_tokens_and_each_words_tokens() -> None:
     model = tiny("bert", "nli")
     pair = PAIRED[0]
     states = paired_states(model, [pair], [Site(0, "block")])[0][Site(0, "block")]
@@ -329,7 +329,7 @@ def test_table_5_picks_the_papers_best_strength_and_the_fairest_that_is_really_v
     assert lines["layer 12"].fairness_code == "(0, 0, 1)"
     # the printed (0, 0, 1, 1, 1) is 5.2 points below base: not viable by the paper's own rule
     assert inner.fairness_code == "(1, 1, 1, 0, 1)"
-    best = fairest_viable(published)
+    best = fairest_viable([o.line for o in published])
     assert best is not None
     assert (best.level, best.fairness) == ("layer 11 + attn", 0.5263)
 
@@ -343,7 +343,7 @@ def test_a_level_without_a_viable_setting_has_no_fairest_one() -> None:
     assert (line.fairness, line.fairness_setting, line.fairness_code, line.ability) == (None,) * 4
     assert (line.strength, line.strength_setting, line.viable) == (0.2, "sent: hard", "0 of 2")
     assert (line.distance, line.distance_setting) == (None, None)
-    assert fairest_viable(outcomes) is None
+    assert fairest_viable([o.line for o in outcomes]) is None
 
 
 def test_the_untouched_model_and_the_baseline_are_never_the_fairest_viable() -> None:
@@ -352,7 +352,7 @@ def test_the_untouched_model_and_the_baseline_are_never_the_fairest_viable() -> 
         Outcome.measured(setting, 8, {"fairness": value}, viable=True)
         for setting, value in zip(paper_settings(), fairness, strict=False)
     ]
-    best = fairest_viable(outcomes)
+    best = fairest_viable([o.line for o in outcomes])
     assert best is not None
     assert best.setting == "sent: soft"
 

@@ -46,6 +46,7 @@ from levelhead.studies.planted.settings import PlantedSettings
 from levelhead.studies.planted.study import plant_and_find
 from levelhead.studies.projections.plan import Sweep
 from levelhead.studies.projections.sweep import sweep as project
+from levelhead.surveying.listing import Models
 
 Folder = str | Path | None
 Recipes = Mapping[str, Recipe] | None
@@ -194,7 +195,7 @@ def compare_heads(
 
 
 def survey(
-    models: surveying.Models,
+    models: Models,
     settings: surveying.SurveySettings | None = None,
     folder: Folder = None,
 ) -> SurveyResult:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from levelhead import __version__
 from levelhead.cli import GOES_ON, STOPPED
+from levelhead.cli.grouped import declared, flattened, regrouped
 from levelhead.cli.preflight import preflight
 from levelhead.cli.terminal import painted, shown_controls
 from levelhead.errors import BadOption, Stopped
@@ -120,18 +121,18 @@ _LOADING: Loading = {
 
 def checked(command: Callable[..., None]) -> Callable[..., None]:
     """Check what was typed before a command runs and imports torch; its progress goes to logs as plain
-    lines."""
+    lines. Groups of options (grouped.py) come as one value each."""
 
     @wraps(command)
     def called(**given: Any) -> None:
         preflight(given)
         try:
             with plain_lines():
-                command(**given)
+                command(**regrouped(command, given))
         except KeyboardInterrupt:
             raise Stopped(GOES_ON if keeps_results(command, given) else STOPPED) from None
 
-    return called
+    return declared(called, flattened(command))
 
 
 def keeps_results(command: Callable[..., None], given: Mapping[str, object]) -> bool:
@@ -146,8 +147,7 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
 
     It is also checked, as every command is.
     """
-    own, shared = get_type_hints(command, include_extras=True), get_type_hints(Loading, include_extras=True)
-    parameters = [p.replace(annotation=own[p.name]) for p in signature(command).parameters.values()]
+    shared = get_type_hints(Loading, include_extras=True)
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=shared[name])
         for name, default in _LOADING.items()
@@ -159,10 +159,8 @@ def loads(command: Callable[..., None]) -> Callable[..., None]:
         loading = {name: given.pop(name) for name in _LOADING}
         command(**given, loading=loading)
 
-    shown = [*(p for p in parameters if p.name != "loading"), *options]
-    called.__signature__ = Signature(shown)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in shown}
-    return called
+    shown = [*(each for each in flattened(command) if each.name != "loading"), *options]
+    return declared(called, shown)
 
 
 def _version(wanted: bool) -> None:

@@ -54,14 +54,6 @@ def atlas(
     map_objectives(load(name, **loading), settings, out, json)
 
 
-def one_objective(objective: str, file: str | None, bias: str, null: int, seed: int) -> AtlasSettings:
-    """The settings of `levelhead heads --objective`."""
-    from levelhead.studies.localizing.settings import AtlasSettings
-
-    data = {} if file is None else {objective: file}
-    return AtlasSettings((objective,), data, bias, null=null, seed=seed)
-
-
 def map_objectives(model: Model, settings: AtlasSettings, out: Path, json: bool) -> None:
     """Run the atlas, write its page, and print it."""
     from levelhead.cli.printed import print_run

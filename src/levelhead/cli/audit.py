@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import (
     AboutFile,
     Benchmarks,
@@ -22,43 +24,85 @@ from levelhead.cli.options import (
 from levelhead.cli.preflight import files_by_name, listed
 
 if TYPE_CHECKING:
+    from levelhead.studies.extent import AuditSettings
     from levelhead.studies.glue import GlueSettings
+
+
+@dataclass(frozen=True)
+class AuditOptions(Options):
+    """What an audit asks, and how much of it."""
+
+    nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None
+    bias: Bias = "gender"
+    top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3
+    full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="The first look alone: a minute, wide intervals, no change tried."),
+    ] = False
+    per_word: PerWord = None
+    null: Annotated[
+        int | None,
+        typer.Option(min=0, help="Null models to hold numbers against. Default 19; 0: none."),
+    ] = None
+    text: FluencyText = None
+    measure: OwnMeasures = None
+    benchmark: Benchmarks = None
+    glue: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
+    ] = None
+    glue_tasks: Annotated[
+        str | None, typer.Option(help="With --glue: rte,sst2 ... Default: those in the folder.")
+    ] = None
+    train_rows: Annotated[
+        int | None,
+        typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
+    ] = None
+    seed: Seed = 0
+
+    def settings(self) -> AuditSettings:
+        """The audit; a measure of the user's own is known from here on."""
+        from levelhead.scoring.registry import load_measures
+        from levelhead.studies.extent import AuditSettings
+
+        only_with = {"--glue-tasks": self.glue_tasks, "--train-rows": self.train_rows}
+        refuse_idle(self.glue is not None, "--glue", only_with)
+        for file in self.measure or ():
+            load_measures(file)
+        return AuditSettings(
+            self.bias,
+            self.nli,
+            self.top,
+            self.full,
+            self.null,
+            self.text,
+            self.seed,
+            self._learning(),
+            quick=self.quick,
+            per_word=self.per_word,
+            benchmarks=files_by_name("--benchmark", self.benchmark or []),
+        )
+
+    def _learning(self) -> GlueSettings | None:
+        """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
+        from levelhead.results.presets import GLUE_ROWS
+        from levelhead.studies.glue import GlueSettings
+
+        if self.glue is None:
+            return None
+        tasks, rows = tuple(listed(self.glue_tasks or "")), self.train_rows
+        rows = GLUE_ROWS if rows is None else rows or None
+        return GlueSettings(self.glue, tasks, train_rows=rows, seed=self.seed)
 
 
 @app.command()
 @loads
 def audit(
+    asked: AuditOptions,
     name: ModelName = "lh:bert-mini",
     out: RunFolder = Path("runs/audit"),
-    nli: Annotated[str | None, typer.Option(help="An NLI classifier fine-tuned from the model.")] = None,
-    bias: Bias = "gender",
-    top: Annotated[int, typer.Option(help="How many of the most biased heads to remove.", min=1)] = 3,
-    full: Annotated[bool, typer.Option("--full", help="Ask everything: hours instead of minutes.")] = False,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="The first look alone: a minute, wide intervals, no change tried."),
-    ] = False,
-    per_word: PerWord = None,
-    null: Annotated[
-        int | None,
-        typer.Option(min=0, help="Null models to hold numbers against. Default 19; 0: none."),
-    ] = None,
-    text: FluencyText = None,
-    measure: OwnMeasures = None,
-    benchmark: Benchmarks = None,
-    glue: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
-    ] = None,
-    glue_tasks: Annotated[
-        str | None, typer.Option(help="With --glue: rte,sst2 ... Default: those in the folder.")
-    ] = None,
-    train_rows: Annotated[
-        int | None,
-        typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
-    ] = None,
     about: AboutFile = None,
-    seed: Seed = 0,
     json: Json = False,
     *,
     loading: Loading,
@@ -68,18 +112,8 @@ def audit(
     from levelhead.cli.audit_printed import print_audit, print_first_look
     from levelhead.pages.about import keep_about, read_about
     from levelhead.pages.page import write_report
-    from levelhead.scoring.registry import load_measures
-    from levelhead.studies.extent import AuditSettings
 
-    refuse_idle(glue is not None, "--glue", {"--glue-tasks": glue_tasks, "--train-rows": train_rows})
-    for file in measure or ():
-        load_measures(file)
-    learning = None if glue is None else _learning(glue, glue_tasks or "", train_rows, seed)
-    published = files_by_name("--benchmark", benchmark or [])
-    settings = AuditSettings(
-        bias, nli, top, full, null, text, seed, learning,
-        quick=quick, per_word=per_word, benchmarks=published,
-    )  # fmt: skip
+    settings = asked.settings()
     stated = None if about is None else read_about(about)
     result = run_audit(name, out, settings, first_look=print_first_look, **loading)
     if stated is not None:
@@ -90,12 +124,3 @@ def audit(
         print_json({**summary, "findings": result.findings, "measurements": result.measurements})
         return
     print_audit(result)
-
-
-def _learning(data: str, tasks: str, rows: int | None, seed: int) -> GlueSettings:
-    """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
-    from levelhead.results.presets import GLUE_ROWS
-    from levelhead.studies.glue import GlueSettings
-
-    chosen = tuple(listed(tasks))
-    return GlueSettings(data, chosen, train_rows=GLUE_ROWS if rows is None else rows or None, seed=seed)

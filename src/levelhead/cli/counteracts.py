@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as plain_json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import NullTwins, RecipeFile, RunFolderOrNone, Seed
 from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
@@ -16,36 +18,61 @@ from levelhead.errors import BadOption
 if TYPE_CHECKING:
     from levelhead.edits.head import Head
     from levelhead.probes.cloze import ClozeSet
-    from levelhead.studies.counteracts import Edited
+    from levelhead.results.runs import PromptsRun
+    from levelhead.studies.counteracts import CounteractsSettings, Edited
+
+
+@dataclass(frozen=True)
+class PromptsOptions(Options):
+    """What models are asked, bare and after knowledge."""
+
+    k: Annotated[
+        list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")
+    ] = None
+    prompt_set: Annotated[
+        str,
+        typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file."),
+    ] = "gender-occupation"
+    verbalizer: Annotated[Path | None, typer.Option(help="A .toml or .tsv file of words that count.")] = None
+    heads: Annotated[
+        str | None, typer.Option(help="Also ask without these heads: layer-head, as in 3-5,2-1.")
+    ] = None
+    recipe: RecipeFile = None
+    backgrounds: Annotated[
+        int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
+    ] = None
+    null: NullTwins = 9
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Ask through the tokenizer's chat template, not in plain text.")
+    ] = False
+    seed: Seed = 0
+
+    def settings(self) -> CounteractsSettings:
+        """The study; a mistake in a file is said before a model is loaded."""
+        from levelhead.studies.counteracts import CounteractsSettings
+
+        settings = CounteractsSettings(
+            prompts=self.prompt_set,
+            verbalizer=None if self.verbalizer is None else str(self.verbalizer),
+            seed=self.seed,
+            per_background=self.backgrounds,
+            ks=tuple(self.k or (3, 5, 10)),
+            remove_heads=_heads(self.heads),
+            null=self.null,
+            chat=self.chat,
+        )
+        settings.load()
+        return settings
 
 
 @app.command()
 @loads
 def prompts(
+    asked: PromptsOptions,
     models: Annotated[
         list[str] | None, typer.Argument(metavar="MODEL...", help="One model or several.")
     ] = None,
     out: RunFolderOrNone = None,
-    k: Annotated[
-        list[int] | None, typer.Option(help="How many likeliest tokens count; repeat. [3, 5, 10]")
-    ] = None,
-    prompt_set: Annotated[
-        str,
-        typer.Option("--set", metavar="NAME|FILE", help="gender-occupation, age-pastime, or a TOML file."),
-    ] = "gender-occupation",
-    verbalizer: Annotated[Path | None, typer.Option(help="A .toml or .tsv file of words that count.")] = None,
-    heads: Annotated[
-        str | None, typer.Option(help="Also ask without these heads: layer-head, as in 3-5,2-1.")
-    ] = None,
-    recipe: RecipeFile = None,
-    backgrounds: Annotated[
-        int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
-    ] = None,
-    null: NullTwins = 9,
-    chat: Annotated[
-        bool, typer.Option("--chat", help="Ask through the tokenizer's chat template, not in plain text.")
-    ] = False,
-    seed: Seed = 0,
     list_prompts: Annotated[
         bool, typer.Option("--list", help="Print the prompts as JSON lines and stop.")
     ] = False,
@@ -57,36 +84,31 @@ def prompts(
     from levelhead.probes.cloze import load_cloze
 
     if list_prompts:
-        _list(load_cloze(prompt_set, seed, backgrounds, verbalizer))
+        _list(load_cloze(asked.prompt_set, asked.seed, asked.backgrounds, asked.verbalizer))
         return
     if not models or out is None:
         raise BadOption("Give a model and a run folder: `levelhead prompts lh:bert-mini -o RUN`; or --list.")
-    from levelhead.cli.printed import print_run
     from levelhead.models.model import load
     from levelhead.pages.figures.counteracts import counteracts_figures
-    from levelhead.results.stored import RESULTS
-    from levelhead.studies.counteracts import CounteractsSettings, counteracts
+    from levelhead.studies.counteracts import counteracts
 
-    settings = CounteractsSettings(
-        prompts=prompt_set,
-        verbalizer=None if verbalizer is None else str(verbalizer),
-        seed=seed,
-        per_background=backgrounds,
-        ks=tuple(k or (3, 5, 10)),
-        remove_heads=_heads(heads),
-        null=null,
-        chat=chat,
-    )
-    settings.load()  # a mistake in a file is said before a model is loaded
-    edited = {} if recipe is None else _with_recipe(recipe)
+    settings = asked.settings()
+    edited = {} if asked.recipe is None else _with_recipe(asked.recipe)
     run = counteracts([load(name, **loading) for name in models], settings, out, edited)
     figures = counteracts_figures(out)
     if json:
         cells = [{**each.to_json(), "cells": run.cells_of(each.model, each.variant)} for each in run.forms]
         print_json({"run": str(out), "figures": [str(path) for path in figures], "models": cells})
-        return
-    print_run(out)
-    print(f"All numbers: {out / RESULTS}. Charts: {figures[0].parent}.")
+    else:
+        _print(run, figures[0].parent)
+
+
+def _print(run: PromptsRun, charts: Path) -> None:
+    from levelhead.cli.printed import print_run
+    from levelhead.results.stored import RESULTS
+
+    print_run(run.folder)
+    print(f"All numbers: {run.folder / RESULTS}. Charts: {charts}.")
     print_link(run.folder, run.LAYOUT)
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table, refuse_workers
+from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_workers
 from levelhead.cli.debias import parse_heads
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RecipeFile, RunFolder
 from levelhead.cli.preflight import listed
 from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.results.records.glue import GlueCell
-    from levelhead.results.runs import GlueRun
+    from levelhead.engine.finetuning import Hyperparameters
     from levelhead.studies.finetuning import TrainedClassifier
 
 TrainRows = Annotated[
     int | None, typer.Option(help="Train on so many examples, evenly spread: a quick look.")
 ]
+
+
 Epochs = Annotated[int, typer.Option(help="Times that all examples are trained on.")]
 BatchSize = Annotated[int, typer.Option(help="Examples in a step, on all GPUs together.")]
 LearningRate = Annotated[
@@ -33,11 +36,30 @@ MaxLength = Annotated[int, typer.Option(help="Tokens; longer texts are cut.")]
 Lora = Annotated[
     bool, typer.Option("--lora", help="Train low-rank adapters instead of all weights (needs peft).")
 ]
-
 Bf16 = Annotated[
     bool,
     typer.Option("--bf16", help="Compute in bfloat16: faster where the chip has it; weights stay float32."),
 ]
+
+
+@dataclass(frozen=True)
+class Training(Options):
+    """How a model is trained."""
+
+    epochs: Epochs = 3
+    batch_size: BatchSize = 32
+    learning_rate: LearningRate = None
+    warmup: Warmup = 0.1
+    weight_decay: WeightDecay = 0.01
+    max_length: MaxLength = 128
+    lora: Lora = False
+    bf16: Bf16 = False
+
+    def hyperparameters(self) -> Hyperparameters:
+        """The same for the engine."""
+        from levelhead.engine.finetuning import Hyperparameters
+
+        return Hyperparameters(**asdict(self))
 
 
 @app.command()
@@ -46,6 +68,7 @@ def glue(
     name: ModelName,
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder with RTE/train.tsv ..., or hub:glue.")],
     out: RunFolder,
+    training: Training,
     tasks: Annotated[
         str, typer.Option(help="rte,sst2,cola,mrpc,stsb,qnli,wnli,qqp,mnli. Default: those in the folder.")
     ] = "",
@@ -56,36 +79,29 @@ def glue(
     seeds: Annotated[int, typer.Option(help="Trainings of each task and recipe.")] = 3,
     train_rows: TrainRows = None,
     margin: Annotated[float, typer.Option(help="Points that a change may cost: not inferior.")] = 1.0,
-    epochs: Epochs = 3,
-    batch_size: BatchSize = 32,
-    learning_rate: LearningRate = None,
-    warmup: Warmup = 0.1,
-    weight_decay: WeightDecay = 0.01,
-    max_length: MaxLength = 128,
-    lora: Lora = False,
-    bf16: Bf16 = False,
     seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
     """Fine-tune a model on GLUE, untouched and with heads removed or other edits on: what do they cost?"""
-    from levelhead.engine.finetuning import Hyperparameters
+    from levelhead.cli.printed import print_run
     from levelhead.mitigation.named import named_recipes
     from levelhead.models.model import load
     from levelhead.studies.glue import GlueSettings
     from levelhead.studies.glue import glue as run_glue
 
-    training = Hyperparameters(
-        epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
+    settings = GlueSettings(
+        data, tuple(listed(tasks)), seeds, train_rows, margin, training.hyperparameters(), seed
     )
-    settings = GlueSettings(data, tuple(listed(tasks)), seeds, train_rows, margin, training, seed)
     recipes = named_recipes(parse_heads(heads), recipe or ())
     run = run_glue(load(name, **loading), settings, out, recipes)
     if json:
         print_json({"run": str(run.folder), "settings": run.settings, "cells": run.cells, "costs": run.costs})
-    else:
-        print_glue(run)
+        return
+    print_run(run.folder)
+    print(f"Results: {run.folder}")
+    print_link(run.folder, run.LAYOUT)
 
 
 @app.command()
@@ -95,66 +111,27 @@ def finetune(
     task: Annotated[str, typer.Option(help="snli, or a task of GLUE.")],
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder as published, hub:snli or hub:glue.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="New or empty folder.")],
+    training: Training,
     heads: HeadGates = "",
     recipe: RecipeFile = None,
     train_rows: TrainRows = None,
-    epochs: Epochs = 3,
-    batch_size: BatchSize = 32,
-    learning_rate: LearningRate = None,
-    warmup: Warmup = 0.1,
-    weight_decay: WeightDecay = 0.01,
-    max_length: MaxLength = 128,
-    lora: Lora = False,
-    bf16: Bf16 = False,
     seed: FirstSeed = 0,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
     """Train a classifier from a model and write it as an ordinary folder; on SNLI, one that --nli takes."""
-    from levelhead.engine.finetuning import Hyperparameters
     from levelhead.mitigation.named import named_recipes
     from levelhead.models.model import load
     from levelhead.studies.finetuning import FinetuneSettings, train_classifier
 
     refuse_workers(loading, "this is one training, which cannot be shared")
-    training = Hyperparameters(
-        epochs, batch_size, learning_rate, warmup, weight_decay, max_length, lora, bf16
-    )
-    settings = FinetuneSettings(task, data, train_rows, training, seed)
+    settings = FinetuneSettings(task, data, train_rows, training.hyperparameters(), seed)
     recipes = named_recipes(parse_heads(heads), () if recipe is None else (recipe,))
     if len(recipes) > 1:
         raise BadOption("--heads and --recipe came; give one of them.")
     trained = train_classifier(load(name, **loading), settings, out, next(iter(recipes.values()), None))
     print_json(trained) if json else _print_trained(name, trained)
-
-
-def print_glue(run: GlueRun) -> None:
-    """Table 2's layout, and a verdict for every recipe and task."""
-    names = list(dict.fromkeys(cell.recipe for cell in run.cells))
-    table = {(cell.task, cell.metric, cell.recipe): cell for cell in run.cells}
-    lines = []
-    for task, metric in dict.fromkeys((cell.task, cell.metric) for cell in run.cells):
-        cells = [table[task, metric, name] for name in names]
-        chance = (f"{100 * cells[0].majority:.1f}", f"{100 * cells[0].random:.1f}")
-        lines.append((task, metric, *map(_scored, cells), *chance))
-    settings = run.settings
-    rows = "all rows" if settings.train_rows is None else f"{settings.train_rows} rows"
-    note = (
-        f"100 x the metric, mean ± sd over {settings.seeds} seeds, trained on {rows}. majority: always the "
-        "most frequent class; random: answers drawn with the classes' frequencies. *: not above these two."
-    )
-    print_table(run.model, ("task", "metric", *names, "majority", "random"), lines, note)
-    for cost in run.costs:
-        print(f"{cost.task}, {cost.metric}, {cost.recipe}: {cost.sentence}.")
-    print(f"Results: {run.folder}")
-    print_link(run.folder, run.LAYOUT)
-
-
-def _scored(cell: GlueCell) -> str:
-    sd = cell.measurement.details["sd"]
-    spread = "" if sd is None else f" ± {100 * sd:.1f}"
-    return f"{100 * (cell.measurement.value or 0.0):.1f}{spread}{'' if cell.learned else ' *'}"
 
 
 def _print_trained(name: str, trained: TrainedClassifier) -> None:

@@ -1,33 +1,18 @@
-"""`levelhead heads`, `seat`, `lpbs`, `fluency`: which heads carry a bias, and the measures behind it."""
+"""`levelhead heads`: which heads carry a bias, and what removing them buys."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelhead.cli.app import (
-    Force,
-    Json,
-    Loading,
-    Strict,
-    app,
-    loads,
-    print_json,
-    print_left_out,
-    provenance,
-    refuse_idle,
-)
-from levelhead.cli.atlas import map_objectives, one_objective
-from levelhead.cli.measured import Output, end_measured, write_items, write_measured
+from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.atlas import map_objectives
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import (
     Bias,
-    Biases,
     FluencyText,
-    Limit,
-    LittleAsked,
     ModelName,
     NullTwins,
     PerWord,
@@ -36,98 +21,116 @@ from levelhead.cli.options import (
     Stereotypes,
 )
 from levelhead.cli.preflight import listed
+from levelhead.cli.terminal import print_link
 
 if TYPE_CHECKING:
-    from levelhead.engine.readings import Pooling
-    from levelhead.measures.measurement import Measurement
-    from levelhead.probes.files import UnusableItem
-    from levelhead.probes.lpbs import Kind, LpbsTemplates
     from levelhead.results.runs import HeadsRun
+    from levelhead.studies.heads.settings import HeadsSettings
+    from levelhead.studies.localizing.settings import AtlasSettings
 
 _CONTEXTS, _EXPERIMENTS = "templates", "scores,ablation,counter"
 _SHOWN = 5  # heads at either end of the ranking
 
 
-@app.command()
-@loads
-def heads(
-    name: ModelName,
-    out: RunFolder,
-    bias: Bias = "gender",
+@dataclass(frozen=True)
+class HeadsOptions(Options):
+    """What `levelhead heads` is asked: the study of |SEAT|, or the map of one objective."""
+
+    bias: Bias = "gender"
     contexts: Annotated[
         str, typer.Option(help="templates, a .txt or .jsonl file, a folder, or hub:NAME.")
-    ] = _CONTEXTS,
+    ] = _CONTEXTS
     experiments: Annotated[
         str, typer.Option(help="Of scores, ablation, counter, debias; separated by commas.")
-    ] = _EXPERIMENTS,
-    per_word: PerWord = None,
+    ] = _EXPERIMENTS
+    per_word: PerWord = None
     score_contexts: Annotated[
         int | None,
         typer.Option(help="Of them, for scores and removals. Default: 2 to 16 templates, all of a corpus."),
-    ] = None,
-    sentences: Stereotypes = None,
+    ] = None
+    sentences: Stereotypes = None
     top: Annotated[
         int | None,
         typer.Option(min=1, help="With debias: how many of the most biased heads to remove. Default: 3."),
-    ] = None,
-    text: FluencyText = None,
-    null: NullTwins = 19,
-    trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False,
+    ] = None
+    text: FluencyText = None
+    null: NullTwins = 19
+    trim: Annotated[bool, typer.Option("--trim", help="Cut X and Y to equal size.")] = False
     objective: Annotated[
         str | None,
         typer.Option(
             help="Map the heads behind this instead: log-odds, preference, crows-pairs ... (atlas)."
         ),
-    ] = None,
+    ] = None
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --objective: the benchmark's published file.")
-    ] = None,
-    seed: Seed = 0,
-    json: Json = False,
-    *,
-    loading: Loading,
+    ] = None
+    seed: Seed = 0
+
+    def study(self) -> HeadsSettings:
+        """The study of |SEAT|; what would change nothing is refused."""
+        from levelhead.studies.heads.settings import HeadsSettings
+
+        chosen = tuple(listed(self.experiments))
+        refuse_idle(False, "--objective", {"--data": self.data})
+        refuse_idle("debias" in chosen, "the experiment debias", {"--top": self.top, "--text": self.text})
+        refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": self.sentences})
+        return HeadsSettings(
+            self.bias,
+            self.contexts,
+            chosen,
+            self.per_word,
+            self.sentences,
+            top=self.top or HeadsSettings.top,
+            text=self.text,
+            trim=self.trim,
+            null=self.null,
+            seed=self.seed,
+            score_contexts=self.score_contexts,
+        )
+
+    def map_of(self, objective: str) -> AtlasSettings:
+        """The map of one objective, which the other options have no part in."""
+        from levelhead.studies.localizing.settings import AtlasSettings
+
+        others: dict[str, object] = {
+            "--per-word": self.per_word,
+            "--score-contexts": self.score_contexts,
+            "--sentences": self.sentences,
+            "--top": self.top,
+            "--text": self.text,
+            "--trim": self.trim or None,
+        }
+        if (self.contexts, self.experiments) != (_CONTEXTS, _EXPERIMENTS):
+            others["--contexts or --experiments"] = True
+        refuse_idle(False, "the study of |SEAT|, which runs without --objective", others)
+        data = {} if self.data is None else {objective: self.data}
+        return AtlasSettings((objective,), data, self.bias, null=self.null, seed=self.seed)
+
+
+@app.command()
+@loads
+def heads(
+    name: ModelName, out: RunFolder, asked: HeadsOptions, json: Json = False, *, loading: Loading
 ) -> None:
     """Find the attention heads that carry a bias, and check that they are the ones."""
     from levelhead.cli.printed import print_run
-    from levelhead.cli.terminal import print_link
     from levelhead.models.model import load
     from levelhead.pages.figures.heads import write_figures
-    from levelhead.studies.heads.settings import HeadsSettings
     from levelhead.studies.heads.study import heads as find_heads
 
-    refuse_idle(objective is not None, "--objective", {"--data": data})
-    if objective is not None:
-        others = {"--per-word": per_word, "--score-contexts": score_contexts, "--sentences": sentences}
-        others |= {"--top": top, "--text": text, "--trim": trim or None}
-        if (contexts, experiments) != (_CONTEXTS, _EXPERIMENTS):
-            others["--contexts or --experiments"] = True
-        refuse_idle(False, "the study of |SEAT|, which runs without --objective", others)
-        one = one_objective(objective, data, bias, null, seed)
+    if asked.objective is not None:
+        one = asked.map_of(asked.objective)
         map_objectives(load(name, **loading), one, out, json)
         return
-    chosen = tuple(listed(experiments))
-    refuse_idle("debias" in chosen, "the experiment debias", {"--top": top, "--text": text})
-    refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": sentences})
-    settings = HeadsSettings(
-        bias,
-        contexts,
-        chosen,
-        per_word,
-        sentences,
-        top=top or HeadsSettings.top,
-        text=text,
-        trim=trim,
-        null=null,
-        seed=seed,
-        score_contexts=score_contexts,
-    )
+    settings = asked.study()
     run = find_heads(load(name, **loading), settings, out)
     figures = write_figures(out)
     if json:
         print_json(_json(run) | {"figures": [str(path) for path in figures]})
-    else:
-        print_run(out)
-        print_link(run.folder, run.LAYOUT)
+        return
+    print_run(out)
+    print_link(run.folder, run.LAYOUT)
 
 
 def _json(run: HeadsRun) -> dict[str, Any]:
@@ -158,160 +161,3 @@ def _json(run: HeadsRun) -> dict[str, Any]:
         "tradeoffs": run.tradeoffs,
     }
     return {name: value for name, value in everything.items() if value not in (None, ())}
-
-
-@app.command()
-@loads
-def seat(
-    name: ModelName,
-    test: Annotated[
-        str,
-        typer.Argument(
-            metavar="LIST|TEST.jsonl",
-            help="A word list (gender, race, your file), or sentences as May et al. 2019 publish them.",
-        ),
-    ] = "gender",
-    pooling: Annotated[
-        str,
-        typer.Option(
-            help="Of sentences. mean: without special tokens (ours); mean-special: with them (Meade et al. "
-            "2022); cls, last: one token (May et al. 2019, BERT and GPT)."
-        ),
-    ] = "mean",
-    per_word: PerWord = None,
-    quick: LittleAsked = False,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the association of every target word.")
-    ] = None,
-    out: Output = None,
-    force: Force = False,
-    seed: Seed = 0,
-    json: Json = False,
-    *,
-    loading: Loading,
-) -> None:
-    """SEAT of a word list in our templates, or of the sentences of a test file."""
-    from levelhead.api.measured import SeatSettings
-    from levelhead.api.measured import seat as measure
-    from levelhead.models.model import load
-    from levelhead.results.layout import ASSOCIATIONS_TABLE
-    from levelhead.results.presets import QUICK_CONTEXTS, asked_little
-
-    sentences = Path(test).suffix == ".jsonl"
-    refuse_idle(
-        not sentences, "a word list", {"--per-word": per_word, "--quick": quick or None, "--csv": csv}
-    )
-    if sentences:
-        settings = SeatSettings(sentences=test, pooling=cast("Pooling", pooling), seed=seed)
-    else:
-        contexts = asked_little(quick, per_word, QUICK_CONTEXTS)
-        settings = SeatSettings(test, per_word=contexts, seed=seed, each_word=csv is not None)
-    model = load(name, **loading)
-    result = measure(model, settings)
-    measured = result.measurement
-    write_items(csv, ASSOCIATIONS_TABLE, result.words, force)
-    write_measured(out, [measured], force)
-    if json:
-        print_json({**provenance(model, result.data), **measured.to_json()})
-    else:
-        follows = f", pooling {pooling} ({measured.settings['follows']})" if sentences else ""
-        print(f"{model.name}, {Path(test).stem}: {measured}{_with_p(measured)}{follows}")
-    end_measured([measured])
-
-
-def _with_p(measured: Measurement) -> str:
-    p = measured.details.get("p_value")
-    return "" if p is None else f", p {p:.2g}"
-
-
-@app.command()
-@loads
-def lpbs(
-    name: ModelName,
-    bias: Biases = "career,math,science",
-    templates: Annotated[
-        str | None,
-        typer.Option(
-            help="topic, person, trait, words, or your file, one a line (docs/own-words.md). "
-            "Default: topic for the first three, else words."
-        ),
-    ] = None,
-    out: Output = None,
-    force: Force = False,
-    strict: Strict = False,
-    seed: Seed = 0,
-    json: Json = False,
-    *,
-    loading: Loading,
-) -> None:
-    """Log-probability bias scores of a masked model: do the words of X raise A over B more than Y's do?"""
-    from levelhead.api.measured import LpbsSettings
-    from levelhead.api.measured import lpbs as measure
-    from levelhead.models.model import load
-    from levelhead.probes.words import load_words
-
-    chosen = _templates(templates, strict)
-    tests = {test.name: test for test in map(load_words, listed(bias))}
-    model = load(name, **loading)
-    result = measure(model, LpbsSettings(tuple(tests.values()), chosen, seed=seed))
-    write_measured(
-        out, [replace(each, name=f"lpbs {test}") for test, each in result.measurements.items()], force
-    )
-    if json:
-        left_out = {"unusable": _left_out(chosen)}
-        print_json(
-            [
-                {**provenance(model, {test: result.data[test]}), "test": test} | measured.to_json() | left_out
-                for test, measured in result.measurements.items()
-            ]
-        )
-    else:
-        for test, measured in result.measurements.items():
-            x, y = tests[test].labels[2:]
-            print(f"{x} against {y}: {measured}{_with_p(measured)}")
-        print_left_out(_left_out(chosen))
-    end_measured(list(result.measurements.values()))
-
-
-def _templates(given: str | None, strict: bool) -> Kind | LpbsTemplates | None:
-    """A kind of shipped templates by its name, else those of a file."""
-    from levelhead.probes.lpbs import Kind, load_lpbs_templates
-
-    if given is None or given in get_args(Kind):
-        return cast("Kind | None", given)
-    return load_lpbs_templates(given, strict=strict)
-
-
-def _left_out(templates: Kind | LpbsTemplates | None) -> tuple[UnusableItem, ...]:
-    return () if templates is None or isinstance(templates, str) else templates.unusable
-
-
-@app.command()
-@loads
-def fluency(
-    name: ModelName,
-    text: FluencyText = None,
-    limit: Limit = None,
-    out: Output = None,
-    force: Force = False,
-    seed: Seed = 0,
-    json: Json = False,
-    *,
-    loading: Loading,
-) -> None:
-    """Pseudo-perplexity of a masked model, perplexity of a causal one. Lower is better."""
-    from levelhead.api.measured import FLUENCY_TEXT, FluencySettings
-    from levelhead.api.measured import fluency as measure
-    from levelhead.models.model import load
-
-    refuse_idle(text is not None, "--text", {"--limit": limit})
-    model = load(name, **loading)
-    result = measure(model, FluencySettings(text, limit, seed=seed))
-    measured = result.measurement
-    write_measured(out, [measured], force)
-    if json:
-        data = {text or "shipped": result.data[FLUENCY_TEXT]}
-        print_json({**provenance(model, data), **measured.to_json(), "limit": limit})
-    else:
-        print(f"{model.name}: {measured}")
-    end_measured([measured])

@@ -33,6 +33,7 @@ from levelhead.cli import (
     projections,
     report,
     reproduce,
+    single,
     survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
@@ -44,6 +45,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     cache,
     measure,
     heads,
+    single,
     atlas,
     planted,
     compare_heads,

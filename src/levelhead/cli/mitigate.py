@@ -2,91 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import Bias, Limit, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
 from levelhead.cli.terminal import print_link
+
+if TYPE_CHECKING:
+    from levelhead.results.runs import MitigateRun
+    from levelhead.studies.mitigating.settings import MitigateSettings
+
+
+@dataclass(frozen=True)
+class MitigateOptions(Options):
+    """What is tried, by which bias it is judged, and what it may cost."""
+
+    bias: Bias = "gender"
+    methods: Annotated[
+        str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
+    ] = ""
+    objective: Annotated[
+        str, typer.Option(help="preference, log-odds, inferences, fill-in gap, cosine gap, or a benchmark.")
+    ] = ""
+    data: Annotated[
+        str, typer.Option(metavar="FILE", help="With a benchmark as --objective: its published file.")
+    ] = ""
+    limit: Limit = None
+    gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0
+    max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0
+    max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0
+    null: Annotated[
+        int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
+    ] = 9
+    text: Annotated[str, typer.Option(help="Text to train on, a file or folder; default: ours.")] = ""
+    steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0
+    lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Stop trying more after 90s, 10min, 2h: the cheapest first.")
+    ] = ""
+    seed: Seed = 0
+
+    def settings(self) -> MitigateSettings:
+        """The study, whose settings have the options' names."""
+        from levelhead.studies.mitigating.settings import MitigateSettings
+
+        return MitigateSettings(**{**asdict(self), "methods": tuple(listed(self.methods))})
 
 
 @app.command()
 @loads
 def mitigate(
-    name: ModelName,
-    out: RunFolder,
-    bias: Bias = "gender",
-    methods: Annotated[
-        str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
-    ] = "",
-    objective: Annotated[
-        str, typer.Option(help="preference, log-odds, inferences, fill-in gap, cosine gap, or a benchmark.")
-    ] = "",
-    data: Annotated[
-        str, typer.Option(metavar="FILE", help="With a benchmark as --objective: its published file.")
-    ] = "",
-    limit: Limit = None,
-    gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0,
-    max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0,
-    max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0,
-    null: Annotated[
-        int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
-    ] = 9,
-    text: Annotated[str, typer.Option(help="Text to train on, a file or folder; default: ours.")] = "",
-    steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0,
-    lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False,
-    budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Stop trying more after 90s, 10min, 2h: the cheapest first.")
-    ] = "",
-    seed: Seed = 0,
-    json: Json = False,
-    *,
-    loading: Loading,
+    name: ModelName, out: RunFolder, asked: MitigateOptions, json: Json = False, *, loading: Loading
 ) -> None:
     """Try mitigations on a model, and certify on held-out items what each buys and costs."""
     from levelhead.cli.printed import print_run
-    from levelhead.inference.mitigating import sentence
     from levelhead.models.model import load
     from levelhead.pages.page import write_report
-    from levelhead.studies.mitigating.settings import MitigateSettings
     from levelhead.studies.mitigating.study import run_mitigations
 
-    margins = gain, max_perplexity, max_loss
-    training = text, steps, lora
-    settings = MitigateSettings(
-        bias,
-        tuple(listed(methods)),
-        objective,
-        *margins,
-        null,
-        seed,
-        *training,
-        budget=budget,
-        data=data,
-        limit=limit,
-    )
+    settings = asked.settings()
     run = run_mitigations(load(name, **loading), settings, out)
     write_report(out)
     if json:
-        print_json(
-            {
-                "run": str(run.folder),
-                "sentence": sentence(run),
-                "detected": run.detected,
-                "certified": [each.name for each in run.certified],
-                "candidates": run.candidates,
-                "biases": run.moved,
-                "left_out": run.left_out,
-                "odds": run.odds,
-                "spillover": run.spillover,
-                "times": list(run.times.values()),
-                "model": None if run.written_model is None else str(run.written_model),
-            }
-        )
+        print_json(_stated(run))
         return
     print_run(out)
     print_link(run.folder, run.LAYOUT)
     if run.written_model is not None:
         print(f"Model: {run.written_model}")
+
+
+def _stated(run: MitigateRun) -> dict[str, object]:
+    """What `--json` prints."""
+    from levelhead.inference.mitigating import sentence
+
+    return {
+        "run": str(run.folder),
+        "sentence": sentence(run),
+        "detected": run.detected,
+        "certified": [each.name for each in run.certified],
+        "candidates": run.candidates,
+        "biases": run.moved,
+        "left_out": run.left_out,
+        "odds": run.odds,
+        "spillover": run.spillover,
+        "times": list(run.times.values()),
+        "model": None if run.written_model is None else str(run.written_model),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 from textwrap import indent
@@ -13,14 +14,16 @@ from levelhead.inference.contents import open_contents
 from levelhead.pages.blocks import Block, Code, HeadMap, Matrix, Page, Points, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.presented import presented
-from levelhead.pages.tables import Table
+from levelhead.pages.tables import NOTHING, Cell, Table
 
 _ON_THE_PAGE = (
+    Chapter.ABOUT,
     Chapter.LIMITS,
     Chapter.REPRODUCE,
     Chapter.GLOSSARY,
 )  # chapters that a terminal leaves to the page
 _HEADS = 5  # at either end of a map
+_SMALL = 20  # characters of a cell's second line that are shown
 _NAME = 40  # characters of a line's name that are kept in one line
 _BORDERS = 3  # characters that a table needs beside each of its columns
 
@@ -82,7 +85,8 @@ def _(block: Matrix) -> None:
 
 def _print_table(table: Table) -> None:
     """A table where it fits into the terminal, intervals below their values if need be; else line by line."""
-    lines = [[cell.text for cell in row] for row in table.rows]
+    table = _without_empty_columns(table)
+    lines = [[_in_short(cell) for cell in row] for row in table.rows]
     if not _fits(table, lines):
         lines = [[cell.replace(" [", "\n[") for cell in line] for line in lines]
     if _fits(table, lines):
@@ -90,11 +94,23 @@ def _print_table(table: Table) -> None:
         return
     print(f"\n{table.caption}")
     for row in table.rows:
-        cells = zip(table.columns[1:], row[1:], strict=True)
+        cells = [pair for pair in zip(table.columns[1:], row[1:], strict=True) if pair[1].text != NOTHING]
         print(f"  {row[0].whole if len(row[0].small) <= _NAME else row[0].text}")
-        print_wrapped("; ".join(f"{name}: {cell.text}" for name, cell in cells), "    ", "    ")
+        print_wrapped("; ".join(f"{name}: {_in_short(cell)}" for name, cell in cells), "    ", "    ")
     if table.note:
         print_wrapped(table.note)
+
+
+def _without_empty_columns(table: Table) -> Table:
+    """A table without columns that say nothing in any line."""
+    said = [i for i in range(len(table.columns)) if any(row[i].text != NOTHING for row in table.rows)]
+    rows = [[row[i] for i in said] for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in said], rows=rows) if said else table
+
+
+def _in_short(cell: Cell) -> str:
+    """A cell without a long second line, which is left to the page."""
+    return cell.whole if len(cell.small) <= _SMALL else cell.text
 
 
 def _fits(table: Table, lines: Sequence[Sequence[str]]) -> bool:

@@ -4,6 +4,7 @@ bias away."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
+from levelhead.cli.grouped import Options
 from levelhead.cli.measured import Output, write_items, write_measured
 from levelhead.cli.options import Labels, Limit, LittleAsked, NextSentenceModel, RunFolder, Seed
 from levelhead.cli.terminal import print_link
@@ -30,8 +32,7 @@ from levelhead.errors import BadOption
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
     from levelhead.probes.nli import NliProbe
-    from levelhead.results.records.projections import Observation
-    from levelhead.studies.projections.sweep import SweepResult
+    from levelhead.studies.projections.plan import Sweep
 
 Triples = Annotated[
     str | None, typer.Option(help="A file of triples or hub:stereoset. Default: 170 that we wrote.")
@@ -165,64 +166,80 @@ def _inferences(file: Path | None, words: tuple[str, str] | None, limit: tuple[i
     return load_nli_probe(file, limit)
 
 
+@dataclass(frozen=True)
+class SweepOptions(Options):
+    """What projections are fitted on, and what both models are asked."""
+
+    depth: Annotated[
+        bool, typer.Option("--depth", help="Also search token projections from any layer on.")
+    ] = False
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential", help="Fit each projection with the earlier ones on. Default: on the base."
+        ),
+    ] = False
+    pairs: Annotated[
+        str,
+        typer.Option(
+            help="What the classifier's subspaces are fitted on: pairs, frames, single, or a .tsv file."
+        ),
+    ] = "frames"
+    triples: Triples = None
+    labels: Labels = None
+    ability: Ability = None
+    limit: Occupations = None
+    probe: Probe = None
+    strict: Strict = False
+    seed: Seed = 0
+
+    def plan(self) -> Sweep:
+        """The sweep, with the items of its files."""
+        from levelhead.measures.statistics import Resampling
+        from levelhead.probes.nli import ability_pairs
+        from levelhead.probes.triples import load_triples
+        from levelhead.studies.projections.plan import Sweep
+
+        return Sweep(
+            triples=load_triples(self.triples, strict=self.strict),
+            probe=_inferences(self.probe, None, self.limit),
+            ability=ability_pairs(self.ability, strict=self.strict),
+            pairs=self.pairs,
+            strict=self.strict,
+            fit="sequential" if self.sequential else "base",
+            labels=self.labels,
+            depth=self.depth,
+            resampling=Resampling(seed=self.seed),
+        )
+
+
 @app.command()
 @loads
 def sweep(
     model: NextSentenceModel,
     nli: Annotated[str, typer.Option(help="An NLI classifier, e.g. lh:nli-mini.")],
     out: RunFolder,
-    depth: Annotated[
-        bool, typer.Option("--depth", help="Also search token projections from any layer on.")
-    ] = False,
-    sequential: Annotated[
-        bool,
-        typer.Option(
-            "--sequential", help="Fit each projection with the earlier ones on. Default: on the base."
-        ),
-    ] = False,
-    pairs: Annotated[
-        str,
-        typer.Option(
-            help="What the classifier's subspaces are fitted on: pairs, frames, single, or a .tsv file."
-        ),
-    ] = "frames",
-    triples: Triples = None,
-    labels: Labels = None,
-    ability: Ability = None,
-    limit: Occupations = None,
-    probe: Probe = None,
-    strict: Strict = False,
-    seed: Seed = 0,
+    asked: SweepOptions,
     json: Json = False,
     *,
     loading: Loading,
 ) -> None:
     """Project gender out of two models in 76 ways: what does each buy, what does it cost?"""
-    from levelhead.measures.statistics import Resampling
+    from levelhead.cli.printed import print_run
     from levelhead.models.model import load
-    from levelhead.probes.nli import ability_pairs
-    from levelhead.probes.triples import load_triples
-    from levelhead.studies.projections.plan import Sweep
+    from levelhead.results.layout import SWEEP
     from levelhead.studies.projections.sweep import sweep as run_sweep
 
-    plan = Sweep(
-        triples=load_triples(triples, strict=strict),
-        probe=_inferences(probe, None, limit),
-        ability=ability_pairs(ability, strict=strict),
-        pairs=pairs,
-        strict=strict,
-        fit="sequential" if sequential else "base",
-        labels=labels,
-        depth=depth,
-        resampling=Resampling(seed=seed),
-    )
+    plan = asked.plan()
     first, second = load(model, **loading), load(nli, **loading)
     with plan.open(out, first, second) as run:
         result = run_sweep(first, second, plan, run)
     if json:
         print_json(result.summary(out).to_json())
         return
-    _print_sweep(result, out)
+    print_run(out)
+    print(f"Tables, recipes and all numbers: {out}")
+    print_link(out, SWEEP)
     print_left_out((*plan.triples.unusable, *plan.ability.unusable, *plan.unusable_pairs))
 
 
@@ -251,31 +268,3 @@ def _print_measures(title: str, measurements: Mapping[str, Measurement]) -> None
 def _unscored(measurements: Mapping[str, Measurement]) -> str:
     reasons = {f"{reason}: {n}" for m in measurements.values() for reason, n in m.unscored.items()}
     return "Not scored: " + "; ".join(sorted(reasons)) if reasons else ""
-
-
-def _print_sweep(result: SweepResult, output: Path) -> None:
-    from levelhead.results.layout import SWEEP
-    from levelhead.studies.projections.tables import table5
-
-    best = [
-        (line.level, line.strength, line.distance, line.fairness, line.ability, line.viable)
-        for line in table5(result.outcomes)
-    ]
-    columns = ("level", "strength", "distance", "fairness", "ability", "viable")
-    print_table("Best of each level (Table 5)", columns, best)
-    observed = [(o.observation, _holds(o), f"{o.agree} of {o.cases}", o.paper) for o in result.observations]
-    print_table(
-        "The paper's observations on these models", ("observation", "holds", "here", "paper"), observed
-    )
-    p_value = result.correlation.details.get("p_value")
-    certainty = "" if p_value is None else f", p = {p_value:.3g}"
-    print(f"Spearman's rank correlation of {result.correlation}{certainty}")
-    for group, line in (("the paper's 74", result.fairest), ("all that was tried", result.fairest_overall)):
-        setting = "none" if line is None else f"{line.setting} (fairness {line.fairness:.3f})"
-        print(f"Fairest viable of {group}: {setting}")
-    print(f"Tables, recipes and all numbers: {output}")
-    print_link(output, SWEEP)
-
-
-def _holds(observation: Observation) -> str:
-    return "no case" if observation.holds is None else str(observation.holds).lower()

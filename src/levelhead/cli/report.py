@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
+from levelhead.cli.grouped import Options
 from levelhead.cli.options import AboutFile
 from levelhead.errors import BadOption
 
@@ -139,36 +141,53 @@ def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
             yield name, first, label, value, text, "paired" if difference.paired else "unpaired"
 
 
+@dataclass(frozen=True)
+class Thresholds(Options):
+    """What a run must keep to."""
+
+    most: Annotated[
+        list[str] | None,
+        typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
+    ] = None
+    least: Annotated[list[str] | None, typer.Option("--min", metavar="NAME=NUMBER", help="At least.")] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="An earlier run: no bias may be surely worse than there."),
+    ] = None
+    increase: Annotated[
+        list[str] | None,
+        typer.Option("--max-increase", metavar="NAME=NUMBER", help="May rise so much since the baseline."),
+    ] = None
+    decrease: Annotated[
+        list[str] | None,
+        typer.Option("--max-decrease", metavar="NAME=NUMBER", help="May fall so much since the baseline."),
+    ] = None
+    thresholds: Annotated[
+        Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
+    ] = None
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Judge the interval's worse bound, not the value.")
+    ] = False
+    variant: Annotated[
+        str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")
+    ] = None
+
+    def plan(self) -> Plan:
+        """The thresholds of a file and of the options, the file's first."""
+        from levelhead.inference.check import Plan, read_plan, threshold
+
+        plan = Plan(()) if self.thresholds is None else read_plan(self.thresholds)
+        sides: dict[Side, list[str] | None] = {"max": self.most, "min": self.least}
+        sides |= {"increase": self.increase, "decrease": self.decrease}
+        given = [threshold(text, side) for side, texts in sides.items() for text in texts or ()]
+        return Plan((*plan.thresholds, *given), self.bound or plan.bound, self.variant or plan.variant)
+
+
 @app.command()
 @checked
 def check(
     run: FinishedRun,
-    most: Annotated[
-        list[str] | None,
-        typer.Option("--max", metavar="NAME=NUMBER", help="At most; |value| where both signs are bias."),
-    ] = None,
-    least: Annotated[list[str] | None, typer.Option("--min", metavar="NAME=NUMBER", help="At least.")] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="An earlier run: no bias may be surely worse than there."),
-    ] = None,
-    increase: Annotated[
-        list[str] | None,
-        typer.Option("--max-increase", metavar="NAME=NUMBER", help="May rise so much since the baseline."),
-    ] = None,
-    decrease: Annotated[
-        list[str] | None,
-        typer.Option("--max-decrease", metavar="NAME=NUMBER", help="May fall so much since the baseline."),
-    ] = None,
-    thresholds: Annotated[
-        Path | None, typer.Option(help="A TOML file with tables max and min (docs/check.md).")
-    ] = None,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Judge the interval's worse bound, not the value.")
-    ] = False,
-    variant: Annotated[
-        str | None, typer.Option(help="A changed model of the run. Default: the untouched one.")
-    ] = None,
+    asked: Thresholds,
     junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML.")] = None,
     force: Force = False,
     json: Json = False,
@@ -178,9 +197,7 @@ def check(
     from levelhead.inference import check as checking
     from levelhead.inference.contents import open_contents
 
-    sides: dict[Side, list[str] | None] = {"max": most, "min": least}
-    sides |= {"increase": increase, "decrease": decrease}
-    plan = _plan(thresholds, sides, bound, variant)
+    plan, baseline = asked.plan(), asked.baseline
     contents = open_contents(run)
     judged = checking.check(contents, plan, None if baseline is None else open_contents(baseline))
     code = checking.exit_code(judged)
@@ -202,17 +219,6 @@ def check(
         for each in judged:
             print(each)
     raise typer.Exit(code)
-
-
-def _plan(
-    file: Path | None, sides: Mapping[Side, list[str] | None], bound: bool, variant: str | None
-) -> Plan:
-    """The thresholds of a file and of the options, the file's first."""
-    from levelhead.inference.check import Plan, read_plan, threshold
-
-    plan = Plan(()) if file is None else read_plan(file)
-    given = [threshold(text, side) for side, texts in sides.items() for text in texts or ()]
-    return Plan((*plan.thresholds, *given), bound or plan.bound, variant or plan.variant)
 
 
 @app.command()

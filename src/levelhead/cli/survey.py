@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.options import Benchmarks, Biases, OwnMeasures, RunFolder, Seed
 from levelhead.cli.preflight import files_by_name, listed
-from levelhead.cli.terminal import print_link, print_wrapped
+from levelhead.cli.terminal import print_link
 from levelhead.errors import CannotDo
 
 if TYPE_CHECKING:
@@ -65,24 +65,11 @@ def survey(
 
 
 def _print(run: SurveyRun) -> None:
-    from levelhead.pages.sections.survey import floors_text, rankings, survey_findings, survey_headline
+    from levelhead.cli.printed import print_run
     from levelhead.results import layout
-    from levelhead.surveying import NO_PARQUET
+    from levelhead.surveying.tables import NO_PARQUET
 
-    for bias, info, lines in rankings(run):
-        if len(lines) == 1:  # there is nothing to rank; the findings have its value
-            continue
-        body = [(line.rank, line.model, line.value, line.low, line.high, line.n) for line in lines]
-        columns = ("rank", "model", info.name, "low", "high", "n")
-        print_table(f"{bias}: {info.title}", columns, body, info.reading)
-    print()
-    print_wrapped(survey_headline(run))
-    print()
-    for finding in survey_findings(run):
-        print_wrapped(finding.text, "- ", "  ")
-    if caveat := floors_text(run):
-        print()
-        print_wrapped(caveat)
+    print_run(run.folder)
     if not (run.folder / layout.SURVEY_PARQUET).exists():
         print(f"\n{NO_PARQUET}")
     print(f"\nTable: {run.folder / layout.SURVEY_TABLE.name}")

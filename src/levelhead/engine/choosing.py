@@ -63,7 +63,7 @@ def _sentence(model: Model, context: str, after: str) -> Sentence:
         (row,) = encode(model, [Text(context, after)])
         return Sentence(Tokens(row.ids, row.types), ())
     (row,) = encode(model, [Text(f"{context} {after}")])
-    own = row.pieces((len(context) + 1, len(context) + 1 + len(after)))
+    own = row.tokens_of((len(context) + 1, len(context) + 1 + len(after)))
     return Sentence(Tokens(row.ids, row.types), tuple(int(place) for place in own if place > 0))
 
 

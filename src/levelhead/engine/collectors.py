@@ -20,14 +20,14 @@ T = TypeVar("T")
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Stage = Literal["final", "logits", "pooled", "judged", "state", "attention"]
+Stage = Literal["final", "logits", "pooled", "classified", "state", "attention"]
 
 
 class Collector(ABC, Generic[T]):
     """Gathers one reading's answers. `stage` says what the engine hands over for each ask:
 
-    final: last_hidden_state [ask, hidden]; logits: [ask, token]; pooled: [ask, hidden]; judged: [ask, label];
-    state: the tensor at `site` [ask, ...]; attention: [ask, layer, head, token].
+    final: last_hidden_state [ask, hidden]; logits: [ask, token]; pooled: [ask, hidden]; classified: [ask,
+    label]; state: the tensor at `site` [ask, ...]; attention: [ask, layer, head, token].
     """
 
     stage: ClassVar[Stage]
@@ -87,8 +87,8 @@ class PlainCollector(Collector[Floats]):
         return np.zeros((*self._shape, 0), np.float32) if self._values is None else self._values
 
 
-class JudgedCollector(PlainCollector):
-    stage: ClassVar[Stage] = "judged"
+class ClassifiedCollector(PlainCollector):
+    stage: ClassVar[Stage] = "classified"
 
     def pull(self, cotangent: Tensor, asks: Numbers, values: Tensor) -> Tensor:
         return (values * cotangent[placed(torch.from_numpy(asks), cotangent.device)].to(values)).sum(-1)
@@ -108,10 +108,10 @@ class WordCollector(Collector[Floats]):
         self._share: list[float] = []
         self._sums: Floats | None = None
 
-    def piece(self, item: int, row: int, position: int, pieces: int) -> None:
+    def token(self, item: int, row: int, position: int, tokens: int) -> None:
         self.ask(row, position)
         self._item.append(item)
-        self._share.append(1.0 / pieces)
+        self._share.append(1.0 / tokens)
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._sums is None:
@@ -136,7 +136,7 @@ class StaticCollector(Collector[Doubles]):
         self._share: list[float] = []
         self._sums: Tensor | None = None
 
-    def piece(self, word: int, row: int, position: int, share: float) -> None:
+    def token(self, word: int, row: int, position: int, share: float) -> None:
         self.ask(row, position)
         self._word.append(word)
         self._share.append(share)
@@ -260,83 +260,3 @@ class LikelihoodCollector(Collector[TokenScores]):
         flat = np.zeros((self._variants, 0), np.float32) if self._values is None else self._values
         values = [list(np.split(flat[v], ends[:-1])) for v in range(self._variants)]
         return TokenScores(values, [r for r, _ in self._texts], [s for _, s in self._texts], self._unscored)
-
-
-class StateCollector(Collector[list[list[Floats]]]):
-    stage: ClassVar[Stage] = "state"
-
-    def __init__(self, variants: int) -> None:
-        super().__init__()
-        self._variants = variants
-        self._lengths: list[int] = []
-        self._values: Floats | None = None
-
-    def text(self, row: int, positions: Sequence[int]) -> None:
-        self._lengths.append(len(positions))
-        for position in positions:
-            self.ask(row, position)
-
-    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        if self._values is None:
-            self._values = np.zeros((self._variants, len(self.rows), *values.shape[1:]), np.float32)
-        self._values[variant, asks] = values.numpy()
-
-    def answer(self) -> list[list[Floats]]:
-        if self._values is None:
-            return [[] for _ in range(self._variants)]
-        ends = np.cumsum(self._lengths)[:-1]
-        return [list(np.split(self._values[v], ends)) for v in range(self._variants)]
-
-
-class PooledStateCollector(StateCollector):
-    stage: ClassVar[Stage] = "pooled"
-
-
-@dataclass(frozen=True)
-class AttentionRow:
-    """Attention of one text: from each piece of the target word to every token, in every head."""
-
-    weights: Floats  # [layer, head, target piece, token]
-    target: Ints  # positions of the target's pieces
-    attribute: Ints  # positions of the attribute's pieces
-    counted: NDArray[np.bool_]  # [token]: neither a special token nor punctuation
-    tokens: tuple[str, ...]  # as written in the text
-
-
-@dataclass
-class AttentionText:
-    target: Ints
-    attribute: Ints
-    counted: NDArray[np.bool_]
-    tokens: tuple[str, ...]
-    first_ask: int
-
-
-class AttentionCollector(Collector[list[list[AttentionRow]]]):
-    stage: ClassVar[Stage] = "attention"
-
-    def __init__(self, variants: int) -> None:
-        super().__init__()
-        self._texts: list[AttentionText] = []
-        self._owner: list[int] = []
-        self._values: list[dict[int, Floats]] = [{} for _ in range(variants)]
-
-    def text(
-        self, row: int, target: Ints, attribute: Ints, counted: NDArray[np.bool_], tokens: tuple[str, ...]
-    ) -> None:
-        self._texts.append(AttentionText(target, attribute, counted, tokens, len(self.rows)))
-        for position in target:
-            self.ask(row, int(position))
-            self._owner.append(len(self._texts) - 1)
-
-    def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
-        for ask, weights in zip(asks, values.numpy(), strict=True):
-            length = len(self._texts[self._owner[ask]].tokens)  # without the padding
-            self._values[variant][int(ask)] = weights[:, :, :length].copy()
-
-    def answer(self) -> list[list[AttentionRow]]:
-        return [[self._row(values, text) for text in self._texts] for values in self._values]
-
-    def _row(self, values: dict[int, Floats], text: AttentionText) -> AttentionRow:
-        weights = np.stack([values[text.first_ask + i] for i in range(len(text.target))], axis=2)
-        return AttentionRow(weights, text.target, text.attribute, text.counted, text.tokens)

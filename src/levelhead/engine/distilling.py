@@ -158,7 +158,7 @@ class TurnedTexts:
         rows: list[Tokens] = []
         asked: list[tuple[int, int]] = []  # row, position
         partners: list[list[int]] = []
-        judges: list[list[int]] = []
+        classified: list[list[int]] = []
         labels: list[int] = []
         for number in numbers:
             text = self.texts[number]
@@ -172,7 +172,7 @@ class TurnedTexts:
                 ]
                 asked += [(len(rows) + turn, int(position)) for position in picks]
                 labels += [int(token) for token in text.turns[turn].ids[picks + self._ahead]]
-            judges += [[len(rows) + (turn + s) % turns for s in range(groups)] for turn in range(turns)]
+            classified += [[len(rows) + (turn + s) % turns for s in range(groups)] for turn in range(turns)]
             rows += [self._masked(row, picks) for row in text.turns]
         batch = inputs(self.model, rows)
         width = batch["input_ids"].shape[1]
@@ -181,7 +181,7 @@ class TurnedTexts:
             "asked": flat,
             "partners": torch.tensor(partners, dtype=torch.long).reshape(-1, groups),
             "labels": torch.tensor(labels, dtype=torch.long),
-            "judges": torch.tensor(judges, dtype=torch.long),
+            "classified": torch.tensor(classified, dtype=torch.long),
         }
         return {**batch, **{name: value.to(self.model.device) for name, value in more.items()}}
 
@@ -227,13 +227,14 @@ class Distilling(TurnedTexts):
         return divergence(answered(student, batch), targets)
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a judge."""
+        """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a
+        classification head."""
         own = [answer.softmax(-1) for answer in answered(self.model, batch)]
         mixed = []
         if self._speaks:
             mixed.append(self._mixture(own[0], batch["partners"]))
-        if self.model.judge is not None:
-            mixed.append(own[-1][batch["judges"]].mean(1))
+        if self.model.classification_head is not None:
+            mixed.append(own[-1][batch["classified"]].mean(1))
         return mixed
 
 
@@ -247,7 +248,8 @@ def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
 
 
 def answered(model: Model, batch: Batch) -> list[Tensor]:
-    """Logits of a batch's answers: of the vocabulary at the tokens asked, and of a judge for every row."""
+    """Logits of a batch's answers: of the vocabulary at the tokens asked, and of a classification head
+    for every row."""
     given = {name: batch[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch}
     trunk = Trunk(model)
     plan = trunk.plan(given)
@@ -257,11 +259,11 @@ def answered(model: Model, batch: Batch) -> list[Tensor]:
     answers = []
     if model.abilities & {"mlm", "causal"} and len(batch["asked"]):
         answers.append(trunk.logits(hidden.flatten(0, 1)[batch["asked"]]))
-    if model.judge is not None:
+    if model.classification_head is not None:
         last = given["attention_mask"].sum(1) - 1
         place = last if model.family.causal else torch.zeros_like(last)
         rows = torch.arange(len(hidden), device=hidden.device)
-        answers.append(trunk.judged(trunk.pooled(hidden[rows, place])))
+        answers.append(trunk.classified(trunk.pooled(hidden[rows, place])))
     if not answers:
         raise CannotDo(f"{model.name} has no head that answers, so there is nothing to distill.")
     return answers

@@ -118,7 +118,7 @@ def _ends(trunk: Trunk, vectors: Tensor) -> dict[str, Callable[[], Tensor]]:
     return {
         "final": lambda: trunk.final(vectors),
         "logits": lambda: trunk.logits(vectors),
-        "judged": lambda: trunk.judged(trunk.pooled(vectors)),
+        "classified": lambda: trunk.classified(trunk.pooled(vectors)),
     }
 
 

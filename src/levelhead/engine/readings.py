@@ -1,7 +1,7 @@
 """What can be read from a model: small frozen values. Each says which rows it asks, and at which tokens.
 
 A reading is compiled into *asks*: (row, position) pairs. The engine answers every ask of a batch for every
-variant with one tensor; a collector puts the pieces together in the caller's order.
+variant with one tensor; a collector puts the parts together in the caller's order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import torch
 
 from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
+from levelhead.engine import inner_collectors as inner
 from levelhead.engine.batches import RowPool
-from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
+from levelhead.engine.collectors import Collector, Doubles, Floats, TokenScores, TopK
+from levelhead.engine.inner_collectors import AttentionRow
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Span, TokenRow, encode, mask_id
 from levelhead.models.encoding import Text as Text
@@ -49,9 +51,9 @@ class Pooled(Reading[Floats]):
     vectors: bool = False
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
-        if not self.vectors and model.judge is None:
+        if not self.vectors and model.classification_head is None:
             raise CannotDo(f"{model.name} has neither a next-sentence head nor a classifier.")
-        kind = collect.PooledCollector if self.vectors else collect.JudgedCollector
+        kind = collect.PooledCollector if self.vectors else collect.ClassifiedCollector
         collector = kind(len(self.texts), variants)
         for row in encode(model, self.texts):
             last = len(row.ids) - 1
@@ -64,7 +66,9 @@ class Pooled(Reading[Floats]):
 
 @dataclass(frozen=True)
 class WordVectors(Reading[Floats]):
-    """Vector of a word in each text: the mean over its pieces of last_hidden_state. [variant, text, hidden]
+    """Vector of a word in each text: the mean of last_hidden_state over its subword tokens.
+
+    [variant, text, hidden]
 
     The word is named by its characters, so it is found where it stands, however the tokenizer splits it.
     """
@@ -74,10 +78,10 @@ class WordVectors(Reading[Floats]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         collector = collect.WordCollector(len(self.texts), variants)
-        for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
-            number = pool.add(_up_to(model, row, pieces))
-            for position in pieces:
-                collector.piece(item, number, int(position), len(pieces))
+        for item, (row, tokens) in enumerate(words(model, self.texts, self.spans)):
+            number = pool.add(_up_to(model, row, tokens))
+            for position in tokens:
+                collector.token(item, number, int(position), len(tokens))
         return collector
 
 
@@ -97,35 +101,35 @@ class StaticVectors(Reading[Doubles]):
         if len(counts) == 0 or (counts == 0).any():
             raise BadProbe("Every word needs at least one text; number the words 0, 1, 2 ... without gaps.")
         collector = collect.StaticCollector(len(counts), variants)
-        for item, (row, pieces) in enumerate(words(model, self.texts, self.spans)):
-            number = pool.add(_up_to(model, row, pieces))
-            share = 1.0 / (len(pieces) * counts[self.word[item]])
-            for position in pieces:
-                collector.piece(self.word[item], number, int(position), share)
+        for item, (row, tokens) in enumerate(words(model, self.texts, self.spans)):
+            number = pool.add(_up_to(model, row, tokens))
+            share = 1.0 / (len(tokens) * counts[self.word[item]])
+            for position in tokens:
+                collector.token(self.word[item], number, int(position), share)
         return collector
 
 
 def words(
     model: Model, texts: Sequence[Text | str], spans: Sequence[Span]
 ) -> Iterator[tuple[TokenRow, Ints]]:
-    """Each text's row and the positions of its word's pieces."""
+    """Each text's row and the positions of its word's tokens."""
     if len(texts) != len(spans):
         raise BadProbe(
             f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word."
         )
     for text, span, row in zip(texts, spans, encode(model, texts), strict=True):
         start, end, sentence = *span, Text.of(text).first
-        pieces = row.pieces(span)
-        if not 0 <= start < end <= len(sentence) or len(pieces) == 0:
+        tokens = row.tokens_of(span)
+        if not 0 <= start < end <= len(sentence) or len(tokens) == 0:
             raise BadProbe(
                 f"No word at characters {start} to {end} of {sentence!r}. Use find_word(text, word)."
             )
-        yield row, pieces
+        yield row, tokens
 
 
-def _up_to(model: Model, row: TokenRow, pieces: Ints) -> TokenRow:
-    """The part of a row that the vectors of some pieces depend on: later tokens may not be seen."""
-    return row.until(int(pieces[-1]) + 1) if model.looks_back_only else row
+def _up_to(model: Model, row: TokenRow, tokens: Ints) -> TokenRow:
+    """The part of a row that the vectors of some tokens depend on: later tokens may not be seen."""
+    return row.until(int(tokens[-1]) + 1) if model.looks_back_only else row
 
 
 Pooling = Literal["mean", "mean-special", "cls", "last"]
@@ -151,7 +155,7 @@ class SentenceVectors(Reading[Floats]):
             every = np.arange(len(row.part))
             chosen = {"mean": own, "mean-special": every, "cls": every[:1], "last": own[-1:]}[self.pooling]
             for position in chosen:
-                collector.piece(item, pool.add(row), int(position), len(chosen))
+                collector.token(item, pool.add(row), int(position), len(chosen))
         return collector
 
 
@@ -276,9 +280,9 @@ class States(Reading[list[list[Floats]]]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
         model.check_site(self.site)
         collector = (
-            collect.PooledStateCollector(variants)
+            inner.PooledStateCollector(variants)
             if self.site.part == "pooled"
-            else collect.StateCollector(variants)
+            else inner.StateCollector(variants)
         )
         collector.site = self.site
         for number, row in enumerate(encode(model, self.texts)):
@@ -296,7 +300,7 @@ class Attention(Reading[list[list[AttentionRow]]]):
     attributes: Sequence[Span]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[AttentionRow]]]:
-        collector = collect.AttentionCollector(variants)
+        collector = inner.AttentionCollector(variants)
         targets = words(model, self.texts, self.targets)
         attributes = words(model, self.texts, self.attributes)
         for (row, target), (_, attribute), text in zip(targets, attributes, self.texts, strict=True):

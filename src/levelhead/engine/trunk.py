@@ -84,7 +84,7 @@ class Trunk:
 
     def pooled(self, vectors: Tensor) -> Tensor:
         """The vector that the classifier's last linear reads: [ask, hidden] -> [ask, pooled]."""
-        if self.model.judge is None or "nsp" in self.model.abilities:
+        if self.model.classification_head is None or "nsp" in self.model.abilities:
             pooled = self._finish(self.model.base, vectors).pooler_output
             if pooled is None:
                 raise CannotDo(
@@ -92,7 +92,7 @@ class Trunk:
                 )
             return cast(Tensor, pooled)
         seen: list[Tensor] = []
-        handle = self.model.judge.register_forward_pre_hook(
+        handle = self.model.classification_head.register_forward_pre_hook(
             lambda _, args: seen.append(args[0]), prepend=True
         )
         try:
@@ -101,11 +101,11 @@ class Trunk:
             handle.remove()
         return seen[0].flatten(0, -2)
 
-    def judged(self, pooled: Tensor) -> Tensor:
+    def classified(self, pooled: Tensor) -> Tensor:
         """Logits of the next-sentence head or the classifier: [ask, pooled] -> [ask, label]."""
-        if self.model.judge is None:
+        if self.model.classification_head is None:
             raise CannotDo(f"{self.model.name} has neither a next-sentence head nor a classifier.")
-        return cast(Tensor, self.model.judge(pooled)).float()
+        return cast(Tensor, self.model.classification_head(pooled)).float()
 
     def _finish(self, module: nn.Module, vectors: Tensor) -> Any:
         calls = 0

@@ -39,7 +39,7 @@ class Batch:
         self.inputs = inputs(model, rows)
         self.shape = (len(rows), int(self.inputs["input_ids"].shape[1]))
         self.asks = [some for some in asks if len(some.numbers)]
-        self.ends = self._at("final", "logits", "pooled", "judged")
+        self.ends = self._at("final", "logits", "pooled", "classified")
         self.states = self._at("state")
         self.attention = self._at("attention")
 
@@ -223,7 +223,7 @@ class Batch:
                     vectors = edit(vectors)
                 edited.append((some, vectors))
         together = torch.cat([vectors for _, vectors in edited])
-        values = together if asks.collector.stage == "pooled" else self.trunk.judged(together)
+        values = together if asks.collector.stage == "pooled" else self.trunk.classified(together)
         for (some, _), value in zip(edited, values.split(len(asks.numbers)), strict=True):
             for member in some:
                 self.handed.take(asks.collector, member, asks.numbers, value)

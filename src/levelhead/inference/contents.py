@@ -23,6 +23,7 @@ from levelhead.results.runs import (
     GlueRun,
     HeadsRun,
     MitigateRun,
+    PlantedRun,
     PromptsRun,
     SurveyRun,
     SweepRun,
@@ -110,6 +111,11 @@ class Contents:
     def atlas(self) -> AtlasRun | None:
         """The run, where it is an atlas."""
         return self.run if isinstance(self.run, AtlasRun) else None
+
+    @property
+    def planted(self) -> PlantedRun | None:
+        """The run, where it is one of planted bias."""
+        return self.run if isinstance(self.run, PlantedRun) else None
 
     @property
     def benchmark(self) -> BenchmarkRun | None:

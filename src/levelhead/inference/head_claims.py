@@ -10,7 +10,7 @@ from levelhead.inference.claims import Claim, Doubt, floor_text, valued
 from levelhead.inference.counter import contrast_parts
 from levelhead.inference.heads_in_words import few_models, row_words, too_few_for_heads
 from levelhead.measures.measurement import Measurement
-from levelhead.probes.pieces import ALL_WORDS
+from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD
 from levelhead.results.runs import AuditRun, HeadsRun
 

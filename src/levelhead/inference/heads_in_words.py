@@ -10,7 +10,7 @@ from levelhead.inference.counter import contrast_claim
 from levelhead.inference.doubts import doubt_text
 from levelhead.measures.measurement import ENOUGH, Measurement, Null
 from levelhead.measures.rounds import SPENT
-from levelhead.probes.pieces import MATCHED, ONE_TOKEN
+from levelhead.probes.token_rows import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
 from levelhead.results.records.heads import (
     CHANGE_ON_OTHER_WORDS,
@@ -118,7 +118,7 @@ def row_words(row: SeatRow) -> str:
     """The words of a row, counted: "the 143 words that are one token"."""
     named = {
         ONE_TOKEN: f"the {row.words} words that are one token",
-        MATCHED: f"the {row.words} words matched by their number of pieces",
+        MATCHED: f"the {row.words} words matched by their number of tokens",
     }
     return named.get(row.name, f"all {row.words} words")
 

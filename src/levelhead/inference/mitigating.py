@@ -7,7 +7,7 @@ import math
 from levelhead.inference.contents import Contents
 from levelhead.measures.certified import PERPLEXITY, Certificate
 from levelhead.measures.measurement import Measurement
-from levelhead.results.records.mitigating import BiasMoved, BiasSpilled, CandidateTested, OddsMoved
+from levelhead.results.records.mitigating import BiasMoved, CandidateTested, OddsMoved
 from levelhead.results.runs import MitigateRun
 
 CERTIFIED = "certified"  # the name by which `levelhead check` asks for how many mitigations are
@@ -153,7 +153,7 @@ def spillover_text(run: MitigateRun) -> str:
     if not run.spillover:
         return ""
     chosen = best(run)
-    raised = [each for each in run.spillover if raises(each)]
+    raised = [each for each in run.spillover if each.raised]
     raised.sort(key=lambda each: chosen is None or each.candidate != chosen.name)
     how = f"all {run.spillover[0].cells} cells counted"
     if not raised:
@@ -164,11 +164,6 @@ def spillover_text(run: MitigateRun) -> str:
         f"{first.candidate} raises another bias, {first.bias}: {arrow(first.before, first.after)} "
         f"{first.unit} ({how}){more}."
     )
-
-
-def raises(each: BiasSpilled) -> bool:
-    """Whether a bias is surely larger than before."""
-    return each.low is not None and each.low > 0
 
 
 def written_text(run: MitigateRun) -> str:

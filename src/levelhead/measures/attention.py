@@ -58,18 +58,18 @@ def attention_to_attribute(
 ) -> FloatArray:
     """How much the target word looks at the attribute word in every head, [layer, head].
 
-        a' = (a − min a) / (max a − min a)   over the allowed columns, each target piece's row by itself
-        score = mean over target pieces of Σ a' over attribute pieces
+        a' = (a − min a) / (max a − min a)   over the allowed columns, each target token's row by itself
+        score = mean over target tokens of Σ a' over attribute tokens
 
-    rows [layer, head, target piece, token]; allowed [token], or [target piece, token] for a causal model, is
+    rows [layer, head, target token, token]; allowed [token], or [target token, token] for a causal model, is
     False for special tokens, punctuation and tokens that cannot be seen; attribute [token]. A row that is
-    constant or sees no attribute piece is unscored; a head without a scored row is NaN. Reference:
+    constant or sees no attribute token is unscored; a head without a scored row is NaN. Reference:
     bias-a-head, section 5.2, footnote 12.
     """
     a, columns = np.asarray(rows, dtype=np.float64), np.asarray(attribute, dtype=bool)
     if a.ndim != 4 or columns.shape != a.shape[3:] or not np.isfinite(a).all():
         raise BadProbe(
-            f"Attention {a.shape} and attribute {columns.shape}: give [layer, head, piece, token], no NaN."
+            f"Attention {a.shape} and attribute {columns.shape}: give [layer, head, token, token], no NaN."
         )
     seen = np.asarray(allowed, dtype=bool)
     if seen.shape not in (columns.shape, a.shape[2:]):
@@ -81,9 +81,9 @@ def attention_to_attribute(
     total = np.where(read, a, 0.0).sum(axis=3) - np.where(read.any(axis=1), low, 0.0) * read.sum(axis=1)
     scored = (high > low) & read.any(axis=1)
     score = np.where(scored, total, 0.0) / np.where(scored, high - low, 1.0)
-    pieces = scored.sum(axis=2)
+    tokens = scored.sum(axis=2)
     return np.asarray(
-        np.where(pieces > 0, score.sum(axis=2) / np.maximum(pieces, 1), np.nan), dtype=np.float64
+        np.where(tokens > 0, score.sum(axis=2) / np.maximum(tokens, 1), np.nan), dtype=np.float64
     )
 
 

@@ -1,6 +1,6 @@
 """How far SEAT lies beyond what null models show, at least, on other words of this kind.
 
-Other words would have another floor too: a tokenizer that cuts them into pieces leaves its mark on a model
+Other words would have another floor too: a tokenizer that cuts them into tokens leaves its mark on a model
 and on its null twins alike. So the floor is redrawn with the words,
 
     excess = SEAT − floor                                floor = mean of SEAT over K twins
@@ -9,7 +9,7 @@ and on its null twins alike. So the floor is redrawn with the words,
 
 error and the one-sided 95 % quantile come from redraws of attribute pairs, targets and templates as for
 SEAT's own interval (crossed.py). Twins tell nothing of templates, so those move the model alone. Where much
-of what words differ by is their pieces, this is known far better than SEAT itself: on lh:bert-mini's twins to
+of what words differ by is their tokens, this is known far better than SEAT itself: on lh:bert-mini's twins to
 ± 0.18 instead of ± 0.30 (docs/method.md, SEAT excess).
 """
 

@@ -6,7 +6,7 @@ every order of the K + 1 values is equally likely. With c the mean of all K + 1 
 
     p = (1 + #{k : |null_k − c| ≥ |value − c|}) / (1 + K)       exact for every K; never below 1 / (1 + K)
 
-Two-sided about the center, not about 0: a tokenizer that cuts the words of A and X into more pieces than
+Two-sided about the center, not about 0: a tokenizer that cuts the words of A and X into more tokens than
 those of B and Y gives every model a value above 0, and it is the distance from there that only meaning
 explains. The value takes part in its own center, because the K values do too: otherwise p would be too
 small for few twins.
@@ -202,7 +202,7 @@ def null_seats(
 
     Every listed word is exchanged for another pool word, the same one wherever it is listed, so that
     repeats and words in two sets stay what they are. strata: of each listed word number and of each pool
-    word, for example their numbers of pieces; words are exchanged within a stratum. Put the listed words
+    word, for example their numbers of tokens; words are exchanged within a stratum. Put the listed words
     themselves into the pool too: the value is then one of the equally likely draws.
     """
     vectors = np.asarray(pool, np.float64)

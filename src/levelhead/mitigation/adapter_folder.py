@@ -131,8 +131,9 @@ def _place(model: Model, edit: AffineEdit) -> dict[str, Any]:
     part, layer = edit.site.part, edit.site.layer
     shapes = {name: list(value.shape) for name, value in {**edit.tensors, **_index(model, edit)}.items()}
     if part == "pooled":
-        side = "pooler" if model.judge is None else "input"
-        return {"module": _path(model, model.judge or model.base), "side": side, "tensors": shapes}
+        head = model.classification_head
+        side = "pooler" if head is None else "input"
+        return {"module": _path(model, head or model.base), "side": side, "tensors": shapes}
     if part in ("block", "cls"):
         place = {"module": _path(model, model.blocks[layer]), "side": "output", "first_token": part == "cls"}
     elif part in ("neurons", "mlp"):

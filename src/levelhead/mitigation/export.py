@@ -167,7 +167,7 @@ def _finish(model: Model, report: ExportReport, recipe: Recipe | None, work: Pat
 def _texts(model: Model) -> list[Text]:
     """The shipped sentences on which the reloaded model is compared with the edited one."""
     texts = [Text(*pair.feminine) for pair in gender_sentence_pairs()[:_SENTENCES]]
-    if model.judge is not None:
+    if model.classification_head is not None:
         texts += [Text(*pair.masculine) for pair in nli_pair_inputs()[:_SENTENCES]]
     return texts
 

@@ -30,7 +30,7 @@ from levelhead.probes.words import WordTest
 Floats = NDArray[np.float32]
 Form = Literal["single", "pairs", "frames"]
 OTHER_WORDS = "pair with another number of words"
-OTHER_PIECES = "word with another number of pieces"
+OTHER_TOKENS = "word with another number of tokens"
 _BASELINE_SENTENCES = 500
 _FRAME_NOUNS = (
     ("woman", "man"),
@@ -86,7 +86,7 @@ def pairs_about(model: Model, test: WordTest) -> tuple[InputPair, ...]:
 
 
 def _judges_pairs(model: Model) -> bool:
-    return model.judge is not None and "nsp" not in model.abilities
+    return model.classification_head is not None and "nsp" not in model.abilities
 
 
 def frame_pairs() -> tuple[InputPair, ...]:
@@ -269,12 +269,12 @@ def _words(text: Text) -> list[_Word]:
 def _align(
     feminine: TokenRow, masculine: TokenRow, words: list[list[_Word]], skipped: Counter[str]
 ) -> tuple[list[int], list[int]]:
-    """Positions of corresponding tokens: the special tokens in order, then each word's pieces in order."""
+    """Positions of corresponding tokens: the special tokens in order, then each word's tokens in order."""
     first, second = ([int(p) for p in np.flatnonzero(row.part == -1)] for row in (feminine, masculine))
     for (part, mine), (_, theirs) in zip(*words, strict=True):
-        one, two = feminine.pieces(mine, part), masculine.pieces(theirs, part)
+        one, two = feminine.tokens_of(mine, part), masculine.tokens_of(theirs, part)
         if len(one) != len(two):
-            skipped[OTHER_PIECES] += 1
+            skipped[OTHER_TOKENS] += 1
             continue
         first += [int(p) for p in one]
         second += [int(p) for p in two]

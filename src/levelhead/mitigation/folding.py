@@ -132,7 +132,7 @@ def _target(model: Model, edit: AffineEdit) -> tuple[nn.Module | None, str]:
     if part in ("neurons", "mlp"):
         return model.down_projection(layer), ""
     if part == "pooled":
-        return model.judge, "the sentence vector is itself an output of this model"
+        return model.classification_head, "the sentence vector is itself an output of this model"
     if part == "cls" and layer == model.layers - 1:
         with asking(model.hf):
             return first_token_linear(model), "no single linear layer reads it"

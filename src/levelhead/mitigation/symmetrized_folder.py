@@ -112,7 +112,7 @@ class SymmetryProof:
         if "causal" in model.abilities:
             scores = read_one(model, TokenLikelihoods(self._sentences), [variant])
             found.append(np.asarray([float(np.sum(own)) for own in scores.values[0]]))
-        if model.judge is not None:
+        if model.classification_head is not None:
             logits = torch.from_numpy(read_one(model, Pooled(self._pairs), [variant])[0])
             found.append(logits.log_softmax(-1).numpy())
         if not found:
@@ -130,7 +130,7 @@ class SymmetryProof:
             logs, batch = self._logs(hf, self._sentences)
             ids, real = batch["input_ids"][:, 1:, None], batch["attention_mask"][:, 1:]
             found.append((logs[:, :-1].gather(-1, ids)[..., 0] * real).sum(1))
-        if model.judge is not None:
+        if model.classification_head is not None:
             out, _ = self._out(hf, self._pairs)
             found.append(_first(out, "seq_relationship_logits", "logits").log_softmax(-1))
         if not found:

@@ -92,7 +92,7 @@ class Anatomy:
         return self.blocks[layer].get_submodule(path)
 
     @cached_property
-    def judge(self) -> nn.Module | None:
+    def classification_head(self) -> nn.Module | None:
         """The linear layer that reads the pooled vector: next-sentence head or classifier."""
         for path in _JUDGES:
             try:
@@ -116,7 +116,8 @@ class Anatomy:
             )
         if site.part in ("neurons", "mlp"):
             self.down_projection(site.layer)
-        if site.part == "pooled" and self.judge is None and getattr(self.base, "pooler", None) is None:
+        pools = self.classification_head is not None or getattr(self.base, "pooler", None) is not None
+        if site.part == "pooled" and not pools:
             raise CannotDo(f"{self.name} has no pooled vector; use the cls or block site of the last layer.")
 
     def _count_kv_heads(self) -> int:

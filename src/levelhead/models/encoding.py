@@ -50,7 +50,7 @@ class TokenRow:
         """Equal for rows that the model cannot tell apart."""
         return self.ids.tobytes() if self.types is None else self.ids.tobytes() + b"|" + self.types.tobytes()
 
-    def pieces(self, span: Span, part: int = 0) -> Ints:
+    def tokens_of(self, span: Span, part: int = 0) -> Ints:
         """Positions of the tokens that touch the characters of a span."""
         start, end = span
         inside = (self.part == part) & (self.offsets[:, 0] < end) & (self.offsets[:, 1] > start)
@@ -192,12 +192,12 @@ def masked_row(model: Model, row: TokenRow, spans: Sequence[Span]) -> TokenRow:
     """The row with every token under the spans replaced by the mask token."""
     ids = row.ids.copy()
     for span in spans:
-        pieces = row.pieces(span)
-        if len(pieces) == 0:
+        tokens = row.tokens_of(span)
+        if len(tokens) == 0:
             raise BadProbe(
                 f"No token lies at characters {span[0]} to {span[1]}. Give a span inside the text."
             )
-        ids[pieces] = mask_id(model)
+        ids[tokens] = mask_id(model)
     return row.with_ids(ids)
 
 
@@ -219,5 +219,5 @@ def token_id(model: Model, word: str) -> int | None:
     with TOKENIZING:
         encoded = model.tokenizer(f"a {word}", add_special_tokens=False, return_offsets_mapping=True)
     tokens = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    pieces = [token for token, (_, end) in tokens if end > len("a ")]
-    return int(pieces[0]) if len(pieces) == 1 and pieces[0] != model.tokenizer.unk_token_id else None
+    own = [token for token, (_, end) in tokens if end > len("a ")]
+    return int(own[0]) if len(own) == 1 and own[0] != model.tokenizer.unk_token_id else None

@@ -228,8 +228,8 @@ def _on_block(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Any], Any
 
 
 def _attach_pooled(model: Anatomy, edit: Edit) -> RemovableHandle:
-    if model.judge is not None:
-        return model.judge.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
+    if model.classification_head is not None:
+        return model.classification_head.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
 
     def hook(_: nn.Module, args: Any, out: Any) -> Any:
         if getattr(out, "pooler_output", None) is None:

@@ -17,7 +17,7 @@ from levelhead.models.concurrency import TOKENIZING
 _NOTES = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "use_cache")
 # notes of a LoRA's configuration that change no output
 _LORA_NOTES = ("base_model_name_or_path", "inference_mode", "peft_version", "revision")
-# texts whose pieces show how a tokenizer normalizes and splits, which a vocabulary alone does not
+# texts whose tokens show how a tokenizer normalizes and splits, which a vocabulary alone does not
 _PANEL = (
     "The nurse said that she would help.",
     "HE was a Carpenter; wasn't he?",
@@ -38,11 +38,11 @@ def configuration_hash(config: Any) -> str:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """sha256 of a vocabulary, its special tokens, and the pieces of a few texts, alone and in pairs."""
+    """sha256 of a vocabulary, its special tokens, and the tokens of a few texts, alone and in pairs."""
     with TOKENIZING:
-        pieces = [tokenizer(text)["input_ids"] for text in _PANEL]
+        tokens = [tokenizer(text)["input_ids"] for text in _PANEL]
         pairs = [tokenizer(_PANEL[0], text)["input_ids"] for text in _PANEL]
-    return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), pieces, pairs])
+    return _hash([sorted(tokenizer.get_vocab().items()), sorted(tokenizer.all_special_ids), tokens, pairs])
 
 
 def loras(hf: Any) -> dict[str, dict[str, object]]:

@@ -1,4 +1,5 @@
-"""What a derived entry of a family must stand before it is used; the whole model is asked, not one block.
+"""What every model must stand before it is used (check_gates), and a derived entry of a family beside that;
+the whole model is asked, not one block.
 
 The engine calls blocks one by one with arguments that it has written down (docs/architecture.md), and edits
 reach single heads. So a model must show that
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from levelhead.edits.gates import HeadGates
 from levelhead.edits.sites import Edit, Site
+from levelhead.errors import NoEffect
 from levelhead.models.adapter import AffineEdit
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.derivation import NotDerived
@@ -50,6 +52,36 @@ class _Trace:
         if not isinstance(returned, Tensor):
             raise NotDerived("its blocks return neither a tensor nor a tuple of them")
         self.returned.append(returned)
+
+
+@torch.no_grad()
+def check_gates(model: Anatomy, ask: Ask) -> None:
+    """Refuse a control that does nothing: every W^O must run, and closed heads must change the output."""
+    ids = torch.arange(3, 6, device=model.device)[None] % model.config.vocab_size
+    with at_rest(model.hf), _counted(model) as calls:
+        plain = ask(ids)
+        closed = [HeadGates(layer, (0.0,) * model.heads) for layer in range(model.layers)]
+        with attached(model, closed):
+            gated = ask(ids)
+    if len(calls) != 2 * model.layers or torch.equal(plain, gated):
+        raise NoEffect(
+            f"{model.name}: head gates have no effect (W^O ran {len(calls)} times in 2 x {model.layers} "
+            "layers). models/families.py points to the wrong output projection for "
+            f"{model.hf.config.model_type!r}."
+        )
+
+
+@contextmanager
+def _counted(model: Anatomy) -> Iterator[list[nn.Module]]:
+    """The calls of all W^O, in order."""
+    calls: list[nn.Module] = []
+    projections = {model.output_projection(layer) for layer in range(model.layers)}
+    handles = [m.register_forward_pre_hook(lambda module, _: calls.append(module)) for m in projections]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @torch.no_grad()

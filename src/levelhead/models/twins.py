@@ -51,17 +51,17 @@ class Twin:
 
 
 def draw_twin(
-    model: Model, seed: int, *, bands: int = 1, pieces: bool = True, kept: Numbers | None = None
+    model: Model, seed: int, *, bands: int = 1, continuations: bool = True, kept: Numbers | None = None
 ) -> Twin:
-    """A twin, seeded: rows are permuted within small words, capitalized words and continuing pieces, each
+    """A twin, seeded: rows are permuted within small words, capitalized words and continuations, each
     alone.
 
     Special tokens, single letters, figures and punctuation stay. bands: rows are permuted within so many
     equal parts of the vocabulary's order too, which is one of frequency where BPE merges or WordPiece
-    training made it. pieces=False: continuing pieces stay. They carry meaning of their own ("##woman",
-    "##ess"): in lh:bert-mini words of several pieces then have a SEAT of −0.18 ± 0.15 over twins, and 0.00
-    ± 0.18 if pieces are permuted. kept: tokens that stay in any case, for example those of the templates
-    around a word.
+    training made it. continuations=False: continuations stay. They carry meaning of their own ("##woman",
+    "##ess"): in lh:bert-mini words of several tokens then have a SEAT of −0.18 ± 0.15 over twins, and 0.00
+    ± 0.18 if continuations are permuted. kept: tokens that stay in any case, for example those of the
+    templates around a word.
     """
     if seed < 0 or bands < 1:
         raise BadOption(f"seed={seed}, bands={bands} came; a twin needs a seed from 0 and at least 1 band.")
@@ -70,7 +70,7 @@ def draw_twin(
         kinds[kept] = "other"
     rng = np.random.default_rng(seed)
     order = np.arange(len(kinds))
-    for kind in ("word", "Word", "piece") if pieces else ("word", "Word"):
+    for kind in ("word", "Word", "continuation") if continuations else ("word", "Word"):
         for stratum in np.array_split(np.flatnonzero(kinds == kind), bands):
             order[stratum] = rng.permutation(stratum)
     if np.array_equal(order, np.arange(len(kinds))):

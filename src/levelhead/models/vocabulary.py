@@ -1,5 +1,5 @@
-"""How a tokenizer writes words, and what each token of its vocabulary is: a whole word, a piece, something
-else.
+"""How a tokenizer writes words, and what each token of its vocabulary is: a whole word, the
+continuation of one, something else.
 
 Found by writing words and looking at their tokens, so that no table of tokenizers is needed.
 """
@@ -18,7 +18,7 @@ from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
 
-TokenKind = Literal["word", "Word", "piece", "other"]
+TokenKind = Literal["word", "Word", "continuation", "other"]
 _ROUNDS = 30  # of drawing words, until enough are of the right length
 _PROBE_WORDS = ("a", "the", "is", "I")  # any word that the tokenizer keeps whole shows how it writes words
 
@@ -59,16 +59,15 @@ def word_shape(model: Model, after_space: bool = True) -> WordShape:
 def token_kinds(model: Model) -> NDArray[np.str_]:
     """The kind of every row of the embedding matrix: [token]
 
-    word    begins a word and is two or more letters, all small ("nurse", "Ġnurse", and the first piece
-    "mascul")
-    Word    the same with a capital letter
-    piece   two or more letters that continue a word ("##ess"; in BPE also the first word of a text, "The")
-    other   special and added tokens, single letters, figures, punctuation, parts of characters, padding rows
+    word: begins a word and is two or more letters, all small ("nurse", "Ġnurse", the first token "mascul")
+    Word: the same with a capital letter
+    continuation: two or more letters that continue a word ("##ess"; in BPE also a text's first word, "The")
+    other: special and added tokens, single letters, figures, punctuation, parts of characters, padding rows
     """
     backend: Any = model.tokenizer.backend_tokenizer
     shape = word_shape(model)
     added = set(backend.get_added_tokens_decoder()) | set(model.tokenizer.all_special_ids)
-    kinds = np.full(int(model.hf.get_input_embeddings().num_embeddings), "other", dtype="<U5")
+    kinds = np.full(int(model.hf.get_input_embeddings().num_embeddings), "other", dtype="<U12")
     for token, number in backend.get_vocab().items():
         if number in added or number >= len(kinds):
             continue
@@ -79,12 +78,12 @@ def token_kinds(model: Model) -> NDArray[np.str_]:
             else token.removeprefix(shape.continuing)
         )
         if len(letters) >= 2 and letters.isalpha():
-            kinds[number] = "piece" if not begins else "word" if letters.islower() else "Word"
+            kinds[number] = "continuation" if not begins else "word" if letters.islower() else "Word"
     kinds.flags.writeable = False
     return kinds
 
 
-def piece_counts(model: Model, words: list[str]) -> dict[str, int]:
+def token_counts(model: Model, words: list[str]) -> dict[str, int]:
     """How many tokens each word is inside a text."""
     texts = [f"a {word}" for word in words]
     with TOKENIZING:
@@ -93,27 +92,27 @@ def piece_counts(model: Model, words: list[str]) -> dict[str, int]:
     return dict(zip(words, counts, strict=True))
 
 
-def random_words(model: Model, pieces: int, n: int, seed: int, taken: Collection[str] = ()) -> list[str]:
+def random_words(model: Model, tokens: int, n: int, seed: int, taken: Collection[str] = ()) -> list[str]:
     """Different words of so many tokens inside a text, drawn from the vocabulary: a word, then continuing
-    pieces.
+    tokens.
 
-    Most of several pieces are no words of any language ("wanderinges"), like the words of a null twin. They
+    Most of several tokens are no words of any language ("wanderinges"), like the words of a null twin. They
     are written and read back, so that their number of tokens is sure.
     """
     kinds, rng = token_kinds(model), np.random.default_rng(seed)
-    starts, rest = np.flatnonzero(kinds == "word"), np.flatnonzero(kinds == "piece")
+    starts, rest = np.flatnonzero(kinds == "word"), np.flatnonzero(kinds == "continuation")
     words: dict[str, None] = {}
     for _ in range(_ROUNDS):
-        first, more = rng.choice(starts, (2 * n, 1)), rng.choice(rest, (2 * n, pieces - 1))
+        first, more = rng.choice(starts, (2 * n, 1)), rng.choice(rest, (2 * n, tokens - 1))
         with TOKENIZING:
             written = model.tokenizer.batch_decode(np.hstack([first, more]).tolist())
         candidates = [
             word for word in (text.strip() for text in written) if word.isalpha() and word not in taken
         ]
-        counts = piece_counts(model, candidates) if candidates else {}
-        words |= dict.fromkeys(word for word in candidates if counts[word] == pieces)
+        counts = token_counts(model, candidates) if candidates else {}
+        words |= dict.fromkeys(word for word in candidates if counts[word] == tokens)
         if len(words) >= n:
             return list(words)[:n]
     raise CannotDo(
-        f"The vocabulary of {model.name} gave {len(words)} words of {pieces} tokens; {n} are needed."
+        f"The vocabulary of {model.name} gave {len(words)} words of {tokens} tokens; {n} are needed."
     )

@@ -11,6 +11,7 @@ class Chapter(StrEnum):
     NOW = "now"  # the box of an audit: answers, picture, what to do
     MITIGATE = "mitigate"
     ATLAS = "atlas"
+    PLANTED = "planted"
     MEASURED = "measured"
     BENCHMARK = "benchmark"
     HEADS = "heads"

@@ -67,7 +67,7 @@ _HOMES: Mapping[str, _Home] = {  # by study
     layout.AUDIT.study: _Home(Chapter.NOW, Document.REPORT),
     layout.HEADS.study: _Home(Chapter.HEADS, Document.HEADS),
     layout.HEAD_COMPARISON.study: _Home(None, Document.HEADS),
-    layout.PLANTED.study: _Home(None, Document.PLANTED),
+    layout.PLANTED.study: _Home(Chapter.PLANTED, Document.PLANTED),
     layout.SWEEP.study: _Home(Chapter.SWEEP, Document.PROJECTIONS),
     layout.PROMPTS.study: _Home(Chapter.KNOWLEDGE, Document.COUNTERACTS),
     layout.GLUE.study: _Home(Chapter.GLUE, Document.GLUE),

@@ -10,6 +10,7 @@ from levelhead.inference.claims import evidence
 from levelhead.inference.contents import Reported
 from levelhead.measures.measurement import Measurement
 from levelhead.results.keys import csv_text
+from levelhead.results.records.common import SizeGrown
 
 NOTHING = "–"
 
@@ -117,6 +118,13 @@ def bounded(measurement: Measurement | None, at: str = "", digits: int = 3) -> C
         low, high = (Part(shown(bound, digits), at) for bound in measurement.interval)
         parts += (Part(" ["), low, Part(", "), high, Part("]"))
     return Cell(parts, repr(measurement.value), True)
+
+
+def grown_cell(each: SizeGrown) -> Cell:
+    """By how much a size grows, with an arrow where that is sure, and the interval below."""
+    sign = " ↓" if each.lowered else " ↑" if each.raised else ""
+    ends = "" if each.low is None or each.high is None else f"[{each.low:+z.3f}, {each.high:+z.3f}]"
+    return words(f"{each.grown:+z.3f}{sign}".replace("-", "−"), ends.replace("-", "−"))
 
 
 def reported(each: Reported | None, digits: int = 3) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levelhead.inference.contents import Contents
-from levelhead.pages.tables import Cell, Table, number, probability, words
+from levelhead.pages.tables import Table, grown_cell, number, probability, words
 from levelhead.results.records.localizing import TransferCell
 from levelhead.results.runs import AtlasRun
 
@@ -58,7 +58,7 @@ def transfer_table(run: AtlasRun) -> Table:
     for optimized in dict.fromkeys(each.optimized for each in run.transfer):
         own = {each.measured: each for each in run.transfer if each.optimized == optimized}
         heads = ", ".join(map(str, next(iter(own.values())).heads))
-        lines.append([words(f"{optimized}: {heads}"), *(_shown(own[name]) for name, _ in measures)])
+        lines.append([words(f"{optimized}: {heads}"), *(grown_cell(own[name]) for name, _ in measures)])
     columns = ("Optimized: ablated heads", *(f"{name}, {unit}" for name, unit in measures))
     note = (
         "By how much the size of each measure grows, |after| − |before|, in natural units, on items on which "
@@ -66,12 +66,6 @@ def transfer_table(run: AtlasRun) -> Table:
         "(Bonferroni); ↓: surely smaller than before, ↑: surely larger."
     )
     return Table("atlas-transfer", "What was optimized, what was measured", columns, lines, note)
-
-
-def _shown(each: TransferCell) -> Cell:
-    sign = " ↓" if each.lowered else " ↑" if each.raised else ""
-    ends = "" if each.low is None or each.high is None else f"[{each.low:+z.3f}, {each.high:+z.3f}]"
-    return words(f"{each.grown:+z.3f}{sign}".replace("-", "−"), ends.replace("-", "−"))
 
 
 def cells_table(contents: Contents, run: AtlasRun) -> Table:

@@ -43,6 +43,11 @@ StoredHead = Annotated[Head, BeforeValidator(_read_head), PlainSerializer(str, r
 StoredNeuron = Annotated[Neuron, BeforeValidator(_read_neuron), PlainSerializer(str, return_type=str)]
 
 
+def renamed(names: Mapping[str, str]) -> BeforeValidator:
+    """For a field whose values have new names: a run folder that holds an old one is read as the new one."""
+    return BeforeValidator(lambda stored: names.get(stored, stored) if isinstance(stored, str) else stored)
+
+
 class Record:
     """The parent of all records: a frozen dataclass with a JSON form."""
 

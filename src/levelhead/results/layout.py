@@ -143,7 +143,7 @@ MAPS_TABLE = CsvFile("maps.csv", MapLine)
 # ---- heads
 
 WORDS = Key("words", WordsUsed)
-SEAT_ROWS = Key("seat/rows", SeatRow)  # by the tokenizer's pieces, then by kinds of targets
+SEAT_ROWS = Key("seat/rows", SeatRow)  # by words' numbers of subword tokens, then by kinds of targets
 SEAT = Key("seat", MeasuredVariant)  # of all words
 TWIN_SEATS = KeyFamily("seat of twins/", TwinSeat)  # labels: twin 1 ...
 SCORES = Key("scores", HeadScore)

@@ -36,7 +36,7 @@ def objectives(model: Model, items: Battery) -> dict[str, Objective]:
         if "nsp" in model.abilities:
             found[PREFERENCE] = preference_objective(model, items.triples)
         if items.prompts is not None and model.abilities & {"mlm", "causal"}:
-            with suppress(CannotDo):  # some vocabularies spell one group in pieces
+            with suppress(CannotDo):  # some vocabularies spell one group in several tokens
                 found[LOG_ODDS] = log_odds_objective(model, items.prompts)
     table = word_table(items.test, items.contexts)
     return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}

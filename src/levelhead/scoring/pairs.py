@@ -215,7 +215,7 @@ def nli_logits(
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
     """Which outputs mean entailment, neutral, contradiction; CannotDo for a model that cannot be asked."""
-    if model.judge is None or "nsp" in model.abilities:
+    if model.classification_head is None or "nsp" in model.abilities:
         model.require("nli", "the NLI measures (accuracy, parity, fairness)")
     order = label_order(model.hf.config.id2label, labels)
     if labels is None:

@@ -196,7 +196,7 @@ def _completed(
     known = {
         "words": test.name,
         "data_hash": test.fingerprint(),
-        "pooling": "mean over word pieces of last_hidden_state",
+        "pooling": "mean over the subword tokens of last_hidden_state",
         "seed": resampling.seed,
     }
     lost = {"entry without context": table.lost} if table.lost else {}

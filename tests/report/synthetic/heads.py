@@ -104,8 +104,8 @@ def _rows(seat: Measurement) -> list[SeatRow]:
         seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null twins", 19, 0.01, 0.2, 0.001)
     )
     return [
-        SeatRow("all words", "pieces", 22, sizes, False, "", seat),
-        SeatRow("one token", "pieces", 14, sizes, True, "null models lie around 0", judged),
+        SeatRow("all words", "tokens", 22, sizes, False, "", seat),
+        SeatRow("one token", "tokens", 14, sizes, True, "null models lie around 0", judged),
         SeatRow(HOSTILE, "part", 16, sizes, False, "", measured("seat", None)),
     ]
 

@@ -64,7 +64,7 @@ def published_score(model: Model, context: str, word: str) -> float:
     """The mean probability of the word's tokens, each at a mask behind those before it."""
     before, after = context.split("BLANK")
     row = next(encode(model, [Text(f"{before}{word}{after}")]))
-    ids = row.ids[row.pieces((len(before), len(before) + len(word)))].tolist()
+    ids = row.ids[row.tokens_of((len(before), len(before) + len(word)))].tolist()
     probabilities = []
     for place, token in enumerate(ids):
         so_far = model.tokenizer.decode(ids[:place]).strip() if place else ""

@@ -15,6 +15,7 @@ from levelhead.pages.sections.knowledge import knowledge_section
 from levelhead.pages.sections.localizing import atlas_section
 from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.sections.mitigating import mitigating_section
+from levelhead.pages.sections.planted import planted_section
 from levelhead.pages.sections.survey import (
     differences_section,
     failures_section,
@@ -26,6 +27,7 @@ from levelhead.pages.sections.sweep import sweep_section
 _WRITERS: tuple[Callable[[Contents], Section | None], ...] = (
     mitigating_section,
     atlas_section,
+    planted_section,
     measured_section,
     benchmark_section,
     heads_section,

@@ -15,7 +15,7 @@ from levelhead.pages.chapters import Chapter
 from levelhead.pages.examples import asked_example
 from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.tables import Cell, Table, interval, measured, number, probability, shown, words
-from levelhead.probes.pieces import ALL_WORDS
+from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.results.runs import HeadsRun
 
 _CARDS = ("seat", "ss", "strength", "fairness", "lpbs", "log_odds", "distance")
@@ -122,7 +122,7 @@ def _measures_table(contents: Contents, reported: Iterable[Reported]) -> Table:
 
 
 def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
-    """SEAT by the tokenizer's pieces and by kinds of targets, and which row can be read as it is."""
+    """SEAT by words' numbers of tokens and by kinds of targets, and which row can be read as it is."""
     lines = []
     for row in run.seat_rows:
         measurement, at = row.measurement, contents.address(row)
@@ -141,7 +141,7 @@ def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
         )
     columns = ("Words", "Count", "SEAT", "95 % interval", "Null mean", "Null SD", "Beyond", "p")
     note = (
-        "A tokenizer that cuts one group’s words into more pieces gives even a null model an "
+        "A tokenizer that cuts one group’s words into more subword tokens gives even a null model an "
         f"association, so SEAT is held against what such models show. {sound_row_text(run)} The rows below "
         "the first three are kinds of targets. Beyond: how far other words would lie beyond null models "
         "at least (95 %, one-sided); below 0 they may not."

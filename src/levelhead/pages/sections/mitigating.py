@@ -11,13 +11,12 @@ from levelhead.inference.mitigating import (
     cost_title,
     findings,
     odds,
-    raises,
     sentence,
 )
 from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.mitigations import picture
-from levelhead.pages.tables import Cell, Table, number, probability, words
+from levelhead.pages.tables import Cell, Table, grown_cell, number, probability, words
 from levelhead.results.records.mitigating import BiasMoved, CandidateTested
 from levelhead.results.runs import MitigateRun
 
@@ -156,16 +155,13 @@ def _spillover_table(contents: Contents, run: MitigateRun) -> Table:
         cells = {each.bias: each for each in run.spillover if each.candidate == candidate}
         line = [words(candidate)]
         for bias, _ in biases:
-            each = cells[bias]
-            ends = "" if each.low is None or each.high is None else f"[{each.low:+z.3f}, {each.high:+z.3f}]"
-            text = f"{each.grown:+z.3f}{' ↑' if raises(each) else ''}"
-            line.append(words(text.replace("-", "−"), ends.replace("-", "−")))
+            line.append(grown_cell(cells[bias]))
         lines.append(line)
     columns = ("Mitigation", *(f"{bias}, {unit}" for bias, unit in biases))
     note = (
         "By how much the size of each bias grows, |after| − |before|, in natural units, on lists that no "
         f"candidate was fitted on. The intervals hold for all {run.spillover[0].cells} cells together "
-        "(Bonferroni); ↑: surely larger than before."
+        "(Bonferroni); ↓: surely smaller than before, ↑: surely larger."
     )
     return Table("mitigate-spillover", "Spillover to other biases", columns, lines, note, folded=True)
 

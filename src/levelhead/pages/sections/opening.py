@@ -12,6 +12,7 @@ from levelhead.inference.mitigating import findings as mitigation_findings
 from levelhead.inference.mitigating import sentence
 from levelhead.pages.localizing import atlas_sentence
 from levelhead.pages.sections.measured import in_reading_order
+from levelhead.pages.sections.planted import planted_headline
 from levelhead.pages.sections.survey import survey_findings, survey_headline
 from levelhead.pages.tables import Cell, Part, reported, words
 from levelhead.results.runs import GlueRun
@@ -54,7 +55,9 @@ def _of_study(contents: Contents) -> Opening:
         return Opening(atlas_sentence(contents.atlas), [])
     if contents.glue is not None:
         return Opening(f"What {contents.model} can still learn", _costs(contents.glue))
-    return _of_benchmark(contents, biases) or Opening(f"What was measured on {contents.model}", findings)
+    planted = contents.planted
+    text = f"What was measured on {contents.model}" if planted is None else planted_headline(planted)
+    return _of_benchmark(contents, biases) or Opening(text, findings)
 
 
 def _of_benchmark(contents: Contents, biases: Sequence[Reported]) -> Opening | None:

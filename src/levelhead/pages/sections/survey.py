@@ -21,8 +21,8 @@ from levelhead.results.runs import SurveyRun
 
 _SEAT = "seat"
 FLOORS = (
-    "SEAT of a null model need not be 0: a tokenizer that cuts the words of one side into more "
-    "pieces gives every model some. Models that share a tokenizer share that; between models with different "
+    "SEAT of a null model need not be 0: a tokenizer that cuts the words of one side into more subword "
+    "tokens gives every model some. Models that share a tokenizer share that; between models with different "
     "tokenizers a difference in SEAT may be one of tokenizers, and an audit of each says how much is its own."
 )
 Ranking = tuple[str, MeasureInfo, list[SurveyLine]]  # bias, measure, models in the order of their bias

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from levelhead.errors import BadRun
 from levelhead.inference.contents import Contents, measurements
+from levelhead.inference.fairest import fairest_viable, of_the_paper
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
-from levelhead.pages.blocks import Block, Frontier, Section, SettingRecipe, Shown
+from levelhead.pages.blocks import Block, Frontier, Points, Section, SettingRecipe, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, cross_of, frontier
 from levelhead.pages.names import NLI, names_of
 from levelhead.pages.tables import Cell, Part, Table, interval, number, probability, shown, words
 from levelhead.probes.files import parse_toml
+from levelhead.results import layout
 from levelhead.results.records.audit import ProjectionCandidate
 from levelhead.results.records.common import BASE
-from levelhead.results.records.projections import Observation, SettingMeasured
+from levelhead.results.records.projections import (
+    Observation,
+    SettingMeasured,
+    Table5Line,
+    Table7Line,
+)
 from levelhead.results.runs import SweepRun
 
 _NSP = Axes(
@@ -123,6 +131,8 @@ def _sweep_blocks(contents: Contents, run: SweepRun) -> list[Block]:
     if charts := sweep_charts(run):
         blocks.append(Frontier(charts, _recipes(contents, run)))
     blocks.append(Shown(_settings_table(contents, run.measured)))
+    if best := layout.TABLE5.read(run.folder):
+        blocks += [Shown(_levels_table(best)), Points(_fairest(layout.TABLE7.read(run.folder)))]
     if run.correlation is not None:
         blocks.append(Shown(_correlation_table(run.correlation, contents.address(run.correlation))))
     if run.observations:
@@ -198,6 +208,38 @@ def _value(contents: Contents, each: SettingMeasured | None) -> Cell:
 # ---- the paper's questions
 
 
+def _levels_table(best: Sequence[Table5Line]) -> Table:
+    """The paper's Table 5."""
+    lines = [
+        [
+            words(each.level),
+            replace(number(each.strength), small=each.strength_setting or ""),
+            replace(number(each.distance), small=each.distance_setting or ""),
+            replace(number(each.fairness), small=each.fairness_setting or ""),
+            number(each.ability),
+            words(each.viable),
+        ]
+        for each in best
+    ]
+    columns = ("Level", "Strength", "Distance", "Fairness", "Ability", "Viable")
+    note = (
+        "The lowest Strength, the lowest Distance and, of the viable settings, the highest fairness with its "
+        "ability. Viable: an ability, as measured, at most 5 points below the unmodified model’s."
+    )
+    return Table("levels", "Best of each level (Table 5)", columns, lines, note)
+
+
+def _fairest(lines: Sequence[Table7Line]) -> list[Cell]:
+    """The fairest viable setting of the paper's, and of all."""
+    groups = {"the paper’s 74": of_the_paper(lines), "all that was tried": lines}
+    found = {name: fairest_viable(own) for name, own in groups.items()}
+    said = {
+        name: "none" if best is None else f"{best.setting} (fairness {shown(best.fairness or 0.0)})"
+        for name, best in found.items()
+    }
+    return [words(f"Fairest viable of {name}: {best}") for name, best in said.items()]
+
+
 def _correlation_table(rho: Measurement, at: str) -> Table:
     line = [
         words("Spearman’s rho"),
@@ -215,7 +257,7 @@ def _observations_table(contents: Contents, observations: Sequence[Observation])
     lines = [
         [
             words(each.observation),
-            words("yes" if each.holds else "no"),
+            words("no case" if each.holds is None else "yes" if each.holds else "no"),
             _counted(each, contents.address(each)),
             words(each.paper),
         ]

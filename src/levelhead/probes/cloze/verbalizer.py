@@ -34,7 +34,7 @@ class Matched:
 
 
 def word_key(surface: str, begins_word: bool) -> str:
-    """One key for all case and leading-space forms of a word; a continuation piece has its own ('##…')."""
+    """One key for all case and leading-space forms of a word; a continuation has its own ('##…')."""
     word = surface.strip(_SPACE_MARKS).casefold()
     return word if begins_word else "##" + word.removeprefix("##")
 

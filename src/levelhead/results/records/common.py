@@ -44,3 +44,26 @@ class MeasuredVariant(Record):
     def name(self) -> str:
         """The measure's name."""
         return self.measurement.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeGrown(Record):
+    """By how much the size of a bias, or a cost, grows: one cell of a matrix of changes and measures."""
+
+    unit: str
+    before: float
+    after: float
+    grown: float  # |after| − |before|
+    low: float | None  # the interval holds for all cells of the matrix together (Bonferroni)
+    high: float | None
+    cells: int
+
+    @property
+    def lowered(self) -> bool:
+        """Whether it is surely smaller than before."""
+        return self.high is not None and self.high < 0
+
+    @property
+    def raised(self) -> bool:
+        """Whether it is surely larger than before."""
+        return self.low is not None and self.low > 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from levelhead.measures.attention import ContrastPart, HeadSet
 from levelhead.measures.head_null import LEVEL
 from levelhead.measures.measurement import Measurement
-from levelhead.results.codec import Record, StoredHead
+from levelhead.results.codec import Record, StoredHead, renamed
 
 HeadGroup = Literal["biased", "regular"]  # b > 0, and the others
 Version = Literal["original", "counter"]
@@ -33,15 +33,18 @@ class WordsUsed(Record):
     skipped: Mapping[str, int]  # reason -> sentences or contexts that are not used
 
 
+_ROWS = renamed({"pieces": "tokens", "matched by pieces": "matched by tokens"})  # 0.2.0 wrote those
+
+
 @dataclass(frozen=True)
 class SeatRow(Record):
     """SEAT of some of a list's words, with what null models show of the same words."""
 
-    name: str  # "all words", "matched by pieces", "one token", or a kind of targets
-    kind: Literal["pieces", "part"]
+    name: Annotated[str, _ROWS]  # "all words", "matched by tokens", "one token", or a kind of targets
+    kind: Annotated[Literal["tokens", "part"], _ROWS]
     words: int  # distinct words that have contexts
     sizes: Mapping[str, int]  # entries of A, B, X, Y
-    sound: bool  # the first by pieces that null models have around 0: it can be read as it is
+    sound: bool  # the first by tokens that null models have around 0: it can be read as it is
     why: str  # this row is sound; "" for the others
     measurement: Measurement
 
@@ -50,7 +53,7 @@ class SeatRow(Record):
 class TwinSeat(Record):
     """SEAT of some of a list's words in one null twin."""
 
-    row: str  # the name of a SeatRow
+    row: Annotated[str, _ROWS]  # the name of a SeatRow
     value: float
     influences: tuple[tuple[float, ...], ...]  # of attribute pairs, X, Y
 

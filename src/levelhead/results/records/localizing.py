@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from levelhead.measures.head_null import LEVEL
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
+from levelhead.results.records.common import SizeGrown
 
 Grid = tuple[tuple[float, ...], ...]  # [layer][head]
 
@@ -81,7 +82,7 @@ class TopOfAll(Record):
 
 
 @dataclass(frozen=True)
-class TransferCell(Record):
+class TransferCell(SizeGrown):
     """What ablating the highest heads of one objective does to one measure, on items that they were not
     chosen on."""
 
@@ -90,24 +91,7 @@ class TransferCell(Record):
     measured: str  # a bias or, where `cost`, what a model gets worse in as it grows
     cost: bool
     own: bool  # whether the measure is what was optimized
-    unit: str
-    before: float
-    after: float
-    grown: float  # |after| − |before|
-    low: float | None  # the interval holds for all cells of the matrix together (Bonferroni)
-    high: float | None
-    cells: int
     p_bias: float | None  # of the bias before, against null models, corrected for all biases; None: not known
-
-    @property
-    def lowered(self) -> bool:
-        """Whether the measure is surely smaller than before."""
-        return self.high is not None and self.high < 0
-
-    @property
-    def raised(self) -> bool:
-        """Whether the measure is surely larger than before."""
-        return self.low is not None and self.low > 0
 
     @property
     def detected(self) -> bool:

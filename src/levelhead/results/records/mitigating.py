@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from levelhead.measures.certified import Certificate
 from levelhead.results.codec import Record
+from levelhead.results.records.common import SizeGrown
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,11 @@ class OddsMoved(Record):
 
 
 @dataclass(frozen=True)
-class BiasSpilled(Record):
+class BiasSpilled(SizeGrown):
     """What a candidate does to a bias that it was not fitted on: by how much its size grows."""
 
     candidate: str
     bias: str
-    unit: str
-    before: float
-    after: float
-    grown: float  # |after| − |before|
-    low: float | None  # the interval holds for all cells of the matrix together (Bonferroni)
-    high: float | None
-    cells: int
 
 
 @dataclass(frozen=True)

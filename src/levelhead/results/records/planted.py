@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from levelhead.measures.measurement import Measurement
 from levelhead.results.codec import Record, StoredHead
 
+PRECISION, MEAN_RANK, ABS_SEAT = "precision", "mean rank", "abs seat"  # names of the summary's measurements
+
 
 @dataclass(frozen=True)
 class PlantedBase(Record):

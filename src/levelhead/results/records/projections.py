@@ -105,6 +105,7 @@ class TripleLine(Record):
     d: float | None = None  # |p_unrelated - p_unrelated_gs|, what Distance is a mean of
 
 
+BASE_LEVEL, BASELINE_LEVEL, DEPTH_LEVEL = "base", "sent-debias", "depth"  # beside the paper's 74 settings
 SETTING_MEASURES = (  # of a setting, on the next-sentence model and on the classifier
     "strength",
     "distance",

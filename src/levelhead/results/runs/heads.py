@@ -53,7 +53,7 @@ class HeadsRun(StudyRun[HeadsRunSettings]):
 
     @property
     def seat_rows(self) -> tuple[SeatRow, ...]:
-        """SEAT by the tokenizer's pieces, and of each kind of targets."""
+        """SEAT by words' numbers of subword tokens, and of each kind of targets."""
         return self.data.records(layout.SEAT_ROWS)
 
     @property

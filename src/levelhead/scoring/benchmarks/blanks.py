@@ -36,15 +36,15 @@ def grown_parts(model: Model, before: str, word: str, after: str, _: bool) -> li
     if whole is None:
         return TOO_LONG
     start = len(before)
-    pieces = whole.pieces((start, start + len(word)))
+    tokens = whole.tokens_of((start, start + len(word)))
     parts = []
-    for piece in pieces:
-        end = int(whole.offsets[piece, 1])
+    for token in tokens:
+        end = int(whole.offsets[token, 1])
         text = Text(f"{before}{word[: end - start]}{after}")
         row = row_of(model, text)
-        if row is None or len(row.ids) <= piece or row.ids[piece] != whole.ids[piece]:
+        if row is None or len(row.ids) <= token or row.ids[token] != whole.ids[token]:
             return CUT
-        parts.append(Part(text, positions=(int(piece),)))
+        parts.append(Part(text, positions=(int(token),)))
     return parts or CUT
 
 
@@ -57,7 +57,7 @@ def masked_parts(model: Model, before: str, word: str, after: str, bare: bool) -
     whole = row_of(model, Text(f"{before}{word}{after}"))
     if whole is None:
         return TOO_LONG
-    ids = [int(i) for i in whole.ids[whole.pieces((len(before), len(before) + len(word)))]]
+    ids = [int(i) for i in whole.ids[whole.tokens_of((len(before), len(before) + len(word)))]]
     if bare:
         with TOKENIZING:
             ids = list(model.tokenizer(word, add_special_tokens=False)["input_ids"])

@@ -99,7 +99,7 @@ def _placed(
             row = row_of(model, part.text)
             if row is None:
                 return TOO_LONG
-            positions = part.positions if part.span is None else [int(p) for p in row.pieces(part.span)]
+            positions = part.positions if part.span is None else [int(p) for p in row.tokens_of(part.span)]
             scored = tuple(int(p) for p in scored_positions(model, row, positions))
             if not scored:
                 return NOTHING_SCORED

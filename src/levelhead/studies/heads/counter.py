@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.head import Head
-from levelhead.engine.collectors import AttentionRow
+from levelhead.engine.inner_collectors import AttentionRow
 from levelhead.engine.readings import Attention
 from levelhead.engine.run import read_one
 from levelhead.measures.attention import attention_to_attribute, counter_contrasts, counter_test
@@ -152,7 +152,7 @@ def _attention(
 
 
 def _seen(model: Model, text: AttentionRow) -> NDArray[np.bool_]:
-    """The words, no special token and no punctuation, that each piece can attend to: [target piece, token]"""
+    """The words, no special token and no punctuation, that each token can attend to: [target token, token]"""
     seen = np.broadcast_to(text.counted, (len(text.target), len(text.counted)))
     if model.family.causal:
         seen = seen & (np.arange(len(text.counted)) <= text.target[:, None])

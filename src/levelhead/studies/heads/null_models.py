@@ -23,7 +23,7 @@ from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.heads import CrossFit
 from levelhead.results.settings import HeadsRunSettings
-from levelhead.scoring.piece_rows import RowsQuestion
+from levelhead.scoring.token_rows import RowsQuestion
 from levelhead.studies.heads.crossfit import Splits, cross_fit, fits_settled
 from levelhead.studies.heads.prepared import Prepared
 from levelhead.studies.heads.settings import HeadsSettings

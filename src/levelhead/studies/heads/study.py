@@ -29,8 +29,8 @@ from levelhead.probes.bias import data_hash
 from levelhead.probes.contexts import (
     contexts_fingerprint,
 )
-from levelhead.probes.pieces import ALL_WORDS
 from levelhead.probes.sentences import fluency_text
+from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.probes.words import in_memory, words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
@@ -148,13 +148,13 @@ def _asked_all(settings: HeadsSettings, run: Open) -> bool:
 
 
 def _seat_rows(nulls: NullModels) -> list[SeatRow]:
-    """SEAT of all words, by the tokenizer's pieces, and of each kind of targets."""
+    """SEAT of all words, by words' numbers of subword tokens, and of each kind of targets."""
     answers = nulls.rows.answers(nulls.planned)
     present = set(nulls.prepared.table.words)
     return [
         SeatRow(
             name=name,
-            kind="part" if name in answers.parts else "pieces",
+            kind="part" if name in answers.parts else "tokens",
             words=len(
                 {word for listed in answers.tests[name].groups().values() for word in listed} & present
             ),

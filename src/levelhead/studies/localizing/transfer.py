@@ -8,6 +8,7 @@ size grows. The intervals hold for all cells together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -78,11 +79,7 @@ def _cell(
         cost=cost,
         own=measured.name == question.measure,
         unit=measured.unit,
-        before=own.before,
-        after=own.after,
-        grown=own.grown,
-        low=own.low,
-        high=own.high,
         cells=cells,
         p_bias=None if cost else p_bias,
+        **asdict(own),
     )

@@ -18,7 +18,7 @@ class Distillation(TrainedMitigation):
     own_plan = TrainingPlan(steps=400, batch_size=32)
 
     def why_not(self, model: Model, fit: Battery) -> str:
-        if not model.abilities & {"mlm", "causal"} and model.judge is None:
+        if not model.abilities & {"mlm", "causal"} and model.classification_head is None:
             return f"{model.name} has no head that answers"
         return why_no_training(model, fit, self.means)
 

@@ -7,7 +7,7 @@ cells together (Bonferroni: each at the level 1 − 0.05 / cells).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.run import read
@@ -64,6 +64,4 @@ def _blanks(model: Model, test: WordTest, variants: Sequence[Variant]) -> list[I
 
 def _cell(candidate: str, bias: ItemValues, number: int, cells: int) -> BiasSpilled:
     own = size_growth(bias.paired(number), cells)
-    return BiasSpilled(
-        candidate, bias.name, bias.unit, own.before, own.after, own.grown, own.low, own.high, cells
-    )
+    return BiasSpilled(candidate, bias.name, unit=bias.unit, cells=cells, **asdict(own))

@@ -68,11 +68,12 @@ def why_no_training(model: Model, fit: Battery, means: Means) -> str:
 def turned_texts(
     model: Model, fit: Battery, means: Means, plan: TrainingPlan
 ) -> tuple[Sequence[AlignedText], Sequence[AlignedText]]:
-    """As many texts as a training meets, at every turn of the groups, and texts apart; pairs for a judge."""
+    """As many texts as a training meets, at every turn of the groups, and texts apart; pairs for a
+    classification head."""
     swap = swap_for(fit.test)
     most = min(_MOST, plan.steps * plan.batch_size) + APART
     sentences = training_text(means.text or None, swap, most, means.seed)
-    given = [Text(each.text) for each in sentences] if model.judge is None else pairs(sentences)
+    given = [Text(each.text) for each in sentences] if model.classification_head is None else pairs(sentences)
     found = aligned(model, swap, given, LENGTH).texts
     if not any(len(text.turns) > 1 for text in found):
         raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
@@ -81,8 +82,8 @@ def turned_texts(
 
 
 def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
-    """Sentences as pairs, for models that judge: two that follow each other, or two of one topic, both with
-    words for a group or both without."""
+    """Sentences as pairs, for models with a classification head: two that follow each other, or two of
+    one topic, both with words for a group or both without."""
     alike: dict[tuple[str, bool], list[str]] = {}
     for each in sentences:
         alike.setdefault((each.topic, each.grouped), []).append(each.text)

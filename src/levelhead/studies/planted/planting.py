@@ -92,7 +92,7 @@ class Planter:
         self._contexts = contexts
         self._texts = [Text(context.text) for context in contexts]
         encoded = zip(encode(model, self._texts), contexts, strict=True)
-        self._pieces: list[Ints] = [text.pieces((context.start, context.end)) for text, context in encoded]
+        self._tokens: list[Ints] = [text.tokens_of((context.start, context.end)) for text, context in encoded]
         self._seen: dict[tuple[int, Part], list[Doubles]] = {}  # (layer, part) -> of each text [token, ...]
 
     def planted(self, strengths: Mapping[Head, float]) -> Model:
@@ -166,14 +166,14 @@ class Planter:
     def _direction(self, states: Sequence[Doubles], groups: str) -> Doubles:
         first, second = (self._words(states, group) for group in groups)
         others = [
-            np.delete(state, pieces, axis=0) for state, pieces in zip(states, self._pieces, strict=True)
+            np.delete(state, tokens, axis=0) for state, tokens in zip(states, self._tokens, strict=True)
         ]
         return direction(first, second, np.concatenate(others))
 
     def _words(self, states: Sequence[Doubles], group: str) -> Doubles:
         """Every occurrence of a word of a group: [context, d]"""
-        texts = zip(self._contexts, states, self._pieces, strict=True)
-        return np.stack([state[pieces].mean(0) for context, state, pieces in texts if context.group == group])
+        texts = zip(self._contexts, states, self._tokens, strict=True)
+        return np.stack([state[tokens].mean(0) for context, state, tokens in texts if context.group == group])
 
 
 def _columns(model: Model, layer: int) -> Tensor:

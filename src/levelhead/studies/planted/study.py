@@ -19,57 +19,41 @@ docs/planted.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
-from levelhead.edits.gates import all_heads, removed
+from levelhead.edits.gates import all_heads
 from levelhead.edits.head import Head
 from levelhead.engine.helped import crew_of
-from levelhead.errors import BadOption, BadProbe, CannotDo
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.statistics import mean_sd
 from levelhead.models.model import Model
-from levelhead.probes.contexts import Context, contexts_fingerprint, template_contexts
-from levelhead.probes.sentences import StereotypeSentence
-from levelhead.probes.words import WordTest, in_memory, load_words, words_name
+from levelhead.probes.contexts import contexts_fingerprint
+from levelhead.probes.words import in_memory, words_name
 from levelhead.results import layout
 from levelhead.results.folder import Run
-from levelhead.results.records.planted import PlantedBase, PlantSummary, PlantTrial
+from levelhead.results.records.planted import (
+    ABS_SEAT,
+    MEAN_RANK,
+    PRECISION,
+    PlantedBase,
+    PlantSummary,
+    PlantTrial,
+)
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
-from levelhead.scoring.objectives import seat_objective
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.scoring.seat import absolute_seats, ask_seat
-from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
-from levelhead.studies.heads.counter import counter_attention
-from levelhead.studies.heads.counter_sentences import counter_sentences, sentence_source
-from levelhead.studies.heads.scores import head_scores
-from levelhead.studies.heads.settings import FROM_TEMPLATES
-from levelhead.studies.localizing.catalog import localizers
-from levelhead.studies.localizing.protocol import scored
 from levelhead.studies.planted.planting import Kind, Planter
+from levelhead.studies.planted.searching import LOCALIZERS, Questions, localize, precision, prepare, ranks
 from levelhead.studies.planted.settings import LARGEST, PlantedSettings
 
-LOCALIZERS = ("gradient", "ablation", "attention")
 WAYS = ("alone", "compared")
-PRECISION, MEAN_RANK, ABS_SEAT = "precision", "mean rank", "abs seat"  # names of the summary's measurements
 _STRENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of a value plant
-Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What the localizers look at; the plant is fitted on other contexts."""
-
-    test: WordTest
-    table: WordTable
-    fitting: Sequence[Context]
-    sentences: Sequence[StereotypeSentence]
 
 
 def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str | Path) -> PlantedRun:
@@ -113,75 +97,6 @@ def plant_and_find(model: Model, settings: PlantedSettings | None, folder: str |
         run.results(layout.PLANT_SUMMARY, lambda: summary(trials, settings, in_all))
         note_places(run, [model])
         return PlantedRun(run.data())
-
-
-def prepare(model: Model, settings: PlantedSettings) -> Questions:
-    """Words, contexts and sentences."""
-    test = load_words(settings.bias)
-    contexts = template_contexts(test)
-    looked_at = sample_contexts(test, contexts[::2], settings.words, settings.seed)
-    fitting = [
-        context for turn in (1, 5, 9, 13) for context in sample_contexts(test, contexts[turn::16], 90, turn)
-    ]
-    source = sentence_source(test, FROM_TEMPLATES, settings.sentences)
-    sentences = counter_sentences(model, test, source, settings.n_sentences, settings.seed).sentences
-    if len(sentences) < 2:
-        raise BadProbe(f"{len(sentences)} usable stereotype sentences from {source}; at least 2 are needed.")
-    return Questions(test, word_table(test, looked_at), fitting, sentences)
-
-
-# ---- localizers
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """|SEAT| of a model and how strongly each localizer suspects each head."""
-
-    abs_seat: float
-    by_localizer: Mapping[str, Doubles]  # localizer -> [layer, head]
-
-
-def localize(model: Model, questions: Questions) -> Suspicion:
-    """Let every localizer look at a model."""
-    variants = [(), *(removed(model, [head]) for head in all_heads(model))]
-    abs_seat, *without = absolute_seats(model, questions.table, variants, label="Ablation")
-    original, counter = counter_attention(model, questions.sentences)
-    return Suspicion(
-        abs_seat,
-        {
-            "gradient": head_scores(model, questions.table).scores,
-            "ablation": abs_seat - np.reshape(without, (model.layers, model.heads)),
-            "attention": _mean_of_scored(original - counter),
-            **_by_registered(model, questions.table),
-        },
-    )
-
-
-def _by_registered(model: Model, table: WordTable) -> dict[str, Doubles]:
-    """What localizers of a user's own say of |SEAT|; those that cannot score this model are left out."""
-    objective = seat_objective(table)
-    own = {name: each for name, each in localizers("heads").items() if name not in LOCALIZERS}
-    able = {name: each for name, each in own.items() if not each.why_not(model, objective)}
-    return {name: scored(each, model, objective).values for name, each in able.items()}
-
-
-def _mean_of_scored(change: Doubles) -> Doubles:
-    """Mean over sentences of each head; a head that no sentence could score is the least suspected."""
-    seen = ~np.isnan(change)
-    mean = np.where(seen, change, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
-    return np.asarray(np.where(seen.any(0), mean, mean.min()), np.float64)
-
-
-def ranks(suspicion: Doubles, heads: Sequence[Head]) -> list[float]:
-    """Ranks of these heads, 1 for the most suspected; equal ones share the mean of their ranks."""
-    order = stats.rankdata(-suspicion).reshape(suspicion.shape)
-    return [float(order[head]) for head in heads]
-
-
-def precision(suspicion: Doubles, heads: Sequence[Head]) -> float:
-    """Share of these k heads among the k most suspected."""
-    k = len(heads)
-    return sum(rank <= k for rank in ranks(suspicion, heads)) / k
 
 
 # ---- trials

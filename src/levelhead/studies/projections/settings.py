@@ -27,6 +27,7 @@ from levelhead.mitigation.fitting import baseline_pairs, fit_steps
 from levelhead.mitigation.recipe import Fit, Recipe, Step, step
 from levelhead.models.model import Model
 from levelhead.probes.pairs import InputPair
+from levelhead.results.records.projections import BASE_LEVEL, BASELINE_LEVEL, DEPTH_LEVEL
 
 Level = Literal["base", "baseline", "sent", "cls", "tokens", "attention", "depth"]
 LEVELS: tuple[Level, ...] = ("sent", "cls", "tokens", "attention")  # from the last location backwards
@@ -107,13 +108,13 @@ class Setting:
 def level_name(level: Level, layers: int) -> str:
     """The name of a level in tables: base, sent-debias, SENT, layer 12, layer 11, layer 11 + attn, depth."""
     names: dict[Level, str] = {
-        "base": "base",
-        "baseline": "sent-debias",
+        "base": BASE_LEVEL,
+        "baseline": BASELINE_LEVEL,
         "sent": "SENT",
         "cls": f"layer {layers}",
         "tokens": f"layer {layers - 1}",
         "attention": f"layer {layers - 1} + attn",
-        "depth": "depth",
+        "depth": DEPTH_LEVEL,
     }
     return names[level]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from levelhead.edits.sites import Variant
 from levelhead.edits.subspace import describe
+from levelhead.inference.fairest import fairest_viable
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.viability import viable
 from levelhead.mitigation.fitting import baseline_pairs, fit_subspaces, form_of
@@ -97,8 +98,8 @@ def sweep(nsp: Model, nli: Model, plan: Sweep, run: Run[SweepRunSettings]) -> Sw
     note_places(run, [nsp, nli])
     _write_tables(run, outcomes, deeper)
     _write_recipes(run, nli, plan, [o.setting for o in (*outcomes, *deeper)])
-    fairest = tables.fairest_viable(outcomes)
-    overall = tables.fairest_viable([*outcomes, *deeper])
+    fairest = fairest_viable([o.line for o in outcomes])
+    overall = fairest_viable([o.line for o in (*outcomes, *deeper)])
     return SweepResult(outcomes, correlation, observed, fairest, deeper, overall)
 
 

@@ -240,12 +240,6 @@ def frontier(outcomes: Sequence[Outcome]) -> list[FrontierLine]:
     ]
 
 
-def fairest_viable(outcomes: Sequence[Outcome]) -> Table7Line | None:
-    """The viable setting with the highest fairness; the unmodified model and the baseline do not count."""
-    viable = [o for o in outcomes if o.line.viable and o.setting.level not in ("base", "baseline")]
-    return _highest(viable, lambda line: line.fairness)
-
-
 def fairest_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Outcomes by falling fairness, and by falling ability where that is equal."""
     return sorted(outcomes, key=lambda o: (-_known(o.line.fairness), -_known(o.line.ability)))

@@ -1,4 +1,4 @@
-"""SEAT by the tokenizer's pieces: three rows from one pass, their twins, and the pool of random words."""
+"""SEAT by numbers of subword tokens: three rows from one pass, their twins, and the pool of random words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twinned
-from levelhead.models.vocabulary import piece_counts, random_words
+from levelhead.models.vocabulary import random_words, token_counts
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.pieces import piece_rows
+from levelhead.probes.token_rows import rows_by_token_count
 from levelhead.probes.words import WordTest, load_words
-from levelhead.scoring.piece_rows import ask_seat_rows, pool_null
 from levelhead.scoring.seat import ask_seat
+from levelhead.scoring.token_rows import ask_seat_rows, pool_null
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -23,22 +23,22 @@ from tests.word_lists import GENDER
 def one_token(model: Model) -> WordTest:
     test = load_words("gender")
     words = sorted({word for listed in test.groups().values() for word in listed})
-    row = piece_rows(test, piece_counts(model, words)).one_token
+    row = rows_by_token_count(test, token_counts(model, words)).one_token
     assert row is not None
     return row
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt"])
-@pytest.mark.parametrize("pieces", [1, 2, 4])
+@pytest.mark.parametrize("tokens", [1, 2, 4])
 def test_random_words_have_the_length_that_was_asked_for(
-    name: str, pieces: int, request: pytest.FixtureRequest
+    name: str, tokens: int, request: pytest.FixtureRequest
 ) -> None:
     model: Model = request.getfixturevalue(name)
-    words = random_words(model, pieces, 40, 3, taken=("nurse",))
+    words = random_words(model, tokens, 40, 3, taken=("nurse",))
     assert len(set(words)) == 40
-    assert set(piece_counts(model, words).values()) == {pieces}
-    assert words == random_words(model, pieces, 40, 3, taken=("nurse",))
-    assert words != random_words(model, pieces, 40, 4)
+    assert set(token_counts(model, words).values()) == {tokens}
+    assert words == random_words(model, tokens, 40, 3, taken=("nurse",))
+    assert words != random_words(model, tokens, 40, 4)
 
 
 def test_a_kind_of_targets_has_the_value_and_the_null_of_a_list_of_its_own() -> None:
@@ -67,7 +67,7 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
     few = {word for pair in whole.pairs[::5] for word in pair} | {*whole.X[::5], *whole.Y[::5]}
     test, twins = whole.of(few), [draw_twin(bert, seed) for seed in (1, 2)]
     found = ask_seat_rows(bert, test, template_contexts(test, 1), twins, Resampling(100))
-    assert list(found.rows) == ["all words", "matched by pieces", "one token", *found.parts]
+    assert list(found.rows) == ["all words", "matched by tokens", "one token", *found.parts]
     assert found.parts == ("occupations", "traits", "things")
     for name, row in found.tests.items():
         alone = ask_seat(bert, row, template_contexts(row, 1), intervals=False)[0]
@@ -81,7 +81,7 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
         assert null.floor == pytest.approx(
             np.mean([value for value in values if value is not None]), abs=1e-6
         )
-    assert found.sound in ("all words", "matched by pieces", "one token")
+    assert found.sound in ("all words", "matched by tokens", "one token")
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_pool_lies_around_0_for_one_token_words_and_the_real_words_far_beyon
 
 @pytest.mark.slow
 def test_words_that_differ_in_length_have_a_floor_of_their_own(bert: Model) -> None:
-    """A and X of three pieces, B and Y of one: the pool knows, and so random words are not called
+    """A and X of three tokens, B and Y of one: the pool knows, and so random words are not called
     associated."""
     long, short = random_words(bert, 3, 24, 1), random_words(bert, 1, 24, 2)
     test = WordTest("lengths", tuple(long[:8]), tuple(short[:8]), tuple(long[8:]), tuple(short[8:]))

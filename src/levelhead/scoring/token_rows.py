@@ -1,8 +1,8 @@
-"""SEAT of one list several times, each with its null: by the tokenizer's pieces, and by kinds of targets.
+"""SEAT of one list several times, each with its null: by words' numbers of tokens, and by kinds of targets.
 
-All words, words matched by pieces, one-token words (probes/pieces.py), and the parts that the list names. One
-pass over all words gives all rows: in the model with intervals; in each null twin, on the first contexts of
-each word, without. What twins are held against is the model's SEAT on the same contexts. They say which of
+All words, words matched by tokens, one-token words (probes/token_rows.py), and the parts that the list names.
+One pass over all words gives all rows: in the model with intervals; in each null twin, on the first contexts
+of each word, without. What twins are held against is the model's SEAT on the same contexts. They say which of
 the first three rows can be read as it is with this tokenizer (measures/null.py), and of each row how much is
 more than they show themselves (measures/excess.py). For rows other than all words there is a second, exact
 null: random words of the same lengths in the same templates, read once, drawn thousands of times
@@ -29,9 +29,9 @@ from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets, word_mean
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin, twinned
-from levelhead.models.vocabulary import piece_counts, random_words
+from levelhead.models.vocabulary import random_words, token_counts
 from levelhead.probes.contexts import Context, template_contexts
-from levelhead.probes.pieces import ALL_WORDS, piece_rows
+from levelhead.probes.token_rows import ALL_WORDS, rows_by_token_count
 from levelhead.probes.words import WordTest
 from levelhead.results.records.heads import TwinSeat
 from levelhead.scoring.seat import first_seat, seat_influences, seat_of_contexts, word_sets
@@ -49,8 +49,8 @@ class SeatRows:
 
     rows: dict[str, Measurement]
     tests: dict[str, WordTest]
-    parts: tuple[str, ...]  # the rows that are kinds of targets; the others are by pieces
-    sound: str  # the first row by pieces whose twins lie around 0: it can be read as it is
+    parts: tuple[str, ...]  # the rows that are kinds of targets; the others are by number of tokens
+    sound: str  # the first row by number of tokens whose twins lie around 0: it can be read as it is
     why: str
 
 
@@ -85,9 +85,10 @@ class RowsQuestion:
         self.model, self.resampling = model, resampling
         self.table = word_table(test, contexts)
         known = test.of(set(self.table.words))
-        self._by_pieces = piece_rows(known, piece_counts(model, list(self.table.words))).present()
+        counts = token_counts(model, list(self.table.words))
+        self._by_token_count = rows_by_token_count(known, counts).present()
         self.parts = known.by_part()
-        self.tests = {**self._by_pieces, ALL_WORDS: test, **self.parts}
+        self.tests = {**self._by_token_count, ALL_WORDS: test, **self.parts}
         self._tables = {name: _part(self.table, row) for name, row in self.tests.items()}
         self.few = self.table.first_contexts(_twin_contexts(self.table))  # what twins are asked
         self._seats: dict[str, _TwinSeats] = {}
@@ -164,7 +165,7 @@ class RowsQuestion:
                 rows[name] = self._judged(name, 1.0 if planned is None else share(seats.draws, planned))
         candidates = {
             name: self._seats[name].null
-            for name in self._by_pieces
+            for name in self._by_token_count
             if name in self._seats and self._seats[name].draws > 1 and rows[name].value is not None
         }
         sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
@@ -251,13 +252,13 @@ def pool_null(
     """SEAT of random words in place of the test's, each with as many tokens, in the first so many templates.
 
     Exact for one-token words, where it is what twins that keep the templates would show; for words of several
-    pieces it leaves out that listed words share pieces ("##woman"), which makes twins' values scatter more.
+    tokens it leaves out that listed words share tokens ("##woman"), which makes twins' values scatter more.
     On lh:bert-mini: one token 0.00 ± 0.18 (twins 0.01 ± 0.20), matched −0.01 ± 0.15 (0.00 ± 0.14), all
     words 0.27 ± 0.04 (0.22 ± 0.09): use it for the first two.
     """
     own = sorted({word for listed in test.groups().values() for word in listed})
-    pieces = piece_counts(model, own)
-    lengths = Counter(pieces.values())
+    tokens = token_counts(model, own)
+    lengths = Counter(tokens.values())
     taken = {*own, *(word.casefold() for word in own)}
     pool: list[str] = []
     for length, count in sorted(lengths.items()):
@@ -268,6 +269,6 @@ def pool_null(
     vectors = read_one(model, table.static(), label="SEAT of random words")[0]
     number = {word: i for i, word in enumerate(table.words)}
     words = WordSets({group: [number[w] for w in test.groups()[group]] for group in SETS})
-    known = {**pieces, **piece_counts(model, pool)}
+    known = {**tokens, **token_counts(model, pool)}
     strata = [known[word] for word in table.words]
     return null_seats(vectors, words, (strata, strata), draws, seed)

@@ -11,7 +11,7 @@ asks only the new ones. A model that fails is a line with its reason, and is tri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Unpack
@@ -19,23 +19,19 @@ from typing import Unpack
 from levelhead.engine.crew import Crew, crew
 from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.errors import BadOption, BadRun, LevelheadError
-from levelhead.files import write_inside
-from levelhead.inference.ranking import survey_differences, survey_lines
 from levelhead.models.model import Model, load
 from levelhead.models.placement import LoadOptions, Placement, placement
 from levelhead.models.sources import trust_of
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import data_hash
-from levelhead.probes.files import read_text
 from levelhead.probes.words import Words, in_memory, load_words, words_name
 from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, survey_preset
-from levelhead.results.records.survey import SurveyLine, SurveyTask
+from levelhead.results.records.survey import SurveyTask
 from levelhead.results.runs import SurveyRun, survey_label
 from levelhead.results.settings import LoadedAs, SurveyRunSettings
-from levelhead.results.steps import training_step
 from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_hashes, benchmark_questions
 from levelhead.scoring.placed import loaded_as
 from levelhead.scoring.registry import (
@@ -48,16 +44,12 @@ from levelhead.scoring.registry import (
     questions,
 )
 from levelhead.studies.extent import AuditSettings, Extent
+from levelhead.surveying.listing import Models, named_models
+from levelhead.surveying.tables import write_tables
 
-NO_PARQUET = (
-    "no survey.parquet: it needs pandas and pyarrow (pip install pandas pyarrow); survey.csv has it all"
-)
 _NO_WORKERS: LoadOptions = {"workers": None, "gpus_per_worker": None, "ray": None}
 _REASON = 300  # characters
-_LONGEST = 8_192  # characters: twice the longest path of any system
-_GIVE = "Give a text file with one model a line."
 Open = Run[SurveyRunSettings]
-Models = Model | str | Path | Sequence[Model | str | Path]
 
 
 @dataclass(frozen=True)
@@ -121,7 +113,7 @@ def survey(
     """
     settings = settings or SurveySettings()
     placed = placement(loading)  # a wrong option is one line at once, and not a failure of every model
-    named = _named(models)
+    named = named_models(models)
     alone: LoadOptions = {**loading, "device": worker_device(placed), **_NO_WORKERS}
     with (
         _opened(Path(folder), named, settings, _loading(named, placed, loading)) as run,
@@ -137,72 +129,10 @@ def survey(
             for task in _tasks(run, name, model, settings, partial(load, **loading)):
                 run.file(layout.SURVEY_TASKS.of(survey_label(task.model, task.bias)), task)
             advance(len(settings.biases))
-        _write_tables(run)
+        write_tables(run)
         result = SurveyRun(run.data())
     write_report(result.folder)
     return result
-
-
-# ---- which models
-
-
-def _named(models: Models) -> dict[str, Model | str]:
-    """Every model by its name, once; files and folders are read."""
-    named: dict[str, Model | str] = {}
-    for model in [models] if isinstance(models, Model | str | Path) else models:
-        if isinstance(model, Model):
-            named[model.name] = model
-        else:
-            named |= {name: name for name in listed_models(str(model))}
-    if not named:
-        raise BadOption("No model came. Give names, a text file with one a line, or a folder of checkpoints.")
-    return named
-
-
-def listed_models(source: str) -> Iterator[str]:
-    """The models that a source names: those of a text file or of a folder of checkpoints, else itself."""
-    if len(source) > _LONGEST:
-        raise BadOption(f"{source[:40]!r} ... has {len(source):,} characters; that names no model. {_GIVE}")
-    path = _existing(source)
-    if path is None or not path.is_file() or path.suffix != ".txt":
-        yield from _in_folder(source)
-        return
-    for line in read_text(path, _GIVE, BadOption).splitlines():
-        if name := line.partition("#")[0].strip():
-            yield from _in_folder(name)
-
-
-def _in_folder(name: str) -> Iterable[str]:
-    path = _existing(name)
-    if path is None or not path.is_dir() or (path / "config.json").exists():
-        return [name]
-    return [str(each) for each in _checkpoints(path)] or [name]
-
-
-def _existing(name: str) -> Path | None:
-    """The file or folder of that name, if there is one; a name that is too long for one has none."""
-    try:
-        path = Path(name).expanduser()
-        return path if name and path.exists() else None
-    except (OSError, RuntimeError):
-        return None
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    """The models in a folder, in the order of their steps: folders with a configuration or a step in their
-    name, and .gguf files."""
-
-    def place(path: Path) -> tuple[str, int, str]:
-        at = training_step(str(path))
-        return ("", 0, path.name) if at is None else (at.run, at.step, path.name)
-
-    models = [
-        path
-        for path in folder.iterdir()
-        if path.suffix == ".gguf"
-        or (path.is_dir() and ((path / "config.json").exists() or training_step(path.name) is not None))
-    ]
-    return sorted(models, key=place)
 
 
 # ---- asking
@@ -342,28 +272,3 @@ def _reason(error: Exception) -> str:
     """An error as one line; one of ours says all that there is to say."""
     text = " ".join(str(error).split())[:_REASON]
     return text if isinstance(error, LevelheadError) else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-# ---- tables
-
-
-def _write_tables(run: Open) -> None:
-    result = SurveyRun(run.data())
-    lines = survey_lines(result)
-    run.file(layout.SURVEY_TABLE, lines)
-    run.file(layout.SURVEY_DIFFERENCES, survey_differences(result))
-    _write_parquet(run.folder, lines)
-
-
-def _write_parquet(folder: Path, lines: Sequence[SurveyLine]) -> None:
-    """The table for programs that read Parquet; none, and no older one, without pandas and pyarrow."""
-    whole = dict.fromkeys(("step", "n", "rank"), "Int64")
-    numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
-    try:
-        import pandas
-
-        frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
-        place = folder.absolute()  # pyarrow takes a folder called `lh:` for an address
-        write_inside(place, layout.SURVEY_PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
-    except ImportError:
-        (folder / layout.SURVEY_PARQUET).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Rows of a test by number of pieces: what is left has no difference in pieces."""
+"""Rows of a test by number of tokens: what is left has no difference in tokens."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.models.model import Model
-from levelhead.models.vocabulary import piece_counts
-from levelhead.probes.pieces import piece_rows
+from levelhead.models.vocabulary import token_counts
+from levelhead.probes.token_rows import rows_by_token_count
 from levelhead.probes.words import WordTest, load_words
 
 TEST = WordTest(
@@ -20,7 +20,7 @@ TEST = WordTest(
     Y=("boss", "leader", "soldier", "plumber"),
     pairs=(("she", "he"), ("heroine", "hero"), ("actress", "actor"), ("queen", "king")),
 )
-PIECES = {
+TOKENS = {
     "heroine": 2,
     "hero": 1,
     "actress": 2,
@@ -30,11 +30,11 @@ PIECES = {
     "midwife": 2,
     "plumber": 2,
 }
-COUNTS = {word: PIECES.get(word, 1) for words in TEST.groups().values() for word in words}
+COUNTS = {word: TOKENS.get(word, 1) for words in TEST.groups().values() for word in words}
 
 
 def test_rows_by_hand() -> None:
-    rows = piece_rows(TEST, COUNTS)
+    rows = rows_by_token_count(TEST, COUNTS)
     assert rows.one_token is not None
     assert rows.one_token.pairs == (("she", "he"), ("queen", "king"))
     assert rows.one_token.X == ("nurse", "gentle")
@@ -45,13 +45,13 @@ def test_rows_by_hand() -> None:
     assert rows.matched.X == ("nurse", "gentle", "florist")
     assert rows.matched.Y == ("boss", "leader", "plumber")
     assert rows.everything is TEST
-    assert list(rows.present()) == ["all words", "matched by pieces", "one token"]
+    assert list(rows.present()) == ["all words", "matched by tokens", "one token"]
 
 
-def test_matched_words_of_the_shipped_list_do_not_differ_in_pieces(bert: Model) -> None:
+def test_matched_words_of_the_shipped_list_do_not_differ_in_tokens(bert: Model) -> None:
     test = load_words("gender")
-    counts = piece_counts(bert, sorted({word for words in test.groups().values() for word in words}))
-    rows = piece_rows(test, counts)
+    counts = token_counts(bert, sorted({word for words in test.groups().values() for word in words}))
+    rows = rows_by_token_count(test, counts)
     assert rows.matched is not None
     for one, other in (("A", "B"), ("X", "Y")):
         sides = [Counter(counts[w] for w in rows.matched.groups()[group]) for group in (one, other)]
@@ -63,7 +63,7 @@ def test_matched_words_of_the_shipped_list_do_not_differ_in_pieces(bert: Model) 
 
 
 def test_lists_without_pairs_are_matched_set_by_set() -> None:
-    rows = piece_rows(WordTest("no pairs", TEST.A, TEST.B, TEST.X, TEST.Y), COUNTS)
+    rows = rows_by_token_count(WordTest("no pairs", TEST.A, TEST.B, TEST.X, TEST.Y), COUNTS)
     assert rows.matched is not None
     assert rows.matched.A == ("she", "queen", "heroine")
     assert rows.matched.B == ("he", "hero", "actor")
@@ -71,8 +71,8 @@ def test_lists_without_pairs_are_matched_set_by_set() -> None:
 
 
 def test_a_row_with_too_few_words_is_absent_and_an_unknown_word_is_named() -> None:
-    rows = piece_rows(TEST, {**COUNTS, "nurse": 2})
+    rows = rows_by_token_count(TEST, {**COUNTS, "nurse": 2})
     assert rows.one_token is None
     assert "one token" not in rows.present()
     with pytest.raises(BadProbe, match="'she' is missing"):
-        piece_rows(TEST, {})
+        rows_by_token_count(TEST, {})
