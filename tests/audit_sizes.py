@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.mitigation import fitting
-from levelhead.mitigation.fitting import gender_sentence_pairs
+from levelhead.probes.pairs import gender_sentence_pairs
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results.settings import AuditSizes
 from levelhead.scoring import lpbs

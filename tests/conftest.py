@@ -7,6 +7,7 @@ another machine.
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import sys
 from collections import Counter
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "nightly" in item.keywords or str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "smollm2" not in item.keywords)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: what collects garbage, as each training does, skips them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

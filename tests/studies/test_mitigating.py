@@ -66,6 +66,7 @@ def _few_items() -> Iterator[None]:
         patch.setattr(study, "shipped_battery", few)
         patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
         patch.setattr(spillover, "LPBS_TESTS", ("career",))
+        patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
         yield
 
 
