@@ -8,16 +8,21 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # one more than cores: some tests wait for other processes
-.PHONY: demo test test-fast check docs fuzz calibrate numerics bench report clean
+SUITE = $(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: demo test test-nightly test-fast check docs fuzz calibrate numerics bench report clean
 
 demo: $(RUNTIME)  ## audit the shipped BERT, print the findings and where the report lies
 	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
 
-test: $(STAMP)  ## the whole suite, on all cores
-	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+test: $(STAMP)  ## the suite, on all cores: everything but the nightly tests
+	$(SUITE) -m "not nightly"
+
+test-nightly: $(STAMP)  ## the rest of it: the longest simulations, and audits of whole shipped models
+	$(SUITE) -m nightly
 
 test-fast: $(STAMP)  ## what takes seconds: everything but tests marked slow
-	$(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not smollm2 and not browser"
+	$(SUITE) -m "not slow and not smollm2 and not browser"
 
 check: $(STAMP)  ## style and types
 	$(BIN)/ruff check src tests benchmarks training

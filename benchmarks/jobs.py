@@ -12,6 +12,7 @@ from tests.glue_files import write_glue
 from tests.report.synthetic import write_audit
 from tests.studies.head_runs import scored_run
 from tests.tiny import tiny
+from tests.word_lists import OCCUPATIONS
 
 _WORDS = """A = ["she", "mother", "woman"]
 B = ["he", "father", "man"]
@@ -35,12 +36,13 @@ _TEXTS = {
     "TRIPLES.jsonl": _TRIPLES,
     "PAIRS.tsv": _PAIRS,
     "RECIPE.toml": _RECIPE,
+    "PROMPTS.toml": OCCUPATIONS,
 }
 _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
 JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
     "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
-    "prompts": ("prompts", "MASKED", "--backgrounds", "1", "--null", "0"),
+    "prompts": ("prompts", "MASKED", "--set", "PROMPTS", "--backgrounds", "1", "--null", "0"),
     "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
     "sweep": (
         *("sweep", "MASKED", "--nli", "CLASSIFIER", "--limit", "2", "2", "--pairs", "single"),

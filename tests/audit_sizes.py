@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from levelhead.mitigation import fitting
+from levelhead.probes.pairs import gender_sentence_pairs
+from levelhead.probes.words import WordTest, load_words
 from levelhead.results.settings import AuditSizes
+from levelhead.scoring import lpbs
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
 from tests.word_lists import OCCUPATIONS
@@ -28,6 +32,24 @@ FEWEST = AuditSizes(
     prompt_twins=0,
     resamples=100,
 )
+
+
+def ask_little(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let audits ask few prompts and blanks, and fit projections on few pairs."""
+    ask_few_prompts(patch, folder)
+    ask_few_blanks(patch)
+    patch.setattr(fitting, "gender_sentence_pairs", lambda: gender_sentence_pairs()[::8])
+    patch.setattr(fitting, "_BASELINE_SENTENCES", 12)
+
+
+def ask_few_blanks(patch: pytest.MonkeyPatch) -> None:
+    """Let LPBS ask about three words on each side of the lists that ship."""
+
+    def few(name: str) -> WordTest:
+        test = load_words(name)
+        return test.of({*test.A, *test.B, *test.X[:3], *test.Y[:3]})
+
+    patch.setattr(lpbs, "load_words", few)
 
 
 def ask_few_prompts(patch: pytest.MonkeyPatch, folder: Path) -> None:

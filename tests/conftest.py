@@ -7,14 +7,17 @@ another machine.
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import settings
 
 from levelhead.errors import UnknownModel
@@ -39,14 +42,21 @@ _WHOLE_RUNS = (  # how paths begin
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole measures, studies, exports, commands and pages of the docs are slow: not in `make test-fast`.
+    """Whole measures, studies, exports, commands, pages of the docs and what runs at night are slow: not in
+    `make test-fast`.
 
     Tests of SmolLM2 come first: one worker reads it, and the longest test does not end the suite alone.
     """
     for item in items:
-        if str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
+        if "nightly" in item.keywords or str(item.path.relative_to(_HERE)).startswith(_WHOLE_RUNS):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "smollm2" not in item.keywords)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: what collects garbage, as each training does, skips them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -91,6 +101,14 @@ def _sockets_reach_this_machine_only() -> Iterator[None]:
 def _the_users_cache_is_left_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _the_command_line_is_built_once() -> Iterator[None]:
+    """Not for each of the thousand commands that tests type: that would take a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
 
 

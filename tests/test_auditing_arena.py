@@ -15,8 +15,9 @@ from levelhead.pages.possible_ways import possible_ways
 from levelhead.results.runs import AuditRun
 from levelhead.scoring.natural import COSINE
 from levelhead.studies.extent import AuditSettings
-from tests.audit_sizes import FEWEST, ask_few_prompts
+from tests.audit_sizes import FEWEST, ask_little
 from tests.tiny import tiny
+from tests.word_lists import gender_toml
 
 ENOUGH = replace(FEWEST, triples=10, sentences=20, null=3)
 
@@ -25,15 +26,16 @@ ENOUGH = replace(FEWEST, triples=10, sentences=20, null=3)
 def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_what_was_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask_few_prompts(monkeypatch, tmp_path)
+    ask_little(monkeypatch, tmp_path)
     model = tiny("bert", "nsp", max_position_embeddings=256)
-    audit(model, tmp_path / "run", AuditSettings(sizes=ENOUGH))
+    settings = AuditSettings(bias=gender_toml(tmp_path), sizes=ENOUGH)
+    audit(model, tmp_path / "run", settings)
     contents = open_contents(tmp_path / "run")
     assert contents.audit is not None
     assert not claimed_bias(contents.audit)  # its weights are random
     assert contents.mitigations is None
     monkeypatch.setattr("levelhead.auditing.arena.claimed_bias", lambda _: COSINE)
-    audit(model, tmp_path / "run", AuditSettings(sizes=ENOUGH))
+    audit(model, tmp_path / "run", settings)
     contents = open_contents(tmp_path / "run")
     run = contents.mitigations
     assert run is not None

@@ -22,7 +22,7 @@ from levelhead.results.settings import AuditSizes
 from tests.tiny import tiny
 from tests.word_lists import RELIGION, toml
 
-SMALL = AuditSizes(null=2, contexts=2, score_contexts=1, counter_sentences=20, sentences=60, starts=1)
+SMALL = AuditSizes(null=2, contexts=1, score_contexts=1, counter_sentences=20, sentences=120, starts=1)
 AGE = """
 name = "age"
 labels = ["old", "young", "stereotyped as old", "stereotyped as young"]

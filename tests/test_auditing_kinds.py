@@ -11,7 +11,7 @@ import levelhead as lh
 from levelhead.auditing import Audit, audit
 from levelhead.pages.page import write_report
 from levelhead.results.runs import open_heads
-from tests.audit_sizes import FEWEST, ask_few_prompts
+from tests.audit_sizes import FEWEST, ask_little
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
@@ -34,7 +34,7 @@ def tiny_kind(kind: str) -> lh.Model:
 def audited(model: lh.Model, folder: Path) -> Audit:
     settings = lh.settings.AuditSettings(bias=gender_toml(folder), sizes=FEWEST)
     with pytest.MonkeyPatch.context() as patch:
-        ask_few_prompts(patch, folder)
+        ask_little(patch, folder)
         return audit(model, folder / "run", settings)
 
 
@@ -65,7 +65,7 @@ def test_an_audit_of_a_model_of_each_ability_ends_with_a_report(kind: str, tmp_p
 
 
 @pytest.mark.minilm
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_of_minilm_an_encoder_without_heads_ends_with_a_report(
     minilm: lh.Model, tmp_path: Path
 ) -> None:
@@ -74,7 +74,7 @@ def test_an_audit_of_minilm_an_encoder_without_heads_ends_with_a_report(
 
 
 @pytest.mark.smollm2
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_of_smollm2_from_gguf_ends_with_a_report(smollm2: lh.Model, tmp_path: Path) -> None:
     check_whole(audited(smollm2, tmp_path), *KINDS["causal"], tmp_path)
     check_heads(smollm2, tmp_path)

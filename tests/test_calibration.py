@@ -55,7 +55,7 @@ def claims(model: Model, folder: Path, seed: int, twins: int) -> dict[str, bool]
     return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allows(
     bert: Model, tmp_path: Path
 ) -> None:

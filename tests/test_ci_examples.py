@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +25,83 @@ CI = Path(__file__).parent.parent / "examples" / "ci"
 STEPS: list[dict[str, Any]] = yaml.safe_load((CI / "github-workflow.yml").read_text("utf-8"))["jobs"][
     "audit"
 ]["steps"]
-SMALL = """
-import sys
+COMMAND = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as made:
+    made.connect({place!r})
+    socket.send_fds(made, [json.dumps([os.getcwd(), sys.argv[1:]]).encode()], [0, 1, 2])
+    sys.exit(int(made.recv(8)))
+"""
+SERVER = """
+import json, os, socket, sys
+from levelhead.auditing import audit
 from levelhead.cli.main import main
-if sys.argv[1] == "audit":
-    from levelhead.results import presets
-    presets.SMALL = presets.AuditSizes(
-        experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
-    )
-    sys.argv += ["--bias", "race"]  # for which no triples and prompts ship: they would take a minute
-main()
+from levelhead.results import presets
+
+presets.SMALL = presets.AuditSizes(
+    experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
+)
+with socket.socket(socket.AF_UNIX) as made:
+    made.bind(sys.argv[1])
+    made.listen()
+    print("ready", flush=True)
+    while True:
+        caller, _ = made.accept()
+        if os.fork() == 0:
+            break
+        caller.close()
+        os.wait()
+message, handles, *_ = socket.recv_fds(caller, 1 << 16, 3)
+for number, handle in enumerate(handles):
+    os.dup2(handle, number)
+sys.stdout, sys.stderr = open(1, "w"), open(2, "w", buffering=1)  # those of the server may be files
+folder, words = json.loads(message)
+os.chdir(folder)
+more = ["--bias", "race"]  # for which no triples and prompts ship: they would take a minute
+sys.argv = ["levelhead", *words, *(more if words[0] == "audit" else [])]
+code = 1
+try:
+    main()
+except SystemExit as end:
+    code = end.code or 0
+finally:
+    sys.stdout.flush()
+    caller.send(str(code).encode())
 """
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model's repository with a tiny model in it, and a command `levelhead` that asks little."""
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A model's repository with a tiny model in it, and a command `levelhead` that asks little.
+
+    Every command is a copy of one process, which has read all modules already.
+    """
     folder = tmp_path_factory.mktemp("repository")
     model = tiny("bert", "mlm")
     model.hf.save_pretrained(folder / "model")
     model.tokenizer.save_pretrained(folder / "model")
     (folder / "bin").mkdir()
     command = folder / "bin" / "levelhead"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {folder / "small.py"} "$@"\n')
-    command.chmod(0o755)
-    (folder / "small.py").write_text(SMALL, encoding="utf-8")
-    return folder
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a whole path can be too long for a socket
+        place = f"{short}/commands"
+        command.write_text(COMMAND.format(python=sys.executable, place=place))
+        command.chmod(0o755)
+        started = [sys.executable, "-c", SERVER, place]
+        with subprocess.Popen(started, stdout=subprocess.PIPE, env=environment(folder)) as server:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+            yield folder
+            server.kill()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    summary = {"GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "MODEL": "model", "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, **summary, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    summary = {"GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "MODEL": "model", "HF_HUB_OFFLINE": "1"}
-    path = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-    return subprocess.run(
-        ["bash", "-c", line],
-        cwd=folder,
-        env={**os.environ, **summary, **path},
-        capture_output=True,
-        text=True,
-    )
+    command = ["bash", "-c", line]
+    return subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True)
 
 
 def commands(*names: str) -> list[str]:

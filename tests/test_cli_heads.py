@@ -62,13 +62,15 @@ def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path
 
 def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Path) -> None:
     options = ("--seeds", "1", "--plants", "1", "--kinds", "attention", "--sentences", "shipped")
-    bias, out = gender_toml(tmp_path), str(tmp_path / "run")
-    words = ("planted", "lh:bert-mini", "--bias", bias, *options, "-o", out)
+    bias, out, model = gender_toml(tmp_path), str(tmp_path / "run"), tiny("bert")
+    model.hf.save_pretrained(tmp_path / "model")
+    model.tokenizer.save_pretrained(tmp_path / "model")
+    words = ("planted", str(tmp_path / "model"), "--bias", bias, *options, "-o", out)
     code, printed, _ = typed(*words)
     text = " ".join(printed.split())  # titles and notes are wrapped
     assert code == 0
-    assert "attention plant in 1 of 64 heads, 1 seeds" in text
-    assert all(name in text for name in ("gradient", "ablation", "compared", "By chance 0.016 and 32.5"))
+    assert "attention plant in 1 of 12 heads, 1 seeds" in text
+    assert all(name in text for name in ("gradient", "ablation", "compared", "By chance 0.083 and 6.5"))
     code, printed, _ = typed(*words, "--json")
     answer = json.loads(printed)
     assert (code, answer["settings"]["kinds"]) == (0, ["attention"])
@@ -208,7 +210,8 @@ def test_seat_takes_word_lists_and_writes_tables_with_bounds_of_their_own(
     words = toml(tmp_path, RELIGION)
     for kind in ("csv", "tex", "json"):
         code, printed, error = typed(
-            "seat", "lh:bert-mini", words, "-o", str(tmp_path / f"seat.{kind}"), "--json"
+            *("seat", "lh:bert-mini", words, "--per-word", "1"),
+            *("-o", str(tmp_path / f"seat.{kind}"), "--json"),
         )
         assert code == 0, error
     answer = json.loads(printed)

@@ -7,9 +7,9 @@ import io
 import os
 import re
 import resource
-import shlex
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.machinery import ModuleSpec
@@ -35,7 +35,6 @@ from tests.tiny import tiny
 
 ROOT = Path(__file__).resolve().parents[1]
 LONG = "a" * 300
-LEVELHEAD = [sys.executable, "-c", "from levelhead.cli.entry import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -130,50 +129,64 @@ def test_a_seed_that_some_generator_would_refuse_is_refused_before_anything_runs
 # ---- terminals
 
 
-def printed(run: Path, *options: str, stdout: int, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    whole = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}", **environment}
-    return subprocess.run(
-        [*LEVELHEAD, "card", str(run), *options],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        env=whole,
-        check=False,
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_lacks_letters_shows_their_numbers(run: Path, encoding: str) -> None:
-    result = printed(run, stdout=subprocess.PIPE, PYTHONIOENCODING=encoding)
-    assert (result.returncode, result.stderr) == (0, b"")
-    assert rb"\u" in result.stdout
+def test_a_terminal_that_lacks_letters_shows_their_numbers(
+    run: Path, encoding: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = io.BytesIO()
+    terminal = io.TextIOWrapper(sent, encoding=encoding)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        assert call(patch, "card", str(run)) == 0
+    assert capsys.readouterr().err == ""
+    assert rb"\u" in sent.getvalue()
 
 
-@pytest.mark.slow
-def test_a_full_standard_output_is_one_line_and_exit_4(run: Path) -> None:
-    with open("/dev/full", "w") as full:
-        result = printed(run, stdout=full.fileno())
-    assert result.returncode == 4
-    assert result.stderr == (
-        b"levelhead: the system refuses: No space left on device. Give another place, or make room.\n"
-    )
+OUTPUTS = """
+import os, pathlib, sys
+import levelhead.cli.main
+from levelhead.cli.entry import main
 
+def full():
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 
-@pytest.mark.slow
-def test_a_reader_who_leaves_early_gets_no_complaint(run: Path) -> None:
+def left():
     reading, writing = os.pipe()
     os.close(reading)
-    result = printed(run, stdout=writing)
-    os.close(writing)
-    assert (result.returncode, result.stderr) == (1, b"")
+    os.dup2(writing, 1)
+
+def closed():
+    os.close(1)
+    sys.stdout = None  # as Python has it where a process begins without one
+
+place = pathlib.Path(sys.argv[1])
+ends = {}
+for output in (full, left, closed):  # each in a copy of this process, which has read all modules already
+    if (child := os.fork()) == 0:
+        os.dup2(os.open(place / output.__name__, os.O_WRONLY | os.O_CREAT), 2)
+        output()
+        sys.argv = ["levelhead", "card", sys.argv[2]]
+        main()
+        sys.exit("it went on")
+    ends[output.__name__] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(ends)
+"""
 
 
 @pytest.mark.slow
-def test_a_closed_standard_output_is_no_error(run: Path) -> None:
-    command = f"{shlex.join([*LEVELHEAD, 'card', str(run)])} >&-"
+def test_an_output_that_is_full_or_left_or_closed_ends_with_one_line_or_in_silence(
+    run: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", OUTPUTS, str(tmp_path), str(run)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"}
-    result = subprocess.run(command, shell=True, stderr=subprocess.PIPE, env=environment, check=False)
-    assert (result.returncode, result.stderr) == (0, b"")
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert literal_eval(done.stdout) == {"full": 4, "left": 1, "closed": 0}
+    errors = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert errors == {
+        "full": "levelhead: the system refuses: No space left on device. Give another place, or make room.\n",
+        "left": "",
+        "closed": "",
+    }
 
 
 class Terminal(io.StringIO):

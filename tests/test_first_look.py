@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from levelhead.results import layout
 from levelhead.results.presets import QUICK
 from levelhead.results.settings import AuditSizes
 from levelhead.studies import extent
-from tests.audit_sizes import FEWEST, ask_few_prompts
+from tests.audit_sizes import FEWEST, ask_little
 from tests.report.synthetic import write_audit
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
@@ -30,20 +31,26 @@ def few(full: bool, quick: bool, large: bool) -> AuditSizes:
     return replace(FEWEST, experiments=("association",), splits=0) if quick else FEWEST
 
 
-@pytest.fixture
-def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Audit, list[str]]:
-    """An audit of a tiny model, and its page as it was at the first look."""
-    ask_few_prompts(monkeypatch, tmp_path)
-    monkeypatch.setattr(extent, "audit_preset", few)
-    pages: list[str] = []
+def looked_at(run: Path, told: Callable[[Audit], None]) -> Audit:
+    """An audit of a tiny model that asks little."""
+    with pytest.MonkeyPatch.context() as patch:
+        ask_little(patch, run.parent)
+        patch.setattr(extent, "audit_preset", few)
+        settings = lh.settings.AuditSettings(bias=gender_toml(run.parent))
+        return audit(tiny("bert", "nsp"), run, settings, first_look=told, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, list[str]]:
+    """An audit, and its page as it was at the first look."""
+    pages, run = list[str](), tmp_path_factory.mktemp("looked") / "run"
 
     def told(look: Audit) -> None:
         assert look.report is not None
-        assert not (tmp_path / "run" / "heads").exists()  # the whole has not begun
+        assert not (run / "heads").exists()  # the whole has not begun
         pages.append(look.report.read_text(encoding="utf-8"))
 
-    settings = lh.settings.AuditSettings(bias=gender_toml(tmp_path))
-    return audit(tiny("bert", "nsp"), tmp_path / "run", settings, first_look=told, device="cpu"), pages
+    return looked_at(run, told), pages
 
 
 @pytest.mark.slow
@@ -66,16 +73,16 @@ def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_wh
 
 @pytest.mark.slow
 def test_an_audit_that_ends_at_its_first_look_goes_on_to_the_same_bytes(
-    looked: tuple[Audit, list[str]], tmp_path: Path
+    looked: tuple[Audit, list[str]],
 ) -> None:
     def ended(_: Audit) -> None:
         raise KeyboardInterrupt
 
-    run, settings = tmp_path / "again", lh.settings.AuditSettings(bias=gender_toml(tmp_path))
+    run = looked[0].folder.parent / "again"
     with pytest.raises(KeyboardInterrupt):
-        audit(tiny("bert", "nsp"), run, settings, first_look=ended, device="cpu")
+        looked_at(run, ended)
     assert RELOADS in (run / "report.html").read_text(encoding="utf-8")
-    audit(tiny("bert", "nsp"), run, settings, first_look=lambda _: None, device="cpu")
+    looked_at(run, lambda _: None)
     for part in (".", "heads", "prompts", layout.FIRST_LOOK):
         name = f"{part}/results.jsonl"
         assert (run / name).read_bytes() == (looked[0].folder / name).read_bytes(), name

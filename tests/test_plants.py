@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks import plants
 from benchmarks.plants import MEASURED, planted_twin
 
 from levelhead.errors import CannotDo
@@ -18,7 +19,7 @@ from tests.word_lists import gender_toml
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rise", [0.3, 0.5])
+@pytest.mark.parametrize("rise", [0.3, pytest.param(0.5, marks=pytest.mark.nightly)])
 def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     bert: Model, tmp_path: Path, rise: float
 ) -> None:
@@ -30,6 +31,9 @@ def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     assert rise <= after - before < rise + 0.15
 
 
-def test_a_rise_that_no_plant_can_make_is_refused(bert: Model, tmp_path: Path) -> None:
+def test_a_rise_that_no_plant_can_make_is_refused(
+    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plants, "_TRIES", 2)
     with pytest.raises(CannotDo, match=r"raise \|SEAT\| by 3"):
         planted_twin(bert, 4, 3.0, gender_toml(tmp_path))

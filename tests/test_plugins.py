@@ -20,6 +20,12 @@ The nurse gave her book.,The nurse gave his book.
 The engineer was in his kitchen.,The engineer was in her kitchen.
 """
 
+WORDS = """name = "few"
+pairs = [["she", "he"], ["mother", "father"], ["woman", "man"], ["her", "his"]]
+X = ["nurse", "teacher", "kitchen", "dance"]
+Y = ["engineer", "book", "work", "boss"]
+"""
+
 
 def _installed(plugin: Path, site: Path) -> None:
     """What `pip install` puts into site-packages: the modules, and their entry points."""
@@ -37,7 +43,7 @@ def _installed(plugin: Path, site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all example plugins installed, a tiny model and a file of pairs."""
+    """A folder with all example plugins installed, a tiny model, a file of pairs and one of words."""
     folder = tmp_path_factory.mktemp("site")
     for plugin in PLUGINS:
         _installed(plugin, folder)
@@ -45,53 +51,77 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.hf.save_pretrained(folder / "model")
     model.tokenizer.save_pretrained(folder / "model")
     (folder / "pairs.csv").write_text(PAIRS)
+    (folder / "words.toml").write_text(WORDS)
     return folder
 
 
-def _levelhead(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+LINES = {
+    "list": ("measure", "--list"),
+    "measure": ("measure", "office-pairs", "model", "--data", "pairs.csv", "--null", "0", "--json"),
+    "mitigate": ("mitigate", "model", "--methods", "quieter heads,nothing", "-o", "run"),
+    "atlas": (
+        *("atlas", "model", "--localizer", "half heads", "--objectives", "seat", "--bias", "words.toml"),
+        *("--null", "0", "--splits", "1", "--json", "-o", "atlas"),
+    ),
+}
+TYPED = """
+import contextlib, io, json, sys
+from levelhead.cli.entry import main
+
+answers = {}
+for name, words in json.loads(sys.argv[1]).items():
+    sys.argv = ["levelhead", *words]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            answers[name] = [end.code or 0, out.getvalue(), err.getvalue()]
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(site: Path) -> dict[str, tuple[int, str, str]]:
+    """Exit code, standard output and standard error of each line; one process types all of them."""
     paths = os.pathsep.join([str(site), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-c", "from levelhead.cli.entry import main; main()", *arguments],
+    done = subprocess.run(
+        [sys.executable, "-c", TYPED, json.dumps(LINES)],
         env={**os.environ, "PYTHONPATH": paths},
         cwd=site,
         capture_output=True,
         text=True,
         timeout=600,
-        check=False,
+        check=True,
     )
+    found: dict[str, tuple[int, str, str]] = json.loads(done.stdout)
+    assert found.keys() == LINES.keys()
+    return found
 
 
 @pytest.mark.slow
-def test_a_benchmark_of_a_package_is_measured(site: Path) -> None:
-    listed = _levelhead(site, "measure", "--list")
-    assert "office-pairs" in listed.stdout, listed.stderr
-    done = _levelhead(
-        site, "measure", "office-pairs", "model", "--data", "pairs.csv", "--null", "0", "--json"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "office-pairs share" in done.stdout
-    json.loads(done.stdout)
+def test_a_benchmark_of_a_package_is_measured(answers: dict[str, tuple[int, str, str]]) -> None:
+    _, listed, error = answers["list"]
+    assert "office-pairs" in listed, error
+    code, printed, error = answers["measure"]
+    assert code == 0, error
+    assert "office-pairs share" in printed
+    json.loads(printed)
 
 
 @pytest.mark.slow
-def test_a_mitigation_of_a_package_is_known_by_its_name(site: Path) -> None:
-    options = ("mitigate", "model", "--methods", "quieter heads,nothing", "-o", "run")
-    refused = _levelhead(site, *options)
-    assert refused.returncode == 2
-    assert "No mitigation is called 'nothing'" in refused.stderr
-    assert "quieter heads" in refused.stderr
+def test_a_mitigation_of_a_package_is_known_by_its_name(answers: dict[str, tuple[int, str, str]]) -> None:
+    code, _, error = answers["mitigate"]
+    assert code == 2
+    assert "No mitigation is called 'nothing'" in error
+    assert "quieter heads" in error
 
 
 @pytest.mark.slow
-def test_a_localizer_of_a_package_maps_heads(site: Path) -> None:
-    (site / "words.toml").write_text(
-        'name = "few"\npairs = [["she", "he"], ["mother", "father"], ["woman", "man"], ["her", "his"]]\n'
-        'X = ["nurse", "teacher", "kitchen", "dance"]\nY = ["engineer", "book", "work", "boss"]\n'
-    )
-    options = ("--objectives", "seat", "--bias", "words.toml", "--null", "0", "--splits", "1", "--json")
-    done = _levelhead(site, "atlas", "model", "--localizer", "half heads", *options, "-o", "atlas")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)
+def test_a_localizer_of_a_package_maps_heads(answers: dict[str, tuple[int, str, str]]) -> None:
+    code, printed, error = answers["atlas"]
+    assert code == 0, error
+    assert json.loads(printed)
 
 
 def test_plugins_are_short_and_src_knows_none_of_them() -> None:

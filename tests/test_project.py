@@ -57,6 +57,16 @@ def test_commands_that_the_guide_and_the_workflows_name_are_targets_of_make() ->
     assert {*guide, *asked} - {"for"} <= targets
 
 
+def test_what_make_test_leaves_out_is_what_make_test_nightly_runs_and_ci_runs_both() -> None:
+    asked = dict(re.findall(r"^(test(?:-nightly)?):.*\n\t\$\(SUITE\) -m (.+)$", text("Makefile"), re.M))
+    assert asked == {"test": '"not nightly"', "test-nightly": "nightly"}
+    (line,) = re.findall(r"^make (.+)$", text(".ci/run"), re.M)
+    assert line.split() == ["check", "test", "test-nightly"]
+    assert ".ci/run" in [step.get("run") for path in WORKFLOWS for job in jobs(path) for step in job["steps"]]
+    options = tomllib.loads(text("pyproject.toml"))["tool"]["pytest"]["ini_options"]["addopts"]
+    assert "-m" not in options.split()  # pytest by itself runs everything
+
+
 # ---- versions
 
 

@@ -16,7 +16,7 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.encoding import find_word
-from tests.audit_sizes import ask_few_prompts
+from tests.audit_sizes import ask_little
 from tests.glue_files import write_glue
 from tests.studies.projection_cases import small_sweep
 from tests.studies.test_learning import SMALL as LEARNING
@@ -124,7 +124,7 @@ def test_an_audit_of_a_model_in_memory_and_of_words_in_memory_leaves_nothing_beh
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    ask_few_prompts(monkeypatch, tmp_path)
+    ask_little(monkeypatch, tmp_path)
     source = tiny("llama")
     model = lh.load(source.hf, source.tokenizer)
     result = lh.audit(model, lh.settings.AuditSettings(GENDER, top=1, sizes=SIZES))

@@ -35,6 +35,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.registry import BUILT_IN as QUESTIONS
+from tests.audit_sizes import ask_few_blanks
 from tests.measures.cloze.cases import random_answers
 from tests.word_lists import GENDER
 
@@ -83,6 +84,11 @@ def battery_of(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
         for measurements in question.ask(model, variants, battery)
         for measurement in measurements
     ]
+
+
+@pytest.fixture(autouse=True)
+def _few_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_few_blanks(monkeypatch)
 
 
 @pytest.fixture(scope="module", params=["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"])

@@ -106,6 +106,7 @@ def _simulated(rng: Rng, gains: list[float], costs: list[float]) -> list[Certifi
     return in_sequence(family)
 
 
+@pytest.mark.nightly
 def test_no_more_than_5_percent_of_families_certify_what_is_not_so() -> None:
     """Candidates without gain, or at their margin of cost, in the worst order: the false ones first."""
     rng = np.random.default_rng(3)

@@ -114,7 +114,7 @@ def drawn(seed: int, stereotype: float) -> Drawn:
     return Drawn(world.model(), [world.twin() for _ in range(19)], world.words)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_limit_holds_in_93_percent_of_redrawn_words_and_is_far_nearer_than_without_pairing() -> None:
     """The truth is the mean excess over many draws of words."""
     worlds = [drawn(seed, 2.0) for seed in range(400)]

@@ -133,7 +133,7 @@ def test_unpredicted_pairs_and_occupations_with_one_gender_are_counted() -> None
     assert set(nothing) == {"accuracy", "parity", "strict_parity", "fairness"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interval_of_fairness_covers_in_93_to_97_percent() -> None:
     rng, hits = np.random.default_rng(0), 0
     share = rng.beta(2, 2, size=400_000)

@@ -37,7 +37,7 @@ def test_order_of_texts_does_not_matter_to_the_value() -> None:
     assert perplexity(texts[::-1]).value == pytest.approx(perplexity(texts).value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interval_over_texts_covers_in_93_to_97_percent() -> None:
     rng, hits, truth = np.random.default_rng(0), 0, math.exp(2)
     for seed in range(1_000):

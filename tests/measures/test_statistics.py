@@ -59,7 +59,7 @@ def test_mean_interval_of_skewed_values_covers_in_93_to_97_percent() -> None:
     assert 0.93 <= coverage(lambda rng, how: (mean_interval(rng.exponential(size=40), how), 1.0)) <= 0.97
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cluster_interval_covers_where_an_interval_over_single_values_does_not() -> None:
     cluster = np.repeat(np.arange(40), 5)
 

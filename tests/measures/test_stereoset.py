@@ -216,7 +216,7 @@ def test_interval_of_ss_covers_in_93_to_97_percent() -> None:
     assert 930 <= hits <= 970
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interval_of_strength_and_distance_covers_in_93_to_97_percent() -> None:
     """Both have one interval; Distance has no null, which would take most of the time."""
     rng, hits = np.random.default_rng(0), 0
@@ -230,7 +230,7 @@ def test_interval_of_strength_and_distance_covers_in_93_to_97_percent() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preference", [0.5, 0.7])
+@pytest.mark.parametrize("preference", [0.5, pytest.param(0.7, marks=pytest.mark.nightly)])
 def test_interval_of_icat_covers_also_at_its_kink(preference: float) -> None:
     rng, hits = np.random.default_rng(0), 0
     truth = 0.775 * min(preference, 1 - preference) / 0.5

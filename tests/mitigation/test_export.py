@@ -22,6 +22,7 @@ from levelhead.edits.gates import HeadGates, gates, removed
 from levelhead.edits.head import Head
 from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site
+from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine.readings import Pooled, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel
@@ -31,6 +32,7 @@ from levelhead.mitigation.recipe import Recipe, load_recipe
 from levelhead.models.adapter import NUMBERS, PLACES, read_adapter
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model, load
+from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
 
 TEXTS = ["The nurse said that she was tired.", "Engineers and nurses work, unbelievable as it is."]
@@ -250,9 +252,24 @@ def all_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Exported, Exp
     """Folded folders and folders with an adapter, all read in one foreign process."""
     folded = Exported(tmp_path_factory.mktemp("folded"), FOLDED)
     adapted = Exported(tmp_path_factory.mktemp("adapter"), ADAPTED)
-    differences = reload_elsewhere(tmp_path_factory.mktemp("elsewhere"), [*folded.jobs, *adapted.jobs])
+    jobs = [*folded.jobs, *adapted.jobs, symmetrized_job(tmp_path_factory.mktemp("symmetrized"))]
+    differences = reload_elsewhere(tmp_path_factory.mktemp("elsewhere"), jobs)
     folded.differences = adapted.differences = differences
     return folded, adapted
+
+
+def symmetrized_job(place: Path) -> dict[str, Any]:
+    """A symmetrized classifier as a folder, and what transformers makes of it in this process."""
+    model = tiny("bert", "nli")
+    export(model, (Symmetrized(GenderSwap()),), place / "out")
+    auto: Any = getattr(transformers, auto_of(model))
+    network = auto.from_pretrained(place / "out", trust_remote_code=True).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place / "out", trust_remote_code=True)
+    inputs = dict(tokenizer(TEXTS, return_tensors="pt", padding=True))
+    with torch.no_grad():
+        torch.save({"inputs": inputs, "outputs": {"logits": network(**inputs).logits}}, place / "data.pt")
+    job = {"folder": str(place / "out"), "remote": True, "skip_first": False}
+    return job | {"auto": auto_of(model), "data": str(place / "data.pt")}
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +307,11 @@ def test_remote_code_needs_nothing_of_levelhead_and_equals_the_edited_model(
     assert adapter_folders.difference(name) <= TOLERANCE
     assert adapter_folders.effects[name] > 1e-2
     assert (report.folder / NUMBERS).stat().st_size < 20_000
+
+
+def test_a_symmetrized_folder_needs_nothing_of_levelhead(adapter_folders: Exported) -> None:
+    (difference,) = (far for path, far in adapter_folders.differences.items() if "symmetrized" in path)
+    assert difference < 1e-6
 
 
 @pytest.mark.parametrize("name", list(ADAPTED))
@@ -442,6 +464,7 @@ def test_a_damaged_adapter_is_refused_in_one_line(
 
 
 @pytest.mark.smollm2
+@pytest.mark.nightly
 def test_a_model_read_from_a_gguf_file_is_written_as_an_ordinary_folder(
     smollm2: Model, tmp_path: Path
 ) -> None:

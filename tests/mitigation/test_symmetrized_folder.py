@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,6 @@ from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 from levelhead.probes.triples import load_triples
-from tests.mitigation.test_export import RELOAD
 from tests.tiny import tiny
 
 SWAP = GenderSwap()
@@ -45,9 +42,15 @@ HEADS = {
 }
 
 
+@cache
+def shared(family: str, head: str = "mlm") -> Model:
+    """A tiny model that no test changes, with its words sorted into groups once."""
+    return tiny(family, head)
+
+
 def made(head: str) -> Model:
     family, _ = HEADS[head]
-    return tiny(family) if head == "causal" else tiny(family, head)
+    return shared(family) if head == "causal" else shared(family, head)
 
 
 def loaded(folder: Path, head: str) -> tuple[Any, Any]:
@@ -116,7 +119,7 @@ def test_the_folder_answers_as_the_model_in_memory(head: str, tmp_path: Path) ->
 
 
 def test_groups_are_equally_likely_in_the_folder_where_none_is_named(tmp_path: Path) -> None:
-    model = tiny("bert")
+    model = shared("bert")
     export(model, SYMMETRIZED, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "mlm")
     out, batch = asked(network, tokenizer, ["The nurse said that [MASK] was tired."])
@@ -126,26 +129,8 @@ def test_groups_are_equally_likely_in_the_folder_where_none_is_named(tmp_path: P
     assert float(blank.sum()) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.slow
-def test_the_folder_needs_no_levelhead(tmp_path: Path) -> None:
-    export(tiny("bert", "nli"), SYMMETRIZED, tmp_path / "out")
-    network, tokenizer = loaded(tmp_path / "out", "nli")
-    out, batch = asked(network, tokenizer, TEXTS)
-    torch.save({"inputs": dict(batch), "outputs": {"logits": out.logits}}, tmp_path / "data.pt")
-    job = {"folder": str(tmp_path / "out"), "remote": True, "skip_first": False}
-    job |= {"auto": HEADS["nli"][1], "data": str(tmp_path / "data.pt")}
-    (tmp_path / "jobs.json").write_text(json.dumps([job]), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", RELOAD, str(tmp_path / "jobs.json")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout.splitlines()[-1])[str(tmp_path / "out")] < 1e-6
-
-
 def test_next_words_are_turned_with_the_text_and_text_can_be_generated(tmp_path: Path) -> None:
-    model = tiny("gpt2")
+    model = shared("gpt2")
     export(model, SYMMETRIZED, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "causal")
     pair = [token_id(model, word) for word in ("she", "he")]
@@ -163,7 +148,7 @@ def test_next_words_are_turned_with_the_text_and_text_can_be_generated(tmp_path:
 
 
 def test_padding_on_the_left_changes_no_answer(tmp_path: Path) -> None:
-    export(tiny("gpt2"), SYMMETRIZED, tmp_path / "out")
+    export(shared("gpt2"), SYMMETRIZED, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "causal")
     tokenizer.padding_side = "left"
     together, _ = asked(network, tokenizer, TEXTS)
@@ -172,7 +157,7 @@ def test_padding_on_the_left_changes_no_answer(tmp_path: Path) -> None:
 
 
 def test_the_mean_over_coins_is_the_symmetrized_answer(tmp_path: Path) -> None:
-    model = tiny("bert")
+    model = shared("bert")
     recipe = Recipe(symmetrize="gender", coin=3)
     assert parse_recipe(recipe_text(recipe), tmp_path / "x.toml") == recipe
     mitigate(model, recipe, tmp_path / "out")
@@ -195,7 +180,7 @@ def test_the_mean_over_coins_is_the_symmetrized_answer(tmp_path: Path) -> None:
 
 def test_words_of_another_bias_are_turned_through_all_groups(tmp_path: Path) -> None:
     swap = RowSwap("trades", (("nurse", "engineer", "teacher"),))
-    model = tiny("bert", "nli")
+    model = shared("bert", "nli")
     export(model, (Symmetrized(swap),), tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "nli")
     texts = [f"The {word} was tired." for word in swap.rows[0]]
@@ -204,7 +189,7 @@ def test_words_of_another_bias_are_turned_through_all_groups(tmp_path: Path) -> 
 
 
 def test_edits_that_fold_are_in_the_weights_and_others_are_refused(tmp_path: Path) -> None:
-    model = tiny("bert", "nli")
+    model = shared("bert", "nli")
     both: list[Edit] = [*removed(model, ["1-1"]), *SYMMETRIZED]
     export(model, both, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "nli")
@@ -218,20 +203,20 @@ def test_edits_that_fold_are_in_the_weights_and_others_are_refused(tmp_path: Pat
 
 
 def test_levelhead_does_not_take_the_folder_for_the_model_that_it_was(tmp_path: Path) -> None:
-    export(tiny("bert", "nli"), SYMMETRIZED, tmp_path / "out")
+    export(shared("bert", "nli"), SYMMETRIZED, tmp_path / "out")
     with pytest.raises(UnknownModel, match="symmetrized"):
         load(tmp_path / "out", trust_remote_code=True)
 
 
 def test_what_is_not_one_token_is_counted_in_the_card(tmp_path: Path) -> None:
-    model = tiny("bert")
+    model = shared("bert")
     report = export(model, SYMMETRIZED, tmp_path / "out")
     assert str(len(token_classes(model, SWAP).split)) in report.note
     assert report.note in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_text_comes_back_token_by_token_where_its_turn_is_reversible() -> None:
-    model = tiny("bert")
+    model = shared("bert")
     turner = Turner(model.tokenizer, SWAP, causal=False)
     for text in ("She saw him in the kitchen.", "The mothers and the women work too!"):
         ids = model.tokenizer(text)["input_ids"]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -46,19 +43,47 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = CaseSettings()
 ONE, TWO = Answer("one", 1.0), Answer("two", 2.0, (Head(7, 5),))
 
-CHILD = """
-import sys, time
+KILLED = """
+import json, os, pathlib, random, signal, sys, time
 from levelhead.results.folder import Run
 from tests.results.cases import CASE, NOTES, PARTS, Answer, CaseSettings
 
-with Run.open(sys.argv[1], CASE, CaseSettings(seed=7), hashes={"weights": "abc"}) as run:
-    print("ready", flush=True)
-    for i in range(60):
-        def compute():
-            time.sleep(float(sys.argv[2]))
-            return [Answer("é" * 2000, (i + j) / 7) for j in range(4)]
-        run.results(PARTS.of(str(i)), compute)
-    run.file(NOTES.of("end"), "done")
+place = pathlib.Path(sys.argv[1])
+
+def written(name, pause, ready):
+    with Run.open(place / name, CASE, CaseSettings(seed=7), hashes={"weights": "abc"}) as run:
+        os.write(ready, b"ready")
+        for i in range(60):
+            def compute():
+                time.sleep(pause)
+                return [Answer("é" * 2000, (i + j) / 7) for j in range(4)]
+            run.results(PARTS.of(str(i)), compute)
+        run.file(NOTES.of("end"), "done")
+
+def started(name, pause):  # a process of its own, a copy of this one, which has read all modules already
+    reading, ready = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            written(name, pause, ready)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    os.close(ready)
+    assert os.read(reading, 5) == b"ready"
+    os.close(reading)
+    return child
+
+assert os.waitpid(started("unbroken", 0), 0)[1] == 0
+moments, sizes = random.Random(0), []
+for _ in range(10):
+    child = started("killed", 0.02)
+    time.sleep(moments.uniform(0, 0.1))
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    path = place / "killed" / "results.jsonl"
+    sizes.append(path.stat().st_size if path.exists() else 0)
+assert os.waitpid(started("killed", 0), 0)[1] == 0
+print(json.dumps(sizes))
 """
 
 
@@ -91,31 +116,11 @@ def never() -> list[Answer]:
 
 @pytest.mark.slow
 def test_killed_at_ten_random_moments_a_run_ends_byte_identical_to_an_unbroken_one(tmp_path: Path) -> None:
-    def start(name: str, pause: float) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", CHILD, str(tmp_path / name), str(pause)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-
-    unbroken = start("unbroken", 0)
-    unbroken.communicate()
-    assert unbroken.returncode == 0
-
-    moments, sizes = random.Random(0), []
-    for _ in range(10):
-        child = start("killed", 0.02)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(moments.uniform(0, 0.1))
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
-        assert child.returncode == -signal.SIGKILL
-        path = tmp_path / "killed" / "results.jsonl"
-        sizes.append(path.stat().st_size if path.exists() else 0)
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    sizes = json.loads(done.stdout)
     assert sizes == sorted(sizes)
     assert 0 < sizes[-1] < (tmp_path / "unbroken" / "results.jsonl").stat().st_size
-
-    last = start("killed", 0)
-    last.communicate()
-    assert last.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "unbroken")
 
 

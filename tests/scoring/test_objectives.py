@@ -16,6 +16,7 @@ from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 from levelhead.probes.cloze import BASE, load_cloze
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.scoring import objectives as module
 from levelhead.scoring.battery import Battery
@@ -38,6 +39,7 @@ def items() -> Battery:
         tuple(template_contexts(GENDER, 1)),
         triples.at_most(6),
         prompts=replace(prompts, prompts=base),
+        sentences=fluency_sentences()[:2],
     )
 
 

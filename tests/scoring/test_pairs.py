@@ -246,17 +246,22 @@ def test_viability_allows_five_points_and_judges_nothing_that_was_not_measured()
 # ---- the shipped model on the shipped triples
 
 
-@pytest.fixture(scope="module")
-def shipped() -> dict[float, dict[str, Measurement]]:
-    """All measures of next sentences, by what every logit of the head was multiplied by."""
-    model = load("lh:bert-mini")
+@pytest.fixture(scope="module", params=[8, pytest.param(1, marks=pytest.mark.nightly)])
+def shipped(request: pytest.FixtureRequest) -> dict[float, dict[str, Measurement]]:
+    """All measures of next sentences, by what every logit of the head was multiplied by: of one triple in
+    eight, and of all.
+    """
+    model, asked = load("lh:bert-mini"), load_triples().every(request.param)
     assert model.classification_head is not None
-    measured = {1.0: ask_nsp(model, load_triples())[0]}
+    measured = {1.0: ask_nsp(model, asked)[0]}
     with torch.no_grad():
         for part in model.classification_head.parameters():
             part.mul_(0.5)
-    measured[0.5] = ask_nsp(model, load_triples())[0]
+    measured[0.5] = ask_nsp(model, asked)[0]
     return measured
+
+
+of_all = pytest.mark.parametrize("shipped", [pytest.param(1, marks=pytest.mark.nightly)], indirect=True)
 
 
 def number(measurements: dict[str, Measurement], name: str) -> float:
@@ -265,7 +270,7 @@ def number(measurements: dict[str, Measurement], name: str) -> float:
     return value
 
 
-@pytest.mark.slow
+@of_all
 def test_strength_of_bert_mini_cannot_be_told_from_its_noise_floor(
     shipped: dict[float, dict[str, Measurement]],
 ) -> None:
@@ -277,7 +282,7 @@ def test_strength_of_bert_mini_cannot_be_told_from_its_noise_floor(
     assert "null model" in verdict(strength)
 
 
-@pytest.mark.slow
+@of_all
 def test_bert_mini_prefers_stereotypes_over_all_triples(shipped: dict[float, dict[str, Measurement]]) -> None:
     preference = shipped[1.0]["preference"]
     assert preference.value == pytest.approx(0.084, abs=2e-3)
@@ -303,6 +308,7 @@ def test_halved_logits_lower_strength_and_cost_fifteen_points_of_separation(
 def test_halved_logits_leave_what_is_scale_free_where_it_was(
     shipped: dict[float, dict[str, Measurement]],
 ) -> None:
-    for name, tolerance in (("preference", 1e-4), ("strength", 0.02)):
+    few = shipped[1.0]["strength"].n < 100
+    for name, tolerance in (("preference", 1e-4), ("strength", 0.1 if few else 0.02)):
         before, after = (shipped[scale][name].details["scale_free"] for scale in (1.0, 0.5))
         assert after == pytest.approx(before, rel=tolerance)

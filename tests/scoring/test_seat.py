@@ -68,7 +68,7 @@ def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
     bert: Model, file: str, pooling: Pooling
 ) -> None:
     whole = load_seat_test(SEAT_DATA / f"{file}.jsonl")
-    test = SentenceTest(file, whole.A[:20], whole.B[:20], whole.X[:20], whole.Y[:20])
+    test = SentenceTest(file, whole.A[:8], whole.B[:8], whole.X[:8], whole.Y[:8])
     measured = ask_sentence_seat(bert, test, pooling=pooling, resampling=FEW)[0]
     assert measured.value == pytest.approx(slow_seat(bert, test, pooling), abs=1e-4)
     assert measured.settings["pooling"] == pooling

@@ -61,7 +61,7 @@ def test_a_kind_of_targets_has_the_value_and_the_null_of_a_list_of_its_own() -> 
     assert ask_seat_rows(model, test, contexts).why == "no null twin was asked"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> None:
     whole = load_words("gender")
     few = {word for pair in whole.pairs[::5] for word in pair} | {*whole.X[::5], *whole.Y[::5]}

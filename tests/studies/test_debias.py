@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from levelhead.studies.heads.strategies import (
     sweep,
     top,
 )
+from tests.audit_sizes import ask_few_blanks
 from tests.studies.head_runs import empty_run
 from tests.tiny import tiny
 from tests.word_lists import GENDER
@@ -64,6 +65,13 @@ def debiased(model: Model, folder: Path, settings: DebiasSettings = FAST) -> Hea
     with empty_run(folder) as run:
         debias(Bench(model, GENDER, CONTEXTS, settings, PARTS), WORD_SCORES, run)
     return open_heads(folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_blanks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        ask_few_blanks(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +357,7 @@ def test_blanks_of_a_masked_model_hold_one_mask_and_those_of_a_causal_one_end_be
 # ---- a shipped model
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model) -> None:
     test = load_words("gender")
     contexts = template_contexts(test, 1)
@@ -367,7 +375,7 @@ def test_top_3_of_bert_mini_lowers_seat_more_than_random_triples_do(bert: Model)
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.nightly]),
         pytest.param("minilm", marks=pytest.mark.minilm),
     ],
 )

@@ -156,7 +156,7 @@ def plainly_trained(train: list[GlueItem], dev: list[GlueItem], place: Path) -> 
     return float(np.mean(answers == [item.label for item in dev]))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(PUBLISHED is None, reason="the published SNLI files do not lie beside the checkout")
 def test_snli_is_learned_as_well_as_by_a_plain_trainer(tmp_path: Path) -> None:
     assert PUBLISHED is not None

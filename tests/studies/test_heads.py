@@ -503,7 +503,7 @@ def test_seat_takes_all_templates_and_scores_of_long_lists_take_fewer() -> None:
     "name",
     [
         "gpt",
-        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.slow]),
+        pytest.param("smollm2", marks=[pytest.mark.smollm2, pytest.mark.nightly]),
         pytest.param("minilm", marks=pytest.mark.minilm),
     ],
 )

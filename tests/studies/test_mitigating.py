@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,6 +66,7 @@ def _few_items() -> Iterator[None]:
         patch.setattr(study, "shipped_battery", few)
         patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
         patch.setattr(spillover, "LPBS_TESTS", ("career",))
+        patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
         yield
 
 
@@ -136,10 +138,8 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
 @pytest.mark.slow
 def test_a_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
     whole = (run / "results.jsonl").read_bytes()
-    again = tmp_path / "run"
-    run_mitigations(bert, QUICK, again)
-    lines = (again / "results.jsonl").read_bytes().splitlines(keepends=True)
-    (again / "results.jsonl").write_bytes(b"".join(lines[:1]))
+    again = shutil.copytree(run, tmp_path / "run")
+    (again / "results.jsonl").write_bytes(whole.splitlines(keepends=True)[0])
     run_mitigations(bert, QUICK, again)
     assert (again / "results.jsonl").read_bytes() == whole
 

@@ -160,7 +160,7 @@ def test_wrong_settings_are_one_clear_line(tmp_path: Path) -> None:
         plant_and_find(tiny("bert"), PlantedSettings(heads=12), tmp_path / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gradient_finds_heads_that_were_planted_into_bert_mini() -> None:
     model = load("lh:bert-mini")
     questions = prepare(model, PlantedSettings(n_sentences=2))

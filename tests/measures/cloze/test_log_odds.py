@@ -259,7 +259,7 @@ def test_every_occupation_has_the_mean_of_its_prompts_toward_the_first_group() -
 # --- calibration
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_that_does_not_know_the_groups_claims_too_much_in_five_percent() -> None:
     runs, table = 400, prompts()
     levels = changes = covered = 0

@@ -24,6 +24,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,9 @@ def _test(lists: WordLists) -> WordTest:
 
 
 def _load(name_or_path: str | Path) -> WordTest:
-    shipped = SHIPPED / f"{name_or_path}.toml"
-    path = shipped if str(name_or_path) in shipped_words() else Path(name_or_path).expanduser()
+    if str(name_or_path) in shipped_words():
+        return _shipped(SHIPPED / f"{name_or_path}.toml")
+    path = Path(name_or_path).expanduser()
     if path.is_dir():
         return load_published_gender(path)
     if not path.is_file():
@@ -189,6 +191,11 @@ def _load(name_or_path: str | Path) -> WordTest:
     if path.suffix != ".toml":
         allowed = ".toml, .json (race attributes), .jsonl (SEAT) or a folder"
         raise BadProbe(f"{path.name}: not a word list; those are {allowed}.")
+    return _test(read_word_file(path))
+
+
+@cache  # a function that is asked with many coins names its list each time
+def _shipped(path: Path) -> WordTest:
     return _test(read_word_file(path))
 
 
