@@ -25,6 +25,7 @@ from levelhead.auditing.arena import certify_quickest
 from levelhead.auditing.plan import STAGES, audit_plan
 from levelhead.auditing.ways import Way, closed_heads, projected, write_recipes
 from levelhead.edits.sites import Variant
+from levelhead.engine.kept import keeping_answers
 from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
 from levelhead.inference.headline import headline
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
@@ -122,6 +123,7 @@ def _ask(
     with (
         _opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, _models(subjects)),
+        keeping_answers(_models(subjects)),
         whole("Audit", audit_plan(extent, battery, _models(subjects), looks=told is not None)),
     ):
         if told is not None:

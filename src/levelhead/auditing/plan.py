@@ -12,6 +12,7 @@ from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
 from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.seat import SINGLY
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
 from levelhead.work import BACK, Stage
@@ -46,6 +47,8 @@ def audit_plan(
     if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
         inside = audit_plan(look, look.battery(), models, looks=False)
+        shared = {Stage.WORDS: inside[Stage.WORDS], Stage.NULLS: inside[Stage.NULLS]}  # not asked again
+        plan |= {name: max(0.0, plan[name] - known) for name, known in shared.items()}
         plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 
@@ -58,13 +61,15 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
     each = len(table.contexts) / len(table.words)
     fit = (1 + BACK * sizes.splits + sizes.splits) * first if sizes.splits else 0.0
     twin = min(2.0, max(1.0, each // 2)) * first
-    scored = table.first_contexts(settings.score_contexts_per_word(battery.test)).contexts
+    scores = settings.score_contexts_per_word(battery.test)
+    scored = table.first_contexts(scores).contexts
     plan = {
         Stage.WORDS: _texts(context.text for context in table.contexts),
         Stage.NULLS: sizes.null * (twin + fit) + fit,
     }
     if settings.experiments != (ASSOCIATION,):
-        plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
+        asked_again = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
+        plan[Stage.HEADS] = (1 + asked_again + BACK) * _texts(context.text for context in scored)
     if "counter" in settings.experiments:
         plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
     return plan

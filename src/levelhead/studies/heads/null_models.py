@@ -13,7 +13,6 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.rounds import looks
 from levelhead.models.model import Model
@@ -24,6 +23,7 @@ from levelhead.results.folder import Run
 from levelhead.results.records.heads import CrossFit
 from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.piece_rows import RowsQuestion
+from levelhead.scoring.seat import context_vectors
 from levelhead.studies.heads.crossfit import Splits, cross_fit, removal_closed, scores_closed
 from levelhead.studies.heads.prepared import Prepared
 from levelhead.studies.heads.settings import HeadsSettings
@@ -101,8 +101,7 @@ class NullModels:
                 self._fit(label, number, lambda: once()[first], removals)
 
     def _read_first(self) -> Doubles:
-        (vectors,) = read_one(self.model, self._splits.table.each(), label="Heads in null models")
-        return np.asarray(vectors)
+        return np.asarray(context_vectors(self.model, self._splits.table, "Heads in null models"))
 
     @cached_property
     def _splits(self) -> Splits:
