@@ -66,8 +66,8 @@ class WordTable:
 
     def at(self, places: Sequence[int]) -> WordTable:
         """The table with the contexts at these places alone."""
-        contexts, word = (tuple(each[i] for i in places) for each in (self.contexts, self.word))
-        return replace(self, contexts=contexts, word=word)
+        contexts = tuple(self.contexts[i] for i in places)
+        return replace(self, contexts=contexts, word=tuple(self.word[i] for i in places))
 
     def _turns(self) -> Iterator[int]:
         """Of each context, how many others of its word come before it."""
