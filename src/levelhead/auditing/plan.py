@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
+from levelhead.probes.words import load_words
 from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import main_bias
 from levelhead.scoring.seat import SINGLY
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
@@ -102,8 +104,16 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
 def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
     """Projections on half of the items, and then all questions again on the other half."""
     asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
-    rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
+    words = plan.get(Stage.WORDS, 0.0) * _verified_contexts(extent)
+    rest = words + sum(plan.get(name, 0.0) for name in (Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
     return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: _VERIFIED * (rest + asked)}
+
+
+def _verified_contexts(extent: Extent) -> float:
+    """The share of a word's contexts that changed models are asked."""
+    most, all_of_them = extent.sizes.verify_contexts, extent.heads.contexts_per_word
+    by_seat = main_bias(extent.model, load_words(extent.settings.bias)) == "seat"
+    return 1.0 if most is None or by_seat else min(1.0, most / all_of_them)
 
 
 def _prompts(extent: Extent) -> float:
