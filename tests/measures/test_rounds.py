@@ -12,9 +12,12 @@ from levelhead.measures.rounds import (
     ALPHA,
     MAIN_LEVEL,
     SURE_LEVEL,
+    closed,
+    futile,
     largest_settled,
     least_p,
     least_p_of,
+    looked_at,
     looks,
     says_too_little,
     settled,
@@ -77,6 +80,50 @@ def test_no_null_models_to_come_give_a_smaller_p_than_the_least() -> None:
         assert min(reached) <= least * 0.9 * 1.02  # and the bound is reached
         from_p = least_p_of(there.student_p_value(value), 9, PLANNED)
         assert from_p == pytest.approx(least * 0.9)
+
+
+def pursued(value: float, nulls: np.ndarray) -> tuple[int, float]:
+    """After how many null models no more are asked for a claim beside the main one, and the p reported."""
+    early = (k for k in looks(PLANNED) if k == PLANNED or closed(NullDistribution(nulls[:k]), value, PLANNED))
+    look = next(early)
+    return look, looked_at(NullDistribution(nulls[:look]), value, PLANNED).claimed_p(value)
+
+
+@pytest.mark.parametrize("long_tailed", [False, True])
+def test_a_stop_for_futility_makes_no_claim_and_adds_no_error(long_tailed: bool) -> None:
+    rng, shape = np.random.default_rng(6), (300, PLANNED + 1)
+    drawn = rng.standard_t(5, shape) if long_tailed else rng.normal(size=shape)
+    futile_ones = 0
+    for row in drawn:
+        null = NullDistribution(row[1:10])
+        if futile(null, row[0], PLANNED):
+            futile_ones += 1
+            assert looked_at(null, row[0], PLANNED).claimed_p(row[0]) >= ALPHA
+    assert futile_ones > 270
+    claimed = sum(pursued(row[0], row[1:])[1] < ALPHA for row in drawn)
+    assert claimed / len(drawn) <= ALPHA + 2 * np.sqrt(ALPHA / len(drawn))
+
+
+@pytest.mark.parametrize("excess", [3.5, 5.0])
+def test_futility_costs_less_than_one_claim_in_a_hundred(excess: float) -> None:
+    rng, level = np.random.default_rng(7), ALPHA / 20  # of a claim on a page of twenty
+    drawn = rng.normal(size=(300, PLANNED))
+    last = share(PLANNED, PLANNED)
+    full = sum(NullDistribution(row, share=last).claimed_p(excess) < level for row in drawn)
+    stopped_early = sum(pursued(excess, row)[1] < level for row in drawn)
+    assert full - stopped_early <= len(drawn) / 100
+
+
+def test_no_claim_is_futile_before_nine_null_models_or_where_more_than_nineteen_are_planned() -> None:
+    nulls = np.random.default_rng(8).normal(size=PLANNED)
+    assert futile(NullDistribution(nulls[:9]), 0.0, PLANNED)
+    assert not futile(NullDistribution(nulls[:9]), 9.0, PLANNED)
+    assert not futile(NullDistribution(nulls[:5]), 0.0, PLANNED)
+    assert not futile(NullDistribution(nulls[:9]), 0.0, 9)
+    assert not futile(NullDistribution(nulls[:9]), 0.0, 39)
+    quiet = looked_at(NullDistribution(nulls[:9]), 0.0, PLANNED).judged(0.0, "null twins")
+    assert quiet.futile
+    assert not says_too_little(quiet)
 
 
 def test_a_strong_association_is_settled_at_the_first_look_and_a_doubtful_one_is_not() -> None:

@@ -27,6 +27,16 @@ def test_projections_are_chosen_on_few_contexts_of_a_word_and_reported_on_all() 
         assert parts.choose.null == parts.report.null == 0
 
 
+def test_changes_are_verified_on_few_contexts_of_a_word_unless_they_are_judged_by_those() -> None:
+    sizes = replace(SIZES, verify_contexts=2)
+    by_strength, by_seat = tiny("bert", "nsp"), tiny("gpt2")
+    for model, expected in ((by_strength, {2}), (by_seat, {3})):
+        extent = Extent(AuditSettings(bias="career", sizes=sizes), model)
+        parts = extent.halves(extent.battery())
+        assert contexts_a_word([context.word for context in parts.report.contexts]) == expected
+        assert contexts_a_word([context.word for context in parts.choose.contexts]) == {3}
+
+
 def test_a_quick_audit_of_a_large_model_splits_the_words_once() -> None:
     model = tiny("gpt2")
     assert Extent(AuditSettings(sizes=LARGE), model).heads.splits == 1

@@ -28,9 +28,18 @@ from levelhead.results.records.heads import CROSS_FITTED, IN_COMMON, LARGEST_HEL
 from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import WordTable, fitting, word_table
+from levelhead.studies.heads import null_models
 from levelhead.studies.heads.counter import arc_sheet, counter_attention
 from levelhead.studies.heads.counter_sentences import counter_sentences
-from levelhead.studies.heads.crossfit import Splits, cross_fit, held_on_other_words, highest, summaries
+from levelhead.studies.heads.crossfit import (
+    Splits,
+    cross_fit,
+    held_on_other_words,
+    highest,
+    removal_closed,
+    scores_closed,
+    summaries,
+)
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.sources import source_agreement
@@ -175,6 +184,8 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
     assert fit.other == pytest.approx(np.mean(other), abs=1e-6)
     (of_twin,) = cross_fit(model, splits, vectors, 2, 0)
     assert (of_twin.chosen, of_twin.other, of_twin.halves) == (None, fit.other, fit.halves)
+    (scored,) = cross_fit(model, splits, vectors, 0, 0)  # what removal does is known well enough
+    assert (scored.chosen, scored.other, scored.halves) == (None, None, fit.halves)
 
 
 def made_fits(rng: np.random.Generator, planted: float) -> list[CrossFit]:
@@ -202,6 +213,30 @@ def test_a_planted_head_is_clear_and_a_twin_in_the_models_place_has_none() -> No
     assert largest.name == LARGEST_HELD
     assert largest.null is not None
     assert largest.null.p_value < 0.005
+
+
+def test_later_twins_without_a_removal_leave_its_verdict_and_those_on_scores_as_they_are() -> None:
+    rng = np.random.default_rng(1)
+    fits = [replace(fit, rho=rng.normal(), other=rng.normal()) for fit in made_fits(rng, planted=8.0)]
+    fewer = [replace(fit, other=None) if (fit.twin or 0) >= 9 else fit for fit in fits]
+    assert removal_closed(fewer, 19)
+    assert not scores_closed(fewer, 19)  # the planted head lies beyond all twins so far
+    agreement, removal, largest = summaries(fewer, 19)
+    assert [agreement, largest] == [summaries(fits, 19)[0], summaries(fits, 19)[2]]
+    assert removal.null is not None
+    assert (removal.null.draws, removal.settings["twins"], removal.null.futile) == (9, 9, True)
+    assert removal.null == summaries([fit for fit in fits if (fit.twin or 0) < 9], 19)[1].null
+
+
+def test_what_a_round_has_closed_is_not_asked_of_later_twins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(null_models, "removal_closed", lambda fits, planned: True)
+    monkeypatch.setattr(null_models, "scores_closed", lambda fits, planned: False)
+    settings = HeadsSettings(GENDER, experiments=("scores",), per_word=1, resamples=100, null=6, splits=1)
+    run = heads(tiny("bert"), settings, tmp_path / "run")
+    assert [fit.other is None for fit in run.cross_fits] == [False] * 6 + [True]
+    assert [each.null.draws for each in run.cross_fit if each.null is not None] == [6, 5, 6]
 
 
 def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:

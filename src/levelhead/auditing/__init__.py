@@ -25,6 +25,7 @@ from levelhead.auditing.plan import audit_plan
 from levelhead.auditing.stages import fill_in_prompts, learn, locate, measure, mitigate, verify
 from levelhead.auditing.subjects import Open, Subject, models_of, opened, subjects_of
 from levelhead.auditing.ways import Way, write_recipes
+from levelhead.engine.kept import keeping_answers
 from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
 from levelhead.inference.headline import headline
 from levelhead.measures.measurement import Measurement
@@ -92,6 +93,7 @@ def _ask(
     with (
         opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, models_of(subjects)),
+        keeping_answers(models_of(subjects)),
         whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
     ):
         if told is not None:

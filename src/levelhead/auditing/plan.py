@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
+from levelhead.probes.words import load_words
 from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.changes import main_bias
+from levelhead.scoring.seat import SINGLY
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.extent import Extent
 from levelhead.work import BACK, Stage
@@ -28,7 +31,7 @@ _PROMPTS = 10_400.0  # of the prompts about occupations with one background
 _BACKGROUNDS = 4.6  # times as many prompts, with all backgrounds
 _CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
 _VERIFIED = 1.3  # the same, for questions on half of the items
-_CERTIFIED = 0.97  # times that, for the quickest mitigations and their null models; where a bias is claimed
+_CERTIFIED = 1.3  # the same, for the quickest mitigations and their null models; where a bias is claimed
 _PROJECTIONS = 8.0  # times the next sentences, to try them
 _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
@@ -47,6 +50,8 @@ def audit_plan(
     if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
         inside = audit_plan(look, look.battery(), models, looks=False)
+        shared = {Stage.WORDS: inside[Stage.WORDS], Stage.NULLS: inside[Stage.NULLS]}  # not asked again
+        plan |= {name: max(0.0, plan[name] - known) for name, known in shared.items()}
         plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 
@@ -59,13 +64,15 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
     each = len(table.contexts) / len(table.words)
     fit = (1 + BACK * sizes.splits + sizes.splits) * first if sizes.splits else 0.0
     twin = min(2.0, max(1.0, each // 2)) * first
-    scored = table.first_contexts(settings.score_contexts_per_word(battery.test)).contexts
+    scores = settings.score_contexts_per_word(battery.test)
+    scored = table.first_contexts(scores).contexts
     plan = {
         Stage.WORDS: _texts(context.text for context in table.contexts),
         Stage.NULLS: sizes.null * (twin + fit) + fit,
     }
     if settings.experiments != (ASSOCIATION,):
-        plan[Stage.HEADS] = (2 + BACK) * _texts(context.text for context in scored)
+        asked_again = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
+        plan[Stage.HEADS] = (1 + asked_again + BACK) * _texts(context.text for context in scored)
     if "counter" in settings.experiments:
         plan[Stage.ATTENTION] = _SENTENCE * sizes.counter_sentences
     return plan
@@ -98,9 +105,20 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
 def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
     """Projections on half of the items, all questions again on the other half, and the arena's."""
     asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
-    rest = sum(plan.get(name, 0.0) for name in (Stage.WORDS, Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
-    again = _VERIFIED * (rest + asked)
-    return {Stage.CHANGES: _PROJECTIONS * asked, Stage.VERIFIED: again, Stage.CERTIFIED: _CERTIFIED * again}
+    rest = asked + sum(plan.get(name, 0.0) for name in (Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
+    words = plan.get(Stage.WORDS, 0.0)
+    return {
+        Stage.CHANGES: _PROJECTIONS * asked,
+        Stage.VERIFIED: _VERIFIED * (rest + words * _verified_contexts(extent)),
+        Stage.CERTIFIED: _CERTIFIED * (rest + words),
+    }
+
+
+def _verified_contexts(extent: Extent) -> float:
+    """The share of a word's contexts that changed models are asked."""
+    most, all_of_them = extent.sizes.verify_contexts, extent.heads.contexts_per_word
+    by_seat = main_bias(extent.model, load_words(extent.settings.bias)) == "seat"
+    return 1.0 if most is None or by_seat else min(1.0, most / all_of_them)
 
 
 def _prompts(extent: Extent) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 CHANGE = " change"  # how the name of a change ends
 NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from null models
 LONG_TAILED = "long-tailed"  # in the method of a null that is
+FUTILE = "stopped for futility"  # in the method of a null of which no more models were asked
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
 
@@ -44,6 +45,11 @@ class Null:
     def long_tailed(self) -> bool:
         """Whether a few of its models lie much farther out than a normal distribution has them."""
         return LONG_TAILED in self.method
+
+    @property
+    def futile(self) -> bool:
+        """Whether no more null models were asked because the value lay too near to these for a claim."""
+        return FUTILE in self.method
 
 
 @dataclass(frozen=True)

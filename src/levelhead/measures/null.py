@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import LONG_TAILED, P_NULL_MODELS, Measurement, Null
+from levelhead.measures.measurement import FUTILE, LONG_TAILED, P_NULL_MODELS, Measurement, Null
 from levelhead.measures.seat_effect import SETS, WordSets
 from levelhead.measures.statistics import ROUNDING, FloatArray, alike
 
@@ -45,6 +45,7 @@ class NullDistribution:
     values: FloatArray  # [draw]
     long_tails: bool = False  # a few draws lie much farther out than a normal distribution has them
     share: float = 1.0  # of the error that may be spent at this look: null models come in rounds (rounds.py)
+    futile: bool = False  # no more are asked: the value lies too near to these for a claim
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, np.float64)
@@ -118,7 +119,8 @@ class NullDistribution:
     @property
     def looked(self) -> str:
         """What p was corrected for, as the end of a method."""
-        return "" if self.share == 1 else f", {100 * self.share:g} % of the error at this look"
+        spent = "" if self.share == 1 else f", {100 * self.share:g} % of the error at this look"
+        return f"{spent}, {FUTILE}" if self.futile else spent
 
     def harder(self, measurement: Measurement, method: str) -> Measurement:
         """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.

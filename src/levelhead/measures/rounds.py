@@ -12,13 +12,20 @@ The second is arithmetic, not chance. With K values of mean m and sum of squares
     t² ≤ (N − 1) / (1 + 1/N) · ( (value − m)² / SS + n / (N K) )
 
 whatever the n values are: equality where all of them lie on the far side of m, at one place. Such a stop
-costs no power and no error: the verdict is the one that all N would have given. Group-sequential tests:
-Pocock 1977; Monte Carlo tests that stop: Besag and Clifford 1991, Gandy 2009.
+costs no power and no error: the verdict is the one that all N would have given. A claim other than the main
+one is not pursued either
+
+    for futility             if after 9 of up to 19 null models its p, undivided, is 0.04 or more
+
+which makes no claim, so that it adds no error; what it costs is power (docs/method.md has how much).
+Group-sequential tests: Pocock 1977; futility: DeMets and Ware 1980; Monte Carlo tests that stop: Besag and
+Clifford 1991, Gandy 2009.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -28,6 +35,7 @@ from levelhead.measures.null import LONG_TAILS, MANY, NullDistribution
 from levelhead.measures.statistics import alike
 
 SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
+FUTILE = {9: 0.04}  # null models at an early look -> p from which on a claim beside the main one is futile
 ALPHA = 0.05  # no claim holds at a larger p, however many others do
 MAIN_LEVEL = 0.75 * ALPHA  # at which the main claim of a page holds alone
 SURE_LEVEL = 0.25 * ALPHA / 32  # at which any other claim does, on a page of up to 32 of them
@@ -77,12 +85,28 @@ def settled(null: NullDistribution, value: float, planned: int, level: float = S
     return null.at_look(look).claimed_p(value) < level or least_p(null, value, planned) >= ALPHA
 
 
+def futile(null: NullDistribution, value: float, planned: int) -> bool:
+    """Whether a claim other than the main one is too far from holding at this look to be pursued."""
+    least = FUTILE.get(len(null), math.inf)
+    return len(null) < planned <= ENOUGH and null.student_p_value(value) >= least
+
+
+def closed(null: NullDistribution, value: float, planned: int) -> bool:
+    """Whether no more null models are asked for a claim other than the main one."""
+    return settled(null, value, planned) or futile(null, value, planned)
+
+
+def looked_at(null: NullDistribution, value: float, planned: int) -> NullDistribution:
+    """The null at the look after which no more models were asked for a claim other than the main one."""
+    return replace(null, share=share(len(null), planned), futile=futile(null, value, planned))
+
+
 def says_too_little(null: Null | None, enough: int = ENOUGH) -> bool:
     """Whether null models are so few that more of them could give a claim that these do not.
 
-    A round after which none could is as good as all of them.
+    A round after which none could is as good as all of them, and so is a stop for futility.
     """
-    if null is None or not null.of_models or null.draws >= enough:
+    if null is None or not null.of_models or null.draws >= enough or null.futile:
         return False
     return null.draws < 2 or least_p_of(null.p_value, null.draws, enough, null.long_tailed) < ALPHA
 

@@ -28,6 +28,7 @@ class AuditSizes(Record):
     backgrounds: per CounterActs occupation; None: as the prompts say
     starts: first layers of token projections; None: all
     screen_contexts: for each word, for choosing projections; None: all of them
+    verify_contexts: for each word, for SEAT of changed models that are judged by another bias; None: all
     screen: most occupations, contexts for choosing; None: all of a half
     null: how many null models (vocabulary-permuted twins)
     triple_twins: so many of them answer all triples, at most: Student's p needs no more
@@ -47,6 +48,7 @@ class AuditSizes(Record):
     backgrounds: int | None = None
     starts: int | None = 4
     screen_contexts: int | None = None
+    verify_contexts: int | None = 6
     screen: tuple[int, int] | None = (25, 6)
     null: int = 19
     triple_twins: int = 39
@@ -72,6 +74,7 @@ FULL = AuditSizes(
     occupations=None,
     sentences=1,
     starts=None,
+    verify_contexts=None,
     screen=None,
     null=199,
 )

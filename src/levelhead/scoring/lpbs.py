@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.kept import read_once
 from levelhead.engine.readings import TokenLogProbs
-from levelhead.engine.run import read
 from levelhead.measures import lpbs as log_probability
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
@@ -76,11 +76,10 @@ def _word_biases(
     sentences = lpbs_sentences(targets, model.tokenizer.mask_token, chosen.templates)
     with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
     prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], attributes.tokens)
-    answers = read(model, [with_target, prior], variants, label="LPBS")
+    log_ps, log_priors = (read_once(model, each, variants, label="LPBS") for each in (with_target, prior))
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
     biases = []
-    log_ps, log_priors = answers[with_target], answers[prior]
     for log_p, log_prior in zip(log_ps, log_priors, strict=True):
         cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
         biases.append(log_probability.word_bias(cells, attributes.in_a))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.models.chat import chat_texts, require_chat
@@ -102,7 +103,7 @@ def _head_answers(
 ) -> list[TripleAnswers]:
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
     texts = [Text(context, sentence) for context, sentence in _next_sentences(triples, kinds)]
-    logits = read_one(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
+    logits = read_once(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
     p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(kinds))
     x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
     return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooled
-from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.next_sentence import nsp_accuracy, separation
@@ -210,7 +210,7 @@ def nli_logits(
     """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)
     texts = [Text(pair.premise, pair.hypothesis) for pair in pairs]
-    return np.asarray(read_one(model, Pooled(texts), variants, label="Inferences")[:, :, list(order)])
+    return np.asarray(read_once(model, Pooled(texts), variants, label="Inferences")[:, :, list(order)])
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
@@ -47,7 +48,9 @@ FOLLOWS: dict[Pooling, str] = {  # whose reading of a sentence each pooling is
     "cls": "May et al. 2019, for BERT",
     "last": "May et al. 2019, for GPT",
 }
+SINGLY = 2  # contexts of each word that are asked by themselves, as null models are asked
 Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
 
 
 # ---- SEAT over words
@@ -85,7 +88,7 @@ def ask_seat(
                 _completed(_without_interval(v, table, settings), table, test, resampling) for v in static
             ]
         else:
-            vectors = read_one(model, table.each(), some, label="SEAT")
+            vectors = read_once(model, table.each(), some, label="SEAT")
             measured = [seat_of_contexts(v, table, test, resampling) for v in vectors]
         measurements += measured
     return measurements
@@ -95,6 +98,20 @@ def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
     """Variants in groups whose answers, `floats` float32 each, are held in memory together."""
     step = max(1, _FLOATS // max(1, floats))
     return [variants[start : start + step] for start in range(0, len(variants), step)]
+
+
+def context_vectors(model: Model, table: WordTable, label: str = "Words") -> Floats:
+    """The vector of every word in each of its contexts: [context, hidden].
+
+    First contexts, second ones and all others are asked by themselves: a part that another question of the
+    same audit has asked is not asked again.
+    """
+    parts = table.in_turn(SINGLY)
+    vectors = [read_once(model, table.at(places).each(), label=label)[0] for places in parts]
+    together = np.empty((len(table.contexts), vectors[0].shape[1]), np.float32)
+    for places, part in zip(parts, vectors, strict=True):
+        together[places] = part
+    return together
 
 
 def absolute_seats(

@@ -34,12 +34,19 @@ from levelhead.probes.contexts import Context, template_contexts
 from levelhead.probes.token_rows import ALL_WORDS, rows_by_token_count
 from levelhead.probes.words import WordTest
 from levelhead.results.records.heads import TwinSeat
-from levelhead.scoring.seat import first_seat, seat_influences, seat_of_contexts, word_sets
+from levelhead.scoring.seat import (
+    SINGLY,
+    context_vectors,
+    first_seat,
+    seat_influences,
+    seat_of_contexts,
+    word_sets,
+)
 from levelhead.scoring.word_table import WordTable, word_table
 
 POOL = 600  # random words: more change no digit of the null's spread
 DRAWS = 2_000
-TWIN_CONTEXTS = 2  # of each word, at most (docs/method.md, SEAT rows)
+TWIN_CONTEXTS = SINGLY  # of each word, at most (docs/method.md, SEAT rows)
 Doubles = NDArray[np.float64]
 
 
@@ -96,8 +103,7 @@ class RowsQuestion:
     @cached_property
     def vectors(self) -> Doubles:
         """The model's vectors of all contexts."""
-        (vectors,) = read_one(self.model, self.table.each(), label="Word association")
-        return np.asarray(vectors)
+        return np.asarray(context_vectors(self.model, self.table, "Word association"))
 
     @cached_property
     def _own(self) -> dict[str, Doubles]:
@@ -125,8 +131,7 @@ class RowsQuestion:
 
     def read_few(self) -> Doubles:
         """The contexts that twins are asked, in the twin that the model is at the moment: [context, d]."""
-        (vectors,) = read_one(self.model, self.few.each(), label="Word association in null models")
-        return np.asarray(vectors)
+        return np.asarray(context_vectors(self.model, self.few, "Word association in null models"))
 
     def seats(self, vectors: Doubles) -> list[TwinSeat]:
         """SEAT of every row in one twin, from its vectors of the first contexts."""

@@ -15,7 +15,7 @@ import numpy as np
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
-from levelhead.measures.rounds import ALPHA, looks, settled, share
+from levelhead.measures.rounds import ALPHA, closed, looked_at, looks
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.triples import TripleSet
@@ -65,27 +65,28 @@ def _nulls(
                 relative.setdefault(name, []).append(each.relative)
             asked += 1
             advance(1)
-            nulls = _distributions(relative, asked, planned)
+            nulls = _distributions(relative, asked)
             if asked in looks(planned) and all(
-                _settled(measured[name], null, planned) for name, null in nulls.items()
+                _closed(measured[name], null, planned) for name, null in nulls.items()
             ):
                 break
-    return nulls
+    values = {name: measured[name].relative for name in nulls}
+    return {
+        name: looked_at(nulls[name], value, planned) for name, value in values.items() if value is not None
+    }
 
 
-def _distributions(
-    relative: Mapping[str, Sequence[float | None]], asked: int, planned: int
-) -> dict[str, NullDistribution]:
+def _distributions(relative: Mapping[str, Sequence[float | None]], asked: int) -> dict[str, NullDistribution]:
     known = {name: [v for v in values if v is not None] for name, values in relative.items()}
     return {
-        name: NullDistribution(np.asarray(values), share=share(asked, planned))
+        name: NullDistribution(np.asarray(values))
         for name, values in known.items()
         if len(values) == asked > 1
     }
 
 
-def _settled(measured: Measurement, null: NullDistribution, planned: int) -> bool:
+def _closed(measured: Measurement, null: NullDistribution, planned: int) -> bool:
     """Whether more twins would change nothing: of two nulls the larger p counts, so one can be enough."""
     if measured.relative is None or measured.null is None or measured.null.p_value >= ALPHA:
         return True
-    return settled(null, measured.relative, planned)
+    return closed(null, measured.relative, planned)

@@ -6,7 +6,8 @@ See docs/method.md, Word vectors.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,17 +55,26 @@ class WordTable:
 
     def first_contexts(self, n: int = 1) -> WordTable:
         """The table with the first n contexts of each word alone."""
-        seen: dict[int, int] = {}
-        kept = []
-        for i, word in enumerate(self.word):
-            seen[word] = seen.get(word, 0) + 1
-            if seen[word] <= n:
-                kept.append(i)
-        return replace(
-            self,
-            contexts=tuple(self.contexts[i] for i in kept),
-            word=tuple(self.word[i] for i in kept),
-        )
+        return self.at([place for place, turn in enumerate(self._turns()) if turn < n])
+
+    def in_turn(self, singly: int) -> list[list[int]]:
+        """Places of contexts: the first of each word, the second ... so many times, then all others."""
+        parts: list[list[int]] = [[] for _ in range(singly + 1)]
+        for place, turn in enumerate(self._turns()):
+            parts[min(turn, singly)].append(place)
+        return [part for part in parts if part]
+
+    def at(self, places: Sequence[int]) -> WordTable:
+        """The table with the contexts at these places alone."""
+        contexts = tuple(self.contexts[i] for i in places)
+        return replace(self, contexts=contexts, word=tuple(self.word[i] for i in places))
+
+    def _turns(self) -> Iterator[int]:
+        """Of each context, how many others of its word come before it."""
+        seen: Counter[int] = Counter()
+        for word in self.word:
+            yield seen[word]
+            seen[word] += 1
 
     def first_places(self) -> list[int]:
         """Where the first context of each word stands, in the order of the words."""

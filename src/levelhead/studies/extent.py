@@ -150,13 +150,17 @@ class Extent:
         )
 
     def halves(self, battery: Battery) -> Halves:
-        """What projections are chosen on, and what ways out are verified on: no item is in both."""
+        """What projections are chosen on, and what ways out are verified on: no item is in both.
+
+        Where changes are judged by SEAT itself, they are verified on all contexts.
+        """
         parts = halves(battery, self.settings.seed, self.sizes.screen)
-        if self.sizes.screen_contexts is None:
-            return parts
-        table = word_table(parts.choose.test, parts.choose.contexts)
-        few = table.first_contexts(self.sizes.screen_contexts).contexts
-        return replace(parts, choose=replace(parts.choose, contexts=few))
+        by_seat = main_bias(self.model, battery.test) == "seat"
+        return replace(
+            parts,
+            choose=_in_few_contexts(parts.choose, self.sizes.screen_contexts),
+            report=_in_few_contexts(parts.report, None if by_seat else self.sizes.verify_contexts),
+        )
 
     def starts(self, model: Model) -> int:
         """From how many layers token projections are tried beside the paper's settings."""
@@ -164,3 +168,10 @@ class Extent:
             return model.layers
         by_strength = main_bias(model, load_words(self.settings.bias)) == "strength"
         return 0 if by_strength else min(self.sizes.starts, model.layers)
+
+
+def _in_few_contexts(battery: Battery, most: int | None) -> Battery:
+    """A battery with at most so many contexts of each word; None: with all of them."""
+    if most is None:
+        return battery
+    return replace(battery, contexts=word_table(battery.test, battery.contexts).first_contexts(most).contexts)

@@ -89,7 +89,7 @@ class CrossFit(Record):
     split: int
     rho: float  # of the scores of the two halves
     chosen: float | None  # change of |SEAT| on the half that the heads were chosen on; not asked of twins
-    other: float  # change of |SEAT| on the other half
+    other: float | None  # change of |SEAT| on the other half; not asked of twins once its verdict is closed
     halves: tuple[tuple[tuple[float, ...], ...], ...]  # scores, [half][layer][head]
 
 

@@ -28,7 +28,7 @@ from levelhead.engine.ways_back import GateGradients
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores, largest_held
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
-from levelhead.measures.rounds import largest_settled, settled, share
+from levelhead.measures.rounds import closed, largest_settled, looked_at, share
 from levelhead.measures.seat_effect import WordSets
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest
@@ -96,8 +96,8 @@ class Splits:
 def cross_fit(model: Model, splits: Splits, vectors: Doubles, top: int, twin: int | None) -> list[CrossFit]:
     """Every split, both ways round. twin: the number of the null twin that the model is at the moment.
 
-    vectors: of the words in their first contexts, [word, hidden]. Of a twin only the half that heads were not
-    chosen on is read without them.
+    vectors: of the words in their first contexts, [word, hidden]. top: how many heads are removed; 0: none,
+    and only scores are asked. Of a twin only the half that heads were not chosen on is read without them.
     """
     fitted = zip(splits.parts, splits.gradients(model, vectors), strict=True)
     return [
@@ -122,7 +122,7 @@ def _fit(
         return after - gradients[read].objective
 
     (rho,) = half_agreement(scores[None])
-    other = float(np.mean([change(1 - side, side) for side in (0, 1)]))
+    other = float(np.mean([change(1 - side, side) for side in (0, 1)])) if top else None
     own = float(np.mean([change(side, side) for side in (0, 1)])) if twin is None else None
     return CrossFit(twin, split, float(rho), own, other, tuple(tuple(map(tuple, h)) for h in scores.tolist()))
 
@@ -143,16 +143,23 @@ def held_on_other_words(fits: Sequence[CrossFit], planned: int) -> tuple[Doubles
     return held_scores(own), head_test(own, np.array(twins), look) if len(twins) > 1 else None
 
 
-def fits_settled(fits: Sequence[CrossFit], planned: int) -> bool:
-    """Whether all verdicts that rest on cross-fitting are those that all planned twins would give."""
+def scores_closed(fits: Sequence[CrossFit], planned: int) -> bool:
+    """Whether no more twins are needed for the verdicts on scores: agreement of heads, and clear heads."""
     own, *twins = _halves(fits)
     if len(twins) < 2:
         return False
     largest = float(np.abs(held_scores(own)).max())
-    if not largest_settled(largest_held(np.array(twins)), largest, planned):
-        return False
-    values = [_means(fits, attrgetter(name)) for name in ("rho", "other")]
-    return all(settled(NullDistribution(null), value, planned) for value, null in values)
+    return largest_settled(largest_held(np.array(twins)), largest, planned) and _closed(fits, "rho", planned)
+
+
+def removal_closed(fits: Sequence[CrossFit], planned: int) -> bool:
+    """Whether no more twins are needed for the verdict on what removal does."""
+    return _closed(fits, "other", planned)
+
+
+def _closed(fits: Sequence[CrossFit], name: str, planned: int) -> bool:
+    value, null = _means(fits, attrgetter(name))
+    return len(null) > 1 and closed(NullDistribution(null), value, planned)
 
 
 def summaries(fits: Sequence[CrossFit], planned: int) -> list[Measurement]:
@@ -163,17 +170,16 @@ def summaries(fits: Sequence[CrossFit], planned: int) -> list[Measurement]:
     largest = (
         Measurement(LARGEST_HELD, float(np.abs(held).max()), n=held.size) if test is None else test.largest
     )
-    look = share(len(_by_twin(fits)) - 1, planned)
     return [
-        _summary(fits, HEAD_AGREEMENT, attrgetter("rho"), {}, look),
+        _summary(fits, HEAD_AGREEMENT, attrgetter("rho"), {}, planned),
         _summary(
             fits,
             CHANGE_ON_OTHER_WORDS,
             attrgetter("other"),
             {"on the words chosen on": float(np.mean(flattered))},
-            look,
+            planned,
         ),
-        replace(largest, settings=_settings(fits)),
+        replace(largest, settings=_settings(fits, len(_by_twin(fits)) - 1)),
     ]
 
 
@@ -182,9 +188,10 @@ def _halves(fits: Sequence[CrossFit]) -> list[Doubles]:
     return [np.array([fit.halves for fit in of_one]) for of_one in _by_twin(fits)]
 
 
-def _means(fits: Sequence[CrossFit], value_of: Callable[[CrossFit], float]) -> tuple[float, Doubles]:
-    """The mean over the model's splits, and each twin's over the same splits."""
-    own, *twins = [float(np.mean([value_of(fit) for fit in of_one])) for of_one in _by_twin(fits)]
+def _means(fits: Sequence[CrossFit], value_of: Callable[[CrossFit], float | None]) -> tuple[float, Doubles]:
+    """The mean over the model's splits, and that of each twin that was asked over the same splits."""
+    values = [[v for v in map(value_of, of_one) if v is not None] for of_one in _by_twin(fits)]
+    own, *twins = [float(np.mean(of_one)) for of_one in values if of_one]
     return own, np.array(twins)
 
 
@@ -196,28 +203,27 @@ def _by_twin(fits: Sequence[CrossFit]) -> list[list[CrossFit]]:
     return list(groups.values())
 
 
-def _settings(fits: Sequence[CrossFit]) -> dict[str, int]:
-    own, *twins = _by_twin(fits)
-    return {"splits": len(own), "twins": len(twins), "contexts a word": 1}
+def _settings(fits: Sequence[CrossFit], twins: int) -> dict[str, int]:
+    return {"splits": len(_by_twin(fits)[0]), "twins": twins, "contexts a word": 1}
 
 
 def _summary(
     fits: Sequence[CrossFit],
     name: str,
-    value_of: Callable[[CrossFit], float],
+    value_of: Callable[[CrossFit], float | None],
     details: dict[str, float | None],
-    look: float,
+    planned: int,
 ) -> Measurement:
     """The mean over the model's splits, against each twin's mean over the same splits."""
-    own = np.array([value_of(fit) for fit in _by_twin(fits)[0]])
+    own = np.array([value_of(fit) for fit in _by_twin(fits)[0]], np.float64)
     mean, twins = _means(fits, value_of)
-    null = NullDistribution(twins, share=look) if len(twins) > 1 else None
+    null = looked_at(NullDistribution(twins), mean, planned) if len(twins) > 1 else None
     return Measurement(
         name,
         mean,
         n=int(own.size),
         neutral=0.0,
         details={"sd": float(own.std(ddof=1)) if own.size > 1 else None, **details},
-        settings=_settings(fits),
+        settings=_settings(fits, len(twins)),
         null=None if null is None else null.judged(mean, "null twins"),
     )

@@ -1,7 +1,7 @@
 """Null models of a heads run: one pass over each gives its SEAT and the slopes of its heads.
 
 They come in rounds (measures/rounds.py). What a round has settled is not asked of the next: of the later ones
-perhaps SEAT alone, or the heads alone.
+perhaps SEAT alone, the heads alone, or the scores of heads without any removal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures.rounds import looks
 from levelhead.models.model import Model
@@ -23,8 +22,9 @@ from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.heads import CrossFit
 from levelhead.results.settings import HeadsRunSettings
+from levelhead.scoring.seat import context_vectors
 from levelhead.scoring.token_rows import RowsQuestion
-from levelhead.studies.heads.crossfit import Splits, cross_fit, fits_settled
+from levelhead.studies.heads.crossfit import Splits, cross_fit, removal_closed, scores_closed
 from levelhead.studies.heads.prepared import Prepared
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.work import Stage, stage
@@ -71,14 +71,15 @@ class NullModels:
             self._ask_twins()
 
     def _ask_twins(self) -> None:
-        seats, fits = True, bool(self.fits)
+        seats, fits, removals = True, bool(self.fits), True
         with steps("Null models", self.planned) as advance:
             for number in range(self.planned):
                 if number in looks(self.planned):
                     seats = seats and not self.rows.settled(self.planned)
-                    fits = fits and not fits_settled(self.fits, self.planned)
+                    removals = fits and removals and not removal_closed(self.fits, self.planned)
+                    fits = fits and (removals or not scores_closed(self.fits, self.planned))
                 if seats or fits:
-                    self._ask_twin(number, seats, fits)
+                    self._ask_twin(number, seats, fits, removals)
                     fits = fits and bool(self.fits)
                 advance(1)
 
@@ -89,7 +90,7 @@ class NullModels:
         labels = ("model", *map(_label, range(self.planned)))
         self.fits = [fit for label in labels for fit in self.run.stored(layout.CROSS_FITS.of(label))]
 
-    def _ask_twin(self, number: int, seats: bool, fits: bool) -> None:
+    def _ask_twin(self, number: int, seats: bool, fits: bool, removals: bool) -> None:
         label, rows = _label(number), self.rows
         once = cache(rows.read_few if seats else self._read_first)
         with twinned(self.model, draw_twin(self.model, twin_seed(self.settings.seed, number))):
@@ -97,22 +98,26 @@ class NullModels:
                 rows.add(self.run.results(layout.TWIN_SEATS.of(label), lambda: rows.seats(once())))
             if fits:
                 first = rows.few.first_places() if seats else slice(None)
-                self._fit(label, number, lambda: once()[first])
+                self._fit(label, number, lambda: once()[first], removals)
 
     def _read_first(self) -> Doubles:
-        (vectors,) = read_one(self.model, self._splits.table.each(), label="Heads in null models")
-        return np.asarray(vectors)
+        return np.asarray(context_vectors(self.model, self._splits.table, "Heads in null models"))
 
     @cached_property
     def _splits(self) -> Splits:
         table, test = self.prepared.table, self.prepared.test
         return Splits.of(table, test, self.settings.splits, self.settings.seed)
 
-    def _fit(self, label: str, twin: int | None, vectors: Callable[[], Doubles]) -> None:
-        """The fits of the model, or of a twin; without any of the model's there are none at all."""
+    def _fit(
+        self, label: str, twin: int | None, vectors: Callable[[], Doubles], removals: bool = True
+    ) -> None:
+        """The fits of the model, or of a twin; without any of the model's there are none at all.
+
+        removals: heads are removed too, not only scored.
+        """
         if not self.settings.splits:
             return
-        key, top = layout.CROSS_FITS.of(label), self.settings.top
+        key, top = layout.CROSS_FITS.of(label), self.settings.top if removals else 0
         try:
             splits = self._splits
             self.fits += self.run.results(key, lambda: cross_fit(self.model, splits, vectors(), top, twin))
