@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,11 +26,11 @@ CI = Path(__file__).parent.parent / "examples" / "ci"
 STEPS: list[dict[str, Any]] = yaml.safe_load((CI / "github-workflow.yml").read_text("utf-8"))["jobs"][
     "audit"
 ]["steps"]
-COMMAND = """#!{python} -IS
+CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as made:
-    made.connect({place!r})
-    socket.send_fds(made, [json.dumps([os.getcwd(), sys.argv[1:]]).encode()], [0, 1, 2])
+    made.connect(sys.argv[1])
+    socket.send_fds(made, [json.dumps([os.getcwd(), sys.argv[2:]]).encode()], [0, 1, 2])
     sys.exit(int(made.recv(8)))
 """
 SERVER = """
@@ -84,7 +85,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     command = folder / "bin" / "levelhead"
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a whole path can be too long for a socket
         place = f"{short}/commands"
-        command.write_text(COMMAND.format(python=sys.executable, place=place))
+        client = shlex.join([sys.executable, "-ISc", CLIENT, place])
+        command.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         command.chmod(0o755)
         started = [sys.executable, "-c", SERVER, place]
         with subprocess.Popen(started, stdout=subprocess.PIPE, env=environment(folder)) as server:

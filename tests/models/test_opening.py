@@ -265,6 +265,7 @@ def test_a_run_says_how_texts_were_opened_and_goes_on_only_with_the_same(tmp_pat
 
 
 @pytest.mark.smollm2
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_fluency_of_smollm2_is_that_of_a_plain_loop(smollm2: Model) -> None:
     sentences = list(fluency_sentences())[:12]

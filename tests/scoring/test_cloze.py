@@ -354,7 +354,7 @@ def test_k_below_1_is_one_clear_line(ks: tuple[int, ...]) -> None:
 
 
 @pytest.mark.smollm2
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_smollm2_answers_and_knows_how_words_begin(smollm2: Model) -> None:
     model = smollm2
     answers = ask_cloze(model, some_prompts(10), ks=(10,))[0]

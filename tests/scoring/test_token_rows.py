@@ -84,7 +84,7 @@ def test_every_row_has_the_value_and_the_null_that_it_has_alone(bert: Model) -> 
     assert found.sound in ("all words", "matched by tokens", "one token")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pool_lies_around_0_for_one_token_words_and_the_real_words_far_beyond_it(bert: Model) -> None:
     row = one_token(bert)
     null = pool_null(bert, row, 1, size=300)
