@@ -106,6 +106,9 @@ def test_no_help_text_of_an_option_is_written_twice() -> None:
     assert [text for text, places in texts.items() if len(places) > 1] == []
 
 
+LOADERS = ("auditing", "surveying", "reproducing", "engine.jobs", "api.studies", "models.model")
+
+
 def refused(
     args: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:
@@ -114,8 +117,8 @@ def refused(
     def reached(*names: object, **_: object) -> None:
         raise BadProbe(f"reached {names} in {args}")
 
-    monkeypatch.setattr("levelhead.models.model.load", reached)
-    monkeypatch.setattr("levelhead.auditing.load", reached)
+    for module in LOADERS:  # the last one last: what is first imported after it would keep it
+        monkeypatch.setattr(f"levelhead.{module}.load", reached)
     return refusal(monkeypatch, capsys, *args)
 
 
