@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--method", default="distilled")
     parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--lora", action="store_true")
     parser.add_argument("--text", default="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ import torch
 
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import callbacks
-from levelhead.engine.distilling import Aligned, Distilling, TokenMixture, aligned
+from levelhead.engine.distilling import (
+    Aligned,
+    Distilling,
+    TokenMixture,
+    aligned,
+    divergence,
+    logit_distance,
+)
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.engine.run import read_one
@@ -105,6 +113,31 @@ def test_a_classification_heads_target_is_the_symmetrized_answer_to_the_pair(hea
         assert torch.allclose(judged[0], judged[-1])  # both turns get one answer
 
 
+def test_a_model_with_both_heads_is_judged_on_the_half_of_a_batch_that_has_no_mask() -> None:
+    model = tiny("bert", "nsp")
+    own = lesson(model, [Text(first, TEXTS[1]) for first in TEXTS])
+    batch = own.batch(range(6), (0, 0))
+    masked = (batch["input_ids"] == model.tokenizer.mask_token_id).any(1)
+    texts = np.repeat(range(6), [len(text.turns) for text in own.texts])
+    assert len(set(texts[masked.numpy()])) == len(set(texts[~masked.numpy()])) == 3
+    student = copied(model, "student", "")
+    student.hf.requires_grad_(True)
+    judge: Any = student.classification_head
+    own.loss(student, own.batch([0], (0, 0))).backward()  # a single text is masked, so nobody is judged
+    assert not judge.weight.grad.any()
+    own.loss(student, batch).backward()
+    assert judge.weight.grad.any()
+
+
+def test_the_distance_of_logits_does_not_fall_where_a_head_is_sure() -> None:
+    unsure, sure = (torch.tensor([[x, 0.0]]) for x in (0.5, 9.5))
+    even, high = (torch.tensor([[x, 0.0]]).softmax(-1) for x in (0.0, 9.0))
+    assert float(logit_distance(unsure, even)) == pytest.approx(0.0625, rel=1e-4)  # (¼² + ¼²) / 2
+    assert float(logit_distance(sure, high)) == pytest.approx(0.0625, rel=1e-2)
+    assert float(divergence([sure], [high])) < 1e-3 * float(divergence([unsure], [even]))
+    assert float(logit_distance(unsure + 3, even)) == pytest.approx(0.0625, rel=1e-4)
+
+
 def test_the_mixture_of_tensors_is_the_mixture_of_arrays() -> None:
     classes = TokenClasses((((1,), (4, 5)), ((2,), (3,))), ())
     rng = np.random.default_rng(0)
@@ -169,6 +202,21 @@ def test_lora_changes_the_weights_of_queries_keys_and_values_alone() -> None:
     with model.edited(kept.weights):
         student = copied(model, "student", "")
     assert apart_loss(student, lesson(model)) == pytest.approx(kept.loss, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "head"), [("gpt2", "mlm"), ("bert", "nsp")])
+def test_word_vectors_of_other_words_stay_bit_for_bit_where_a_plan_says_so(family: str, head: str) -> None:
+    model = tiny(family, head)
+    own = lesson(model, [Text(text, TEXTS[1]) for text in TEXTS] if head == "nsp" else ())
+    plan = TrainingPlan(steps=2, batch_size=4, warmup=0.0, word_vectors=False, keep=(1.0,))
+    assert plan.rate(model) == 2 * replace(plan, word_vectors=True).rate(model)
+    (kept,) = train_weights(model, "distilled", (own, own), plan).kept
+    rows = model.hf.get_input_embeddings().weight
+    (name,) = (name for name, weight in model.hf.named_parameters() if weight is rows)
+    moved = (kept.weights.values[name] != rows).any(1).nonzero().flatten().tolist()
+    assert moved
+    assert set(moved) <= set(own.own_words)
 
 
 class Killed(BaseException):

@@ -64,8 +64,8 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
     means = Means(str(text), steps=12)
     candidates = Distillation(means).candidates(model, battery())
     strengths = [each.strength for each in candidates]
-    assert strengths == [3.0, 6.0, 12.0][: len(strengths)]
-    assert candidates[0].name == "distilled, 3 steps"
+    assert strengths == [6.0, 12.0][: len(strengths)]
+    assert candidates[0].name == "distilled, 6 steps"
     if head == "mlm":
         asked = TokenLogProbs(
             ["The nurse said that", "The engineer said that"], range(model.config.vocab_size)
@@ -79,12 +79,15 @@ def _kl(goal: Any, given: Any) -> float:
     return float((np.exp(goal) * (goal - given)).sum(-1).mean())
 
 
-def test_pairs_for_a_classification_head_are_about_groups_or_not_on_both_sides() -> None:
+def test_pairs_for_a_classification_head_have_words_for_a_group_in_the_first_sentence_or_nowhere() -> None:
     sentences = training_sentences(560)
     for pair, sentence in zip(pairs(sentences), sentences, strict=True):
         assert pair.second
         assert pair.first in sentence.text
         assert bool(GenderSwap()(f"{pair.first} {pair.second}").changes) == sentence.grouped
+    grouped = [pair for pair, each in zip(pairs(sentences), sentences, strict=True) if each.grouped]
+    plain = sum(not GenderSwap()(str(pair.second)).changes for pair in grouped)
+    assert 0.2 < plain / len(grouped) < 0.8
 
 
 def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:
@@ -123,7 +126,6 @@ def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, 
     settings = lh.settings.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
     run = run_mitigations(model, settings, tmp_path / "run")
     assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
-        "distilled, 1 steps",
         "distilled, 2 steps",
         "distilled, 4 steps",
     ]

@@ -108,6 +108,12 @@ class Choosing:
         """Tokens of each choice's longer text."""
         return [max(len(each.stereotype.row.ids), len(each.anti.row.ids)) for each in self.choices]
 
+    @property
+    def own_words(self) -> tuple[int, ...]:
+        """The tokens of all choices."""
+        sentences = [each for choice in self.choices for each in (choice.stereotype, choice.anti)]
+        return tuple(sorted({int(token) for each in sentences for token in each.row.ids}))
+
     def batch(self, numbers: Sequence[int], seed: Sequence[int]) -> Batch:
         """These choices; nothing is drawn."""
         return choice_batch(self.model, [self.choices[number] for number in numbers])

@@ -4,8 +4,10 @@
 
 f_s is the model itself, frozen, asked at every turn of the groups and mixed (edits/symmetry.py). Causal
 models are taught at every token, masked ones at masked tokens, words of a group more often; next-sentence
-heads and classifiers by their answer to pairs of sentences. A text without a word for a group is its own
-turn: there the student is held where the model was, but for the words of groups themselves.
+heads and classifiers by their answer to pairs of sentences. A model with both heads is taught the one on half
+of a batch, masked, and the other on the rest as it is: a mask on a word for a group hides what the answer
+leans on. A text without a word for a group is its own turn: there the student is held where the model was,
+but for the words of groups themselves.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ _MASKED = 0.15  # of the other tokens
 _MASKED_GROUP = 0.5  # of words for a group
 _TINY = 1e-30
 Places = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+_NOWHERE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +156,11 @@ class TurnedTexts:
         """Tokens of each text."""
         return [text.length for text in self.texts]
 
+    @property
+    def own_words(self) -> tuple[int, ...]:
+        """The tokens of words for a group."""
+        return tuple(_places(token_classes(self.model, self.swap)))
+
     def batch(self, numbers: Sequence[int], seed: Sequence[int]) -> Batch:
         """Every turn of these texts as a row; `partners` says which answers are mixed into each answer."""
         rng, groups = np.random.default_rng(seed), self.swap.groups
@@ -160,9 +169,9 @@ class TurnedTexts:
         partners: list[list[int]] = []
         classified: list[list[int]] = []
         labels: list[int] = []
-        for number in numbers:
+        for number, whole in zip(numbers, self._whole(len(numbers), rng), strict=True):
             text = self.texts[number]
-            picks = self._picks(text, rng)
+            picks = _NOWHERE if whole else self._picks(text, rng)
             turns = len(text.turns)
             for turn in range(turns):
                 first = len(asked) - turn * len(picks)  # of this text's answers
@@ -190,12 +199,16 @@ class TurnedTexts:
         """How far behind the place of an answer the token stands that it is about."""
         return int("causal" in self.model.abilities)
 
+    def _whole(self, count: int, rng: np.random.Generator) -> Bools:
+        """Which texts of a batch are asked about as they are, without a mask."""
+        return np.zeros(count, np.bool_)
+
     def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
         """The positions that are taught: before every token, or of some tokens, which are masked."""
         if "causal" in self.model.abilities:
             return np.asarray([place - 1 for place in text.words if place > 0], np.int64)
         if "mlm" not in self.model.abilities:
-            return np.empty(0, np.int64)
+            return _NOWHERE
         share = np.where(np.isin(text.words, text.group), _MASKED_GROUP, _MASKED)
         drawn = text.words[rng.random(len(text.words)) < share]
         return drawn if len(drawn) else rng.choice(text.words, 1)
@@ -220,11 +233,24 @@ class Distilling(TurnedTexts):
     def _speaks(self) -> bool:
         return bool(self.model.abilities & {"mlm", "causal"})
 
+    def _whole(self, count: int, rng: np.random.Generator) -> Bools:
+        """Half of them where the model has both heads."""
+        both = self._speaks and self.model.classification_head is not None
+        return rng.permutation(count) < count // 2 if both else super()._whole(count, rng)
+
     def loss(self, student: Model, batch: Batch) -> Tensor:
-        """KL of the student's answers from those of the symmetrized model, in nats per answer."""
+        """KL of the student's answers from those of the symmetrized model, in nats per answer; of a
+        next-sentence head the distance of their logits, about the rows without a mask."""
         with torch.no_grad(), at_rest(self.model.hf):
             targets = self.targets(batch)
-        return divergence(answered(student, batch), targets)
+        answers = answered(student, batch)
+        if "nsp" not in self.model.abilities:
+            return divergence(answers, targets)
+        judged, goal = answers.pop(), targets.pop()
+        rows = torch.arange(len(judged), device=judged.device)
+        whole = ~torch.isin(rows, batch["asked"] // batch["input_ids"].shape[1])
+        distance = logit_distance(judged[whole], goal[whole])
+        return distance + divergence(answers, targets) if answers else distance
 
     def targets(self, batch: Batch) -> list[Tensor]:
         """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a
@@ -245,6 +271,15 @@ def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
         for answer, target in zip(answers, targets, strict=True)
     ]
     return torch.stack(losses).sum()
+
+
+def logit_distance(answers: Tensor, targets: Tensor) -> Tensor:
+    """½ Σ of the squared distance of centered logits from those of the target, per answer: what KL is like at
+    a high temperature (Hinton et al. 2015). KL is flat where a head is sure; a preference is read off logits.
+    """
+    away = answers - targets.clamp(min=_TINY).log()
+    away = away - away.mean(-1, keepdim=True)
+    return away.square().sum() / (2 * max(1, len(away)))
 
 
 def answered(model: Model, batch: Batch) -> list[Tensor]:

@@ -25,7 +25,13 @@ from levelhead.edits.weights import Reweighted
 from levelhead.engine.batches import SimilarLengths
 from levelhead.engine.callbacks import Checkpoints, Progress, checkpoint_folder, last_checkpoint
 from levelhead.engine.lora import add_lora, lora_weights
-from levelhead.engine.trainer_arguments import arguments, check_trainable, is_large, own_randomness
+from levelhead.engine.trainer_arguments import (
+    arguments,
+    check_trainable,
+    is_large,
+    own_randomness,
+    train_all,
+)
 from levelhead.errors import BadOption, CannotDo
 from levelhead.files import write_text, write_whole
 from levelhead.models.checkpoint import quiet
@@ -34,7 +40,7 @@ from levelhead.models.copied import copied
 from levelhead.models.model import Model
 from levelhead.progress import steps
 
-LOOKS = 8  # at the texts apart, while a training runs
+LOOKS = 4  # at the texts apart, while a training runs; while the rate is high the loss is too
 _POINTS = 40  # at which a checkpoint may be written
 _PATIENCE = 2  # looks without a lower loss, after which a training ends
 _DONE = "done.json"
@@ -48,9 +54,11 @@ class TrainingPlan:
 
     steps: of the optimizer, at most
     batch_size: texts in a step
-    learning_rate: the highest; None: by the size of the model
+    learning_rate: the highest; None: by the size of the model, and twice that where
+        most word vectors stay
     warmup: share of all steps in which the learning rate rises; then it falls linearly to 0
     lora: train low-rank adapters, which are added to the weights afterwards, instead of all weights
+    word_vectors: train those of all words; else of the lesson's own words alone
     keep: shares of all steps after which the weights are kept
     """
 
@@ -59,6 +67,7 @@ class TrainingPlan:
     learning_rate: float | None = None
     warmup: float = 0.1
     lora: bool = False
+    word_vectors: bool = True
     keep: tuple[float, ...] = (0.25, 0.5, 1.0)
 
     def __post_init__(self) -> None:
@@ -80,7 +89,8 @@ class TrainingPlan:
             return self.learning_rate
         if self.lora:
             return 5e-4
-        return 1e-5 if is_large(model) else 5e-5
+        own = 1e-5 if is_large(model) else 5e-5
+        return own if self.word_vectors else 2 * own
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -93,6 +103,11 @@ class Lesson(Protocol):
 
     @property
     def lengths(self) -> Sequence[int]: ...
+
+    @property
+    def own_words(self) -> Sequence[int]:
+        """The tokens that it is about."""
+        ...
 
     def batch(self, numbers: Sequence[int], seed: Sequence[int]) -> Batch:
         """The texts of these numbers as tensors; what is drawn at random depends on the seed alone."""
@@ -157,7 +172,7 @@ def _train(model: Model, lessons: tuple[Lesson, Lesson], plan: TrainingPlan, see
         if plan.lora:
             add_lora(student, ())
         else:
-            student.hf.requires_grad_(True)
+            train_all(student, None if plan.word_vectors else lessons[0].own_words)
         with steps("Training", plan.steps) as advance:
             looks = _Looks(student, lessons[1], plan, folder)
             trainer = _trainer(student, lessons[0], plan, seed, folder)

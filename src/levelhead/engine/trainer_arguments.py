@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,22 @@ def check_trainable(model: Model) -> None:
         raise CannotDo("Fine-tuning needs the package accelerate: pip install 'levelhead[glue]'.")
     if model.hf.dtype == torch.float16:
         raise CannotDo(f"{model.name} is float16, in which training overflows. Load it as float32.")
+
+
+def train_all(model: Model, words: Sequence[int] | None = None) -> None:
+    """Let all weights be trained. words: of the vectors of words only those of these tokens; None: all.
+
+    Adam moves a row by about the learning rate however small its gradient is, so that the rows of words which
+    no text has would drift; a row whose gradient is 0 stays bit for bit.
+    """
+    model.hf.requires_grad_(True)
+    if words is None:
+        return
+    tables = (model.hf.get_input_embeddings(), model.hf.get_output_embeddings())
+    for rows in {id(table.weight): table.weight for table in tables if table is not None}.values():
+        kept = torch.zeros(len(rows), 1, dtype=rows.dtype, device=rows.device)
+        kept[list(words)] = 1
+        rows.register_hook(partial(torch.mul, kept))
 
 
 def arguments(model: Model, folder: Path, seed: int, **own: Any) -> TrainingArguments:

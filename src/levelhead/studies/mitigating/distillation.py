@@ -15,7 +15,7 @@ class Distillation(TrainedMitigation):
     """KL from the symmetrized model on text, half of it about nobody's group; the strength is its steps."""
 
     name = "distilled"
-    own_plan = TrainingPlan(steps=400, batch_size=32)
+    own_plan = TrainingPlan(steps=160, batch_size=16, word_vectors=False, keep=(0.5, 1.0))
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if not model.abilities & {"mlm", "causal"} and model.classification_head is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from math import ceil
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, runtime_checkable
@@ -22,7 +23,7 @@ from levelhead.results.keys import file_label
 from levelhead.scoring.battery import Battery
 from levelhead.studies.mitigating.protocol import Candidate, Mitigation
 
-APART = 192  # texts that decide when to stop, and are not trained on
+APART = 96  # texts that decide when to stop, and are not trained on
 LENGTH = 48  # tokens of a text; longer ones are cut
 _MOST = 24_000  # texts
 
@@ -82,16 +83,20 @@ def turned_texts(
 
 
 def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
-    """Sentences as pairs, for models with a classification head: two that follow each other, or two of
-    one topic, both with words for a group or both without."""
+    """Sentences as pairs, for models with a classification head: two that follow each other, or two of one
+    topic. Behind a sentence with words for a group every other one has none, as next sentences often do;
+    behind a sentence without, none has any."""
     alike: dict[tuple[str, bool], list[str]] = {}
     for each in sentences:
         alike.setdefault((each.topic, each.grouped), []).append(each.text)
-    after = {kind: iter([*texts[1:], texts[0]]) for kind, texts in alike.items()}
+    after = {kind: cycle([*texts[1:], texts[0]]) for kind, texts in alike.items()}
+    coins: dict[str, Iterator[bool]] = {topic: cycle((True, False)) for topic, _ in alike}
     found = []
     for each in sentences:
-        parts, other = list(split_sentences([each.text])), next(after[each.topic, each.grouped])
-        found.append(Text(parts[0], " ".join(parts[1:]) or other))
+        own = list(split_sentences([each.text]))
+        grouped = each.grouped and (next(coins[each.topic]) or (each.topic, False) not in after)
+        other = next(after[each.topic, grouped])
+        found.append(Text(own[0], " ".join(own[1:]) or other))
     return found
 
 
