@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from levelhead.scoring.objective import Objective
 from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "|SEAT|"
+_FEW = 24  # triples
 
 
 def objectives(model: Model, items: Battery) -> dict[str, Objective]:
@@ -63,6 +65,14 @@ def behavior(model: Model, items: Battery) -> Objective | None:
         return items.target
     found = objectives(model, items)
     return found.get(PREFERENCE) or found.get(LOG_ODDS)
+
+
+def behavior_of_few(model: Model, items: Battery) -> Objective:
+    """The same of at most 24 triples, for what asks many times; CannotDo says why there is none."""
+    found = behavior(model, replace(items, triples=items.triples.at_most(_FEW)))
+    if found is None:
+        raise CannotDo(f"{model.name} has neither log-odds nor a next-sentence head")
+    return found
 
 
 def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:

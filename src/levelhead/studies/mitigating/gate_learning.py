@@ -6,22 +6,19 @@ target, else for preference or log-odds.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from levelhead.edits.head import Head
-from levelhead.errors import BadProbe
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.objectives import behavior
+from levelhead.scoring.objectives import behavior_of_few
 from levelhead.studies.heads.learned_gates import Doubles, Lowered, as_variant, blanks, lowered_by_gates
 from levelhead.studies.heads.settings import LearnSettings
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
 _SEARCH = LearnSettings(bounds=(1.005, 1.01, 1.02))  # fluency may lose so much where it is learned
-_TRIPLES = 24  # that a preference is lowered on: each step asks three times and goes back once
 _DIGITS = 6  # of a gate
 
 
@@ -39,16 +36,15 @@ class GateLearning:
             return f"{model.name} predicts no tokens, so no fluency bounds its gates"
         try:
             blanks(model, fit.sentences, 1, 0)
-        except BadProbe as error:
+            behavior_of_few(model, fit)
+        except (BadProbe, CannotDo) as error:
             return str(error)
-        return "" if behavior(model, fit) else f"{model.name} has neither log-odds nor a next-sentence head"
+        return ""
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        objective = behavior(model, replace(fit, triples=fit.triples.at_most(_TRIPLES)))
-        if objective is None:
-            return []
+        lowered = Lowered.by(behavior_of_few(model, fit))
         found, last = [], np.ones((model.layers, model.heads))
-        for point in lowered_by_gates(model, Lowered.by(objective), fit.sentences, _SEARCH):
+        for point in lowered_by_gates(model, lowered, fit.sentences, _SEARCH):
             values = np.round(point.values, _DIGITS)
             if (values != last).any():  # a looser bound may reach no more
                 found.append(self._candidate(model, point.bound, values))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from levelhead.edits.neuron import Neuron
 from levelhead.edits.neurons import removed_neurons
 from levelhead.errors import CannotDo
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.objectives import behavior
+from levelhead.scoring.objectives import behavior_of_few
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
 _SHARES = (0.001, 0.005, 0.02)  # of all neurons
 _STEPS = 4  # of the way from 0 to 1
-_TRIPLES = 24  # that a preference is scored on: each step asks twice and goes back once
 
 
 class NeuronAblation:
@@ -30,15 +27,13 @@ class NeuronAblation:
             return f"{model.name} gives no gradients: {model.fixed_weights}"
         try:
             _ = model.neurons
+            behavior_of_few(model, fit)
         except CannotDo as error:
             return str(error)
-        return "" if behavior(model, fit) else f"{model.name} has neither log-odds nor a next-sentence head"
+        return ""
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        objective = behavior(model, replace(fit, triples=fit.triples.at_most(_TRIPLES)))
-        if objective is None:
-            return []
-        scores = objective.neuron_scores(model, _STEPS)
+        scores = behavior_of_few(model, fit).neuron_scores(model, _STEPS)
         return [
             self._candidate(model, share, [Neuron(*each) for each in highest(scores, count)])
             for share in _SHARES
