@@ -173,7 +173,7 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
     (vectors,) = read_one(model, splits.table.static())
     (fit,) = cross_fit(model, splits, vectors, 2, None)
     scores = [head_scores(model, part).scores for part in splits.parts[0]]
-    np.testing.assert_allclose(np.array(fit.halves), scores, atol=1e-9)
+    np.testing.assert_allclose(np.array(fit.halves), scores, atol=1e-6)
     chosen, other = [], []
     for side, own in enumerate(scores):
         variant = removed(model, highest(own, 2))
