@@ -1,6 +1,6 @@
 """How often the arena certifies what is not there, and how often it certifies a planted bias away.
 
-    python -m benchmarks.arena_error --nulls 40 --plants 10 --device cuda
+    python -m benchmarks.arena_error --nulls 40 --plants 10 --processes 16
     python -m benchmarks.arena_error --every 2 --null-models 5 --kept arena.jsonl
 
 Null models are twins of a model: the same weights, words without meaning. Whatever is certified on one is
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
 from scipy import stats
 
 from benchmarks.plants import planted_twin
@@ -33,6 +35,7 @@ from levelhead.studies.mitigating.study import detect, run_mitigations, shipped_
 
 _APART = 7_000  # the seed of the models here, apart from those that detection draws
 _TRIES = 5
+NULL, PLANTED = "null model", "planted model"
 
 
 @dataclass(frozen=True)
@@ -94,25 +97,46 @@ def planted_model(model: Model, number: int, rise: float) -> Model:
     raise CannotDo(f"No twin of {model.name} takes a plant of {rise:g}.")
 
 
-def counted(kind: str, made: Callable[[int], Model], runs: int, arena: Arena, kept: Path | None) -> int:
-    """In how many of these models something is certified; those in the file are not asked again."""
+@dataclass(frozen=True)
+class Case:
+    """One model that the arena is tried on: its kind and number, what it is made of, and what it is asked."""
+
+    kind: str
+    number: int
+    base: str
+    arena: Arena
+    rise: float = 0.0  # of |SEAT|, planted; 0: a null model
+    device: str | None = None
+
+    def outcome(self) -> Outcome:
+        """Make the model and ask it, on one core."""
+        torch.set_num_threads(1)
+        model = load(self.base, device=self.device)
+        made = planted_model(model, self.number, self.rise) if self.rise else null_model(model, self.number)
+        return self.arena.outcome(self.kind, self.number, made)
+
+
+def outcomes_of(cases: Sequence[Case], kept: Path | None, processes: int) -> Iterator[Outcome]:
+    """The outcome of every case, as soon as it is there; those in the file are not asked again."""
     known = known_outcomes(kept)
-    hits = 0
-    for number in range(runs):
-        outcome = known.get((kind, number))
-        if outcome is None:
-            outcome = arena.outcome(kind, number, made(number))
+    yield from (known[case.kind, case.number] for case in cases if (case.kind, case.number) in known)
+    left = [case for case in cases if (case.kind, case.number) not in known]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(case.outcome) for case in left]):
+            outcome = future.result()
             if kept is not None:
                 with kept.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(outcome)) + "\n")
-        hits += bool(outcome.certified)
-        names = ", ".join(outcome.certified) or (
-            "nothing" if outcome.detected else "no bias detected, nothing"
-        )
-        print(f"{kind} {number + 1}/{runs}: {names} certified", flush=True)
-    if runs:
-        low, high = stats.binomtest(hits, runs).proportion_ci(0.95)
-        print(f"{kind}: certified in {hits} of {runs} [{low:.3f}, {high:.3f}]", flush=True)
+            yield outcome
+
+
+def counted(kind: str, outcomes: Sequence[Outcome]) -> int:
+    """In how many models of a kind something is certified; printed with its interval."""
+    own = [each for each in outcomes if each.kind == kind]
+    hits = sum(bool(each.certified) for each in own)
+    if own:
+        low, high = stats.binomtest(hits, len(own)).proportion_ci(0.95)
+        print(f"{kind}: certified in {hits} of {len(own)} [{low:.3f}, {high:.3f}]", flush=True)
     return hits
 
 
@@ -136,15 +160,23 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="ask every n-th triple and sentence")
     parser.add_argument("--kept", type=Path, default=None, help="a file to keep outcomes in, and go on from")
     parser.add_argument("--device", default=None)
+    parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
-    model = load(asked.model, device=asked.device)
     methods = tuple(name.strip() for name in asked.methods.split(",") if name.strip())
     settings = MitigateSettings(methods=methods, null=asked.null_models, spillover=False)
-    arena = Arena(settings, asked.every)
-    planted = Arena(replace(settings, objective=COSINE), asked.every, look_first=False)
-    plant = partial(planted_model, model, rise=asked.rise)
-    wrong = counted("null model", partial(null_model, model), asked.nulls, arena, asked.kept)
-    found = counted("planted model", plant, asked.plants, planted, asked.kept)
+    null, planted = (
+        Arena(settings, asked.every),
+        Arena(replace(settings, objective=COSINE), asked.every, False),
+    )
+    cases = [Case(PLANTED, n, asked.model, planted, asked.rise, asked.device) for n in range(asked.plants)]
+    cases += [Case(NULL, n, asked.model, null, device=asked.device) for n in range(asked.nulls)]
+    outcomes = []
+    for outcome in outcomes_of(cases, asked.kept, asked.processes):
+        outcomes.append(outcome)
+        seen = "" if outcome.detected else "no bias detected, "
+        names = ", ".join(outcome.certified) or "nothing"
+        print(f"{outcome.kind} {outcome.number + 1}: {seen}{names} certified", flush=True)
+    wrong, found = counted(NULL, outcomes), counted(PLANTED, outcomes)
     print(f"null models: {asked.nulls - wrong} of {asked.nulls} certify nothing (at least 95 % should)")
     print(f"planted models: {found} of {asked.plants} certified away (at least 90 % should)")
 

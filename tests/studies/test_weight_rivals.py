@@ -12,13 +12,17 @@ import torch
 from levelhead.edits.weights import Reweighted
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
-from levelhead.models.encoding import Text
+from levelhead.models.encoding import Text, token_id
+from levelhead.models.model import Model
+from levelhead.models.vocabulary import vocabulary_parameters
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.studies.mitigating.counterfactual_text import CounterfactualText
 from levelhead.studies.mitigating.gradient_edit import STRENGTHS, GradientEdit, steps_of
+from levelhead.studies.mitigating.merging import STRENGTHS as MERGED
+from levelhead.studies.mitigating.merging import MergedVectors, merging_steps
 from levelhead.studies.mitigating.preference_tuning import PreferenceTuning
 from levelhead.studies.mitigating.training import Means
 from levelhead.studies.mitigating.unlearning import Unlearning
@@ -64,6 +68,52 @@ def test_a_gradient_edit_of_strength_0_changes_no_bit_and_a_small_one_lowers_the
         return float((x[:, 0] - x[:, 1]).mean())
 
     assert preferred(edited) < preferred(plain)
+
+
+def test_merging_makes_the_means_of_groups_equal_and_leaves_all_other_rows() -> None:
+    rows = torch.tensor([[0.0, 0.0], [4.0, 2.0], [0.0, 0.0], [2.0, 6.0], [7.0, 7.0]])
+    steps = merging_steps(rows, [((1,), (2, 3))])
+    # the groups' means are (4, 2) and (1, 3), and (2.5, 2.5) lies between them
+    expected = torch.tensor([[0.0, 0.0], [-1.5, 0.5], [1.5, -0.5], [1.5, -0.5], [0.0, 0.0]]).double()
+    torch.testing.assert_close(steps, expected)
+
+
+@pytest.mark.parametrize(
+    "model", [NSP, tiny("gpt2", "lm"), tiny("bert", "mlm")], ids=["nsp", "causal", "masked"]
+)
+def test_merged_word_vectors_shrink_what_tells_counterparts_apart_by_their_strength(model: Model) -> None:
+    merged = MergedVectors()
+    assert not merged.why_not(model, battery())
+    candidates = merged.candidates(model, battery())
+    assert [each.strength for each in candidates] == list(MERGED)
+    she, he = (token for token in (token_id(model, word) for word in ("she", "he")) if token is not None)
+    rows = vocabulary_parameters(model)
+    for candidate in candidates:
+        (change,) = candidate.edits
+        assert isinstance(change, Reweighted)
+        assert set(change.values) == set(rows)
+        for name, new in change.values.items():
+            left = (1 - candidate.strength) * (rows[name][she] - rows[name][he])
+            torch.testing.assert_close(new[she] - new[he], left.detach(), atol=1e-6, rtol=1e-4)
+
+
+def test_wholly_merged_vectors_answer_alike_for_both_groups_and_strength_0_changes_no_bit() -> None:
+    *_, whole = MergedVectors().candidates(NSP, battery())
+    (change,) = whole.edits
+    assert isinstance(change, Reweighted)
+    own = dict(NSP.hf.named_parameters())
+    steps = {name: value - own[name] for name, value in change.values.items()}
+    nothing = Reweighted.moved("nothing", own, steps, 0.0)
+    asked = Pooled([Text(f"{word} said that {word} was late.", f"{word} ran.") for word in ("she", "he")])
+    plain, same, merged = read_one(NSP, asked, [(), (nothing,), whole.edits])
+    np.testing.assert_array_equal(plain, same)
+    assert np.abs(plain[0] - plain[1]).max() > 1e-4
+    np.testing.assert_allclose(merged[0], merged[1], atol=1e-5)
+
+
+def test_a_list_without_counterparts_is_not_merged() -> None:
+    lonely = replace(battery(), test=replace(GENDER, pairs=()))
+    assert "no counterparts" in MergedVectors().why_not(NSP, lonely)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from levelhead.models.concurrency import holding
 from levelhead.models.condition import Standing
 from levelhead.models.copied import copied
 from levelhead.models.model import Model
-from levelhead.models.vocabulary import token_kinds
+from levelhead.models.vocabulary import token_kinds, vocabulary_parameters
 
 Numbers = NDArray[np.int64]
 _SEEDS_APART = 100_003
@@ -122,12 +122,9 @@ def twin_copy(model: Model, twin: Twin) -> Model:
     copy = copied(model, f"{model.name} twin {twin.seed}", "ask its twins inside `with twinned(...)`")
     hf = copy.hf
     order = torch.from_numpy(twin.order).to(model.device)
-    head = hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
-    rows = [hf.get_input_embeddings().weight]
-    if head is not None:
-        rows += [tensor for tensor in (head.weight, head.bias) if tensor is not None]
-    for tensor in {id(tensor): tensor for tensor in rows}.values():  # tied ones once
+    for tensor in vocabulary_parameters(copy).values():
         tensor.data = tensor.data[order]
+    head = hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
     if head is not None and hf.get_input_embeddings().weight is not head.weight and _tied(model):
         hf.tie_weights()
     return copy

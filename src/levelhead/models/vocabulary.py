@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from levelhead.errors import CannotDo
 from levelhead.models.concurrency import TOKENIZING
@@ -116,3 +117,13 @@ def random_words(model: Model, tokens: int, n: int, seed: int, taken: Collection
     raise CannotDo(
         f"The vocabulary of {model.name} gave {len(words)} words of {tokens} tokens; {n} are needed."
     )
+
+
+def vocabulary_parameters(model: Model) -> dict[str, Tensor]:
+    """The parameters that have one row per token, by their names: input vectors, and output vectors and bias
+    of a model that predicts tokens. Tied ones come once."""
+    head = model.hf.get_output_embeddings() if model.abilities & {"mlm", "causal"} else None
+    tables = [model.hf.get_input_embeddings().weight]
+    tables += [] if head is None else [head.weight, head.bias]
+    own = {id(table) for table in tables}
+    return {name: weight for name, weight in model.hf.named_parameters() if id(weight) in own}

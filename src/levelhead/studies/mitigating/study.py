@@ -49,6 +49,7 @@ from levelhead.studies.mitigating import (
     gate_learning,
     gradient_edit,
     head_ablation,
+    merging,
     neuron_ablation,
     preference_tuning,
     self_debiasing,
@@ -68,6 +69,7 @@ from levelhead.studies.mitigating.writing import write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
+    merging,
     head_ablation,
     token_projection,
     neuron_ablation,
