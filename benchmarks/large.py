@@ -29,6 +29,7 @@ from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.objectives import absolute_seat
 from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.studies.extent import AuditSettings
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.study import heads
 
@@ -83,10 +84,11 @@ def _written(folder: Path) -> Path:
 
 
 def _commands(folder: Path, runs: Path, card: str) -> list[Claim]:
-    """An audit, and scores of all heads on all template contexts, each from the folder to its run."""
+    """A first look, an audit, and scores of all heads on all template contexts, each from the folder to its run."""
     every = HeadsSettings(experiments=("scores",), score_contexts=len(TEMPLATES), null=0)
     commands = {
-        "audit": (lambda: audit(str(folder), runs / "audit"), 45),
+        "first look": (lambda: audit(str(folder), runs / "first", AuditSettings(quick=True)), 15),
+        "audit": (lambda: audit(str(folder), runs / "audit"), 30),
         "heads on all contexts": (lambda: heads(load(folder), every, runs / "heads"), None),
     }
     claims = []
