@@ -84,7 +84,7 @@ def _written(folder: Path) -> Path:
 
 
 def _commands(folder: Path, runs: Path, card: str) -> list[Claim]:
-    """A first look, an audit, and scores of all heads on all template contexts, each from the folder to its run."""
+    """A first look, an audit, scores of all heads on all contexts: each from the folder to its run."""
     every = HeadsSettings(experiments=("scores",), score_contexts=len(TEMPLATES), null=0)
     commands = {
         "first look": (lambda: audit(str(folder), runs / "first", AuditSettings(quick=True)), 15),
