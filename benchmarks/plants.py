@@ -22,17 +22,22 @@ _TRIES = 10
 
 
 def planted_twin(model: Model, seed: int, rise: float, bias: str = "gender") -> Model:
-    """A twin in which three heads tie X to A and Y to B, just so strongly that |SEAT| is higher by `rise`.
+    """A twin of a model with a planted association: as much as is planted, and nothing else."""
+    return planted_copy(twin_copy(model, draw_twin(model, seed)), seed, rise, bias)
+
+
+def planted_copy(model: Model, seed: int, rise: float, bias: str = "gender") -> Model:
+    """A copy in which three heads tie X to A and Y to B, just so strongly that |SEAT| is higher by `rise`.
 
     The heads are drawn with the seed. The strength is searched by halving, on templates that the plant is not
     fitted on.
     """
-    twin, test = twin_copy(model, draw_twin(model, seed)), load_words(bias)
+    test = load_words(bias)
     table = word_table(test, template_contexts(test, MEASURED))
     contexts = template_contexts(test, FITTED)
-    planter = Planter(twin, [each for i, each in enumerate(contexts) if i % FITTED >= MEASURED])
-    before = absolute_seats(twin, table, [()])[0]
-    rng, heads = np.random.default_rng(seed), all_heads(twin)
+    planter = Planter(model, [each for i, each in enumerate(contexts) if i % FITTED >= MEASURED])
+    before = absolute_seats(model, table, [()])[0]
+    rng, heads = np.random.default_rng(seed), all_heads(model)
 
     def risen(strength: float) -> float:
         return absolute_seats(planter.planted(dict.fromkeys(chosen, strength)), table, [()])[0] - before
@@ -46,4 +51,4 @@ def planted_twin(model: Model, seed: int, rise: float, bias: str = "gender") -> 
             middle = (low + high) / 2
             low, high = (low, middle) if risen(middle) >= rise else (middle, high)
         return planter.planted(dict.fromkeys(chosen, high))
-    raise CannotDo(f"No {HEADS} heads of {twin.name} that were drawn can raise |SEAT| by {rise:g}.")
+    raise CannotDo(f"No {HEADS} heads of {model.name} that were drawn can raise |SEAT| by {rise:g}.")
