@@ -13,13 +13,13 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
+from levelhead.measures.certified import AGREEMENT
 from levelhead.measures.stereoset import wins
 from levelhead.models.encoding import Text, mask_id, token_id
 from levelhead.models.model import Model
 from levelhead.probes.agreement import AgreementItem
 from levelhead.scoring.item_values import Doubles, ItemValues
 
-AGREEMENT = "agreement"
 _DIGITS = 5  # of nats: two pronouns with the same vector differ beyond by how sums are rounded in float32
 
 
