@@ -20,11 +20,13 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.measures.stereoset import strength, triple_strength
 from levelhead.models.model import Model, load
+from levelhead.probes.agreement import agreement_items
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, natural_values
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import NaturalItems, natural_values
 from levelhead.scoring.next_sentences import head_answers, likelihood_answers
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.study import BUILT_IN
@@ -46,7 +48,8 @@ def main() -> None:
     asked = parser.parse_args()
     model = load(asked.model, device=asked.device)
     words = load_words("gender")
-    items = NaturalItems(Battery(words, tuple(template_contexts(words, 4))), load_cloze(per_background=1))
+    battery = Battery(words, tuple(template_contexts(words, 4)))
+    items = NaturalItems(battery, load_cloze(per_background=1), agreement=agreement_items())
     start = time.monotonic()
     candidates = _candidates(model, items.battery, asked)
     seconds = time.monotonic() - start

@@ -106,6 +106,10 @@ def test_no_item_is_in_two_parts() -> None:
     assert not filled[0] & filled[1]
     every = {word for each in split.whole.blanks for word in (*each.X, *each.Y)}
     assert filled[0] | filled[1] == every - {*fit.test.X, *fit.test.Y}
+    people = [{item.people for item in each.agreement} for each in (split.order, split.test)]
+    assert list(map(len, people)) == [8, 16]
+    assert not people[0] & people[1]
+    assert len(split.test.agreement) >= 48
 
 
 def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:

@@ -30,12 +30,12 @@ from levelhead.results.codec import Record
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import prompt_table
 from levelhead.scoring.fluency import why_no_fluency
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
 from levelhead.scoring.natural import (
     COSINE,
     LOG_ODDS,
     PREFERENCE,
-    ItemValues,
     NaturalItems,
     askable_biases,
     cosine_values,

@@ -27,6 +27,7 @@ from levelhead.measures.statistics import FloatArray, Interval
 
 LEVEL = 0.05
 PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
+AGREEMENT = "agreement"  # the cost that is the share of pronouns that miss the gender a text states
 Verdict = Literal["certified", "helps but costs", "not shown", "overshoots"]
 
 

@@ -9,7 +9,7 @@ Definitions: docs/method.md, Certified mitigations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,22 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import PERPLEXITY, PairedItems
+from levelhead.measures.certified import PERPLEXITY
 from levelhead.measures.cloze.prompt_table import BASE
-from levelhead.measures.seat.effect import FLAT
 from levelhead.measures.stereoset import wins
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.probes.agreement import AgreementItem
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.nli.labels import LABELS, NEUTRAL
 from levelhead.probes.triples import TripleSet
 from levelhead.probes.words import WordTest
+from levelhead.scoring.agreement import disagreements
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import ask_log_odds, log_odds_question
 from levelhead.scoring.fluency import why_no_fluency
+from levelhead.scoring.item_values import Doubles, ItemValues
 from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
 from levelhead.scoring.next_sentences import (
     TripleAnswers,
@@ -44,43 +46,9 @@ from levelhead.scoring.pairs import nli_logits
 from levelhead.scoring.seat import association_sides
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 
-Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
 BLANKS = "fill-in gap"
-_ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
 LANGUAGE, NEXT_SENTENCE, ABILITY = "language sense", "next sentences", "ability"
-
-
-@dataclass(frozen=True, eq=False)
-class ItemValues:
-    """One quantity of the same items in several variants; the first is the unmodified model, once joined."""
-
-    name: str
-    unit: str
-    values: Doubles  # [variant, item]
-    clusters: NDArray[np.str_]  # [item]
-    weights: Doubles | None = None  # [item]
-    spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
-
-    def paired(self, variant: int) -> PairedItems:
-        """What a variant does to every item."""
-        return PairedItems(
-            self.name, self.unit, self.values[0], self.values[variant], self.clusters, self.weights
-        )
-
-    def effect(self, variant: int) -> float:
-        """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""
-        spreads = self.values.std(axis=1, ddof=1) if self.spread is None else self.spread
-        mean = float(np.average(self.values[variant], weights=self.weights))
-        flat = max(FLAT, _ROUNDING * float(spreads[0]))
-        return mean / float(spreads[variant]) if spreads[variant] > flat else 0.0
-
-    def joined(self, more: ItemValues) -> ItemValues:
-        """The same items in more variants."""
-        spread = None
-        if self.spread is not None and more.spread is not None:
-            spread = np.concatenate([self.spread, more.spread])
-        return replace(self, values=np.concatenate([self.values, more.values]), spread=spread)
 
 
 @dataclass(frozen=True)
@@ -93,13 +61,14 @@ class Target:
 
 @dataclass(frozen=True)
 class NaturalItems:
-    """The items that a model is asked about: those of a battery, prompts, those of a target, and the tests
-    whose words are filled in."""
+    """The items that a model is asked about: those of a battery, prompts, those of a target, the tests whose
+    words are filled in, and sentences that state a gender."""
 
     battery: Battery
     prompts: ClozeSet | None = None
     target: Target | None = None
     blanks: tuple[WordTest, ...] = ()
+    agreement: tuple[AgreementItem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +102,8 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
         costs += _related(model, battery.triples, triples)
     if "nli" in model.abilities:
         costs.append(_ability(model, battery, variants))
+    if about_gender(battery.test) and (wrong := disagreements(model, items.agreement, variants)) is not None:
+        costs.append(wrong)
     return NaturalValues(biases, costs)
 
 

@@ -13,6 +13,7 @@ from levelhead.inference.mitigating import (
     odds,
     sentence,
 )
+from levelhead.measures.certified import AGREEMENT
 from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.mitigations import picture
@@ -94,6 +95,8 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         "all strengths of a method together, fitted and asked; memory with the model. p: the largest of "
         "those of gain, overshoot and every cost; below a verdict what was missed."
     )
+    if AGREEMENT in costs:
+        note += " Agreement: pronouns that fit the gender that a text states (my mother: she)."
     return Table("mitigate", "What each mitigation buys and costs", columns, lines, note, strong=strong)
 
 

@@ -29,7 +29,7 @@ from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.candidates import Candidates, ChoiceTable, choice_table
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.objective import ByItem, Objective
 
 

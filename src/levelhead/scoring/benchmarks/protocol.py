@@ -23,7 +23,7 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Source
 from levelhead.results.folder import text_hash
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.plugins import load_installed
 

@@ -17,7 +17,7 @@ from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader
 from levelhead.probes.words import SentenceTest, load_seat_test
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.seat import ask_sentence_seat
 

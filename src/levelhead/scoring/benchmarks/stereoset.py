@@ -29,7 +29,7 @@ from levelhead.scoring.benchmarks.blanks import BLANK, filled_blank, grown_parts
 from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, continuations, row_of
 from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.objective import Objective
 
 LEVELHEAD, ORIGINAL, BIAS_BENCH = "levelhead", "original", "bias-bench"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model
+from levelhead.probes.agreement import agreement_items
 from levelhead.probes.bias import data_hash
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.contexts import contexts_fingerprint
@@ -17,7 +19,8 @@ from levelhead.results.records.localizing import ObjectiveLeftOut
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, ItemValues, NaturalItems
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import SEAT, shipped_objective
 from levelhead.studies.halves import Halves, dealt, halves
@@ -29,6 +32,7 @@ _CONTEXTS = 2  # of each word: a standard error over contexts needs two
 _SHORT = "its word list is too short to be split into halves"
 
 
+_Item = TypeVar("_Item")
 HeldOut = Callable[[Model, Sequence[Variant]], ItemValues]
 
 
@@ -73,7 +77,8 @@ def questions(model: Model, settings: AtlasSettings) -> Questions:
 def held_out_items(model: Model, settings: AtlasSettings) -> NaturalItems:
     """The shipped items of the first split's second half, with texts and tasks that show what it costs."""
     later = _Shipped.of(model, settings).parts[0].report
-    return NaturalItems(later, later.prompts)
+    stating = tuple(_evenly(agreement_items(), settings.limit))  # no heads are chosen on any of them
+    return NaturalItems(later, later.prompts, agreement=stating)
 
 
 # ---- shipped items
@@ -133,10 +138,15 @@ def _pair(objective: str, model: Model, part: Halves) -> tuple[Objective, Object
 def _base_prompts(limit: int | None) -> ClozeSet:
     """The prompts without knowledge, at most so many, evenly spread."""
     prompts = load_cloze(per_background=1)
-    base = tuple(prompt for prompt in prompts.prompts if prompt.kind == BASE)
-    if limit is not None and limit < len(base):
-        base = tuple(base[i * len(base) // limit] for i in range(limit))
-    return replace(prompts, prompts=base)
+    base = [prompt for prompt in prompts.prompts if prompt.kind == BASE]
+    return replace(prompts, prompts=tuple(_evenly(base, limit)))
+
+
+def _evenly(items: Sequence[_Item], limit: int | None) -> Sequence[_Item]:
+    """At most so many, evenly spread."""
+    if limit is None or limit >= len(items):
+        return items
+    return [items[i * len(items) // limit] for i in range(limit)]
 
 
 # ---- benchmarks

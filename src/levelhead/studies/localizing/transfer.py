@@ -19,7 +19,8 @@ from levelhead.measures.corrections import holm
 from levelhead.measures.growth import size_growth, size_p_value
 from levelhead.models.model import Model
 from levelhead.results.records.localizing import ObjectiveMap, TransferCell
-from levelhead.scoring.natural import ItemValues, natural_values
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import natural_values
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.heads.scores import finite
 from levelhead.studies.localizing.questions import Question, held_out_items

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from levelhead.probes.agreement import AgreementItem, agreement_items
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.words import WordTest, load_words
@@ -26,22 +27,29 @@ class Parts:
 
 
 def parts(battery: Battery, seed: int) -> Parts:
-    """Split a battery by a seed, the prompts by occupation, and tests of blanks by their words."""
+    """Split a battery by a seed, prompts by occupation, tests of blanks by their words, and sentences that
+    state a gender by the pair of words that state it."""
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
         order, test, whole = (NaturalItems(each) for each in (second.report, first.report, battery))
         return Parts(second.choose, order, test, whole, first.words_apart)
     prompts = load_cloze(per_background=1)
-    early, late = dealt((occupation.name for occupation in prompts.occupations), seed)
+    everybody = [occupation.name for occupation in prompts.occupations]
+    early, late = dealt(everybody, seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
     every = tuple(load_words(name) for name in LPBS_TESTS)
     to_order, to_test = _blanks(every, (second.choose.test, second.report.test, first.report.test), seed)
+    stated = agreement_items()
+    sooner, later = dealt((item.people for item in stated), seed)
+    _, between = dealt(sorted(sooner), seed + 1)  # the others are part A's, which fits nothing on them
     return Parts(
         replace(second.choose, prompts=_about(prompts, fitting)),
-        NaturalItems(second.report, _about(prompts, ordering), blanks=to_order),
-        NaturalItems(first.report, _about(prompts, late), blanks=to_test),
-        NaturalItems(battery, _about(prompts, {each.name for each in prompts.occupations}), blanks=every),
+        NaturalItems(
+            second.report, _about(prompts, ordering), blanks=to_order, agreement=_of(stated, between)
+        ),
+        NaturalItems(first.report, _about(prompts, late), blanks=to_test, agreement=_of(stated, later)),
+        NaturalItems(battery, _about(prompts, everybody), blanks=every, agreement=stated),
         first.words_apart,
     )
 
@@ -68,3 +76,8 @@ def _about(prompts: ClozeSet, occupations: Collection[str]) -> ClozeSet:
     """The prompts without knowledge about some occupations."""
     kept = tuple(p for p in prompts.prompts if p.kind == BASE and p.occupation in occupations)
     return replace(prompts, prompts=kept)
+
+
+def _of(items: Sequence[AgreementItem], people: Collection[str]) -> tuple[AgreementItem, ...]:
+    """The sentences about some pairs of people."""
+    return tuple(item for item in items if item.people in people)

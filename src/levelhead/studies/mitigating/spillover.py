@@ -16,8 +16,9 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest, load_words, shipped_words
 from levelhead.results.records.mitigating import BiasSpilled
+from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.lpbs import LPBS_TESTS, lpbs_biases
-from levelhead.scoring.natural import ItemValues, cosine_values, lpbs_items
+from levelhead.scoring.natural import cosine_values, lpbs_items
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.mitigating.protocol import Candidate
 

@@ -38,7 +38,8 @@ from levelhead.results.records.mitigating import BiasDetected, CandidateTested
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import COSINE, ItemValues, natural_bias
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import COSINE, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.mitigating import (
     counterfactual_text,

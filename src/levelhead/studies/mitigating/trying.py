@@ -12,7 +12,8 @@ from levelhead.measures.certified import Certificate, Margins, certificate, mean
 from levelhead.models.model import Model
 from levelhead.results.records.mitigating import BiasMoved, MethodLeftOut, MethodTimed, OddsMoved
 from levelhead.scoring.cloze import prompt_table
-from levelhead.scoring.natural import LOG_ODDS, ItemValues, NaturalItems, NaturalValues, natural_values
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import LOG_ODDS, NaturalItems, NaturalValues, natural_values
 from levelhead.studies.mitigating.parts import Parts
 from levelhead.studies.mitigating.protocol import Candidate, Mitigation
 

@@ -1,0 +1,46 @@
+"""One quantity of the same items in several variants: what biases and costs in natural units are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelhead.measures.certified import PairedItems
+from levelhead.measures.seat.effect import FLAT
+
+Doubles = NDArray[np.float64]
+_ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
+
+
+@dataclass(frozen=True, eq=False)
+class ItemValues:
+    """One quantity of the same items in several variants; the first is the unmodified model, once joined."""
+
+    name: str
+    unit: str
+    values: Doubles  # [variant, item]
+    clusters: NDArray[np.str_]  # [item]
+    weights: Doubles | None = None  # [item]
+    spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
+
+    def paired(self, variant: int) -> PairedItems:
+        """What a variant does to every item."""
+        return PairedItems(
+            self.name, self.unit, self.values[0], self.values[variant], self.clusters, self.weights
+        )
+
+    def effect(self, variant: int) -> float:
+        """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""
+        spreads = self.values.std(axis=1, ddof=1) if self.spread is None else self.spread
+        mean = float(np.average(self.values[variant], weights=self.weights))
+        flat = max(FLAT, _ROUNDING * float(spreads[0]))
+        return mean / float(spreads[variant]) if spreads[variant] > flat else 0.0
+
+    def joined(self, more: ItemValues) -> ItemValues:
+        """The same items in more variants."""
+        spread = None
+        if self.spread is not None and more.spread is not None:
+            spread = np.concatenate([self.spread, more.spread])
+        return replace(self, values=np.concatenate([self.values, more.values]), spread=spread)

@@ -1,0 +1,133 @@
+"""Agreement: what the definition says, what a gender-blind model loses, who is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.weights import Reweighted
+from levelhead.measures.certified import AGREEMENT, p_at_most
+from levelhead.models.encoding import token_id
+from levelhead.models.model import Model, load
+from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.probes.agreement import AgreementItem, agreement_items
+from levelhead.probes.contexts import template_contexts
+from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.words import load_words
+from levelhead.scoring.agreement import disagreements, wrong
+from levelhead.scoring.battery import Battery
+from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.natural import NaturalItems, natural_values
+from tests.tiny import given, tiny
+
+ITEMS = agreement_items()
+SHE = [item for item in ITEMS if {item.own, item.other} == {"she", "he"}]
+PRONOUNS = (("she", "he"), ("her", "his"), ("herself", "himself"))
+
+
+def asked(
+    model: Model, items: Sequence[AgreementItem] = ITEMS, *variants: Reweighted | Symmetrized
+) -> ItemValues:
+    """The values of the unmodified model and of one variant after the other."""
+    values = disagreements(model, items, [(), *((each,) for each in variants)])
+    assert values is not None
+    return values
+
+
+def blind(model: Model) -> Reweighted:
+    """Other weights, in which both pronouns of a pair have one vector and one bias, the mean of theirs."""
+    vocabulary = len(model.tokenizer)
+    changed = {n: p.detach().clone() for n, p in model.hf.named_parameters() if p.shape[0] == vocabulary}
+    for pair in PRONOUNS:
+        tokens = [token_id(model, word) for word in pair]
+        if None not in tokens:
+            for values in changed.values():
+                values[tokens] = values[tokens].mean(dim=0)
+    return Reweighted("blind", changed)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_an_item_is_wrong_where_the_other_pronoun_is_likelier(family: str) -> None:
+    """One sentence after the other, by the model's own forward pass."""
+    model, some = tiny(family), SHE[:12]
+    expected = []
+    for item in some:
+        masked = "mlm" in model.abilities
+        inputs = given(model, item.with_pronoun("[MASK]") if masked else item.before)
+        with torch.no_grad():
+            logits = model.hf(**inputs).logits[0]
+        place = int((inputs["input_ids"][0] == model.tokenizer.mask_token_id).nonzero()) if masked else -1
+        own, other = (float(logits[place, token_id(model, word)]) for word in (item.own, item.other))
+        expected.append(float(other > own))
+    values = asked(model, some)
+    assert (values.name, values.unit) == (AGREEMENT, "share wrong")
+    assert values.values[0].tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert values.clusters.tolist() == [item.people for item in some]
+
+
+def test_a_tie_is_half_wrong_and_rounding_is_a_tie() -> None:
+    own, other = np.log([[0.4, 0.1, 0.2, 0.2]]), np.log([[0.1, 0.4, 0.2, 0.2 * (1 + 1e-7)]])
+    assert wrong(own, other).tolist() == [[0.0, 1.0, 0.5, 0.5]]
+    assert (wrong(other, own) == 1 - wrong(own, other)).all()
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_model_with_one_vector_for_she_and_he_is_wrong_in_half_of_all_items(family: str) -> None:
+    model = tiny(family)
+    values = asked(model, ITEMS, blind(model)).values
+    assert (values[1] == 0.5).all()
+    assert not (values[0] == 0.5).any()
+
+
+def test_a_symmetrized_model_is_wrong_about_both_genders_alike() -> None:
+    values = asked(tiny("bert"), SHE, Symmetrized(GenderSwap()))
+    feminine, masculine = values.values[1, ::2], values.values[1, 1::2]
+    assert (feminine == masculine).all()
+    assert (values.values[0, ::2] != values.values[0, 1::2]).any()
+
+
+def test_a_variant_that_changes_nothing_costs_nothing() -> None:
+    values = disagreements(tiny("bert"), SHE, [(), ()])
+    assert values is not None
+    assert values.paired(1).change == 0
+
+
+def test_pronouns_of_several_tokens_and_models_that_predict_no_words_are_not_asked() -> None:
+    own = asked(tiny("bert"))
+    assert own.values.shape == (1, len(SHE))  # its vocabulary has neither his nor herself
+    assert disagreements(tiny("roberta"), ITEMS, [()]) is None  # nor this one she
+    assert disagreements(tiny("bert", "nli"), ITEMS, [()]) is None
+    assert disagreements(tiny("bert"), (), [()]) is None
+
+
+@pytest.mark.parametrize(("bias", "costs"), [("gender", True), ("race", False)])
+def test_it_is_a_cost_of_a_gender_bias_alone(bias: str, costs: bool) -> None:
+    test = load_words(bias)
+    battery = Battery(test, tuple(template_contexts(test, 1)), sentences=("We waited for the bus.",))
+    values = natural_values(
+        tiny("bert", max_position_embeddings=256), NaturalItems(battery, agreement=ITEMS), [()]
+    )
+    assert (AGREEMENT in [each.name for each in values.costs]) == costs
+
+
+@pytest.mark.slow
+def test_a_shipped_model_knows_what_a_blind_one_and_a_null_model_do_not() -> None:
+    """Before and after: no candidate is certified that loses the gender which a text states."""
+    model = load("lh:bert-mini")
+    some = [item for item in ITEMS if item.people.startswith(("my", "Mrs."))][::3]
+    assert len({item.own for item in some}) == 6
+    values = asked(model, some, blind(model), Symmetrized(GenderSwap()))
+    own, lost, kept = values.values.mean(axis=1)
+    assert own < 0.25
+    assert lost == 0.5
+    assert kept < own
+    null = asked(twin_copy(model, draw_twin(model, 0)), some).values.mean()
+    assert 0.35 < null < 0.65
+    grown = [values.paired(number) for number in (1, 2)]
+    p_blind, p_symmetrized = (p_at_most(each.before - each.after, -0.02, each) for each in grown)
+    assert p_symmetrized < 0.05 < 0.95 < p_blind
