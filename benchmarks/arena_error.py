@@ -4,9 +4,11 @@
     python -m benchmarks.arena_error --every 2 --null-models 5 --kept arena.jsonl
 
 Null models are twins of a model: the same weights, words without meaning. Whatever is certified on one is
-wrong. Planted models are twins into which three heads tie word groups together (plants.py): a mitigation
-should be certified to take that away. A bias that is not detected is never certified away, so there the
-mitigations are not even tried. Each line is printed as soon as it is known, and is kept in a file.
+wrong. Planted models are copies of the model itself in which three heads tie word groups together
+(plants.py): a mitigation should be certified to lower that. (Of a planted twin no cost can be told: it reads
+nothing, and any change turns half of its answers around.) A bias that is not detected is never certified
+away, so there the mitigations are not even tried. Each line is printed as soon as it is known, and is kept in
+a file.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from tempfile import TemporaryDirectory
 import torch
 from scipy import stats
 
-from benchmarks.plants import planted_twin
+from benchmarks.plants import planted_copy
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
@@ -88,13 +90,13 @@ def null_model(model: Model, number: int) -> Model:
 
 
 def planted_model(model: Model, number: int, rise: float) -> Model:
-    """A twin with a planted association: the first seed from this one on whose heads can carry it."""
+    """A copy with a planted association: the first seed from this one on whose heads can carry it."""
     for tries in range(_TRIES):
         try:
-            return planted_twin(model, twin_seed(_APART + number, tries), rise)
+            return planted_copy(model, twin_seed(_APART + number, tries), rise)
         except CannotDo:
             continue
-    raise CannotDo(f"No twin of {model.name} takes a plant of {rise:g}.")
+    raise CannotDo(f"No copy of {model.name} takes a plant of {rise:g}.")
 
 
 @dataclass(frozen=True)

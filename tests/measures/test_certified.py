@@ -15,6 +15,7 @@ from levelhead.measures.certified import (
     in_sequence,
     mean_interval,
     p_at_most,
+    p_of_cost,
 )
 
 Rng = np.random.Generator
@@ -121,3 +122,20 @@ def test_a_candidate_that_helps_is_certified_mostly() -> None:
     rng = np.random.default_rng(4)
     certified = [_simulated(rng, [0.2, 0.0], [0.0, 0.0])[0].certified for _ in range(200)]
     assert np.mean(certified) > 0.8
+
+
+@pytest.mark.parametrize(("answers", "p"), [(170, 0.98**170), (20, 0.98**20), (0, 0.0)])
+def test_a_few_answers_none_of_which_got_worse_do_not_show_that_none_would(answers: int, p: float) -> None:
+    same = np.tile([0.0, 1.0], 5)
+    contexts = np.asarray([str(number) for number in range(10)])
+    assert p_of_cost(
+        PairedItems("ability", "share", same, same, contexts, None, answers), 0.02
+    ) == pytest.approx(p)
+
+
+def test_where_an_answer_got_worse_the_t_test_decides() -> None:
+    before, contexts = np.zeros(40), np.asarray([str(number) for number in range(40)])
+    after = before.copy()
+    after[3] = 1.0
+    spoiled = PairedItems("ability", "share", before, after, contexts, None, 40)
+    assert p_of_cost(spoiled, 0.02) == p_at_most(before - after, -0.02, spoiled) > 0.5

@@ -7,8 +7,9 @@ are tested in the order that B gave them, each by
 
 and the first p > 0.05 ends the sequence. The chance that any candidate before it is not as claimed is at most
 5 %, however many there are: an intersection-union test for each, and a fixed sequence of them. Each p is a
-one-sided cluster-robust t-test of paired items. References: Laufer-Goldshtein et al. 2023 (Pareto testing);
-Angelopoulos et al. 2021 (Learn then test); Berger 1982; Maurer et al. 1995.
+one-sided cluster-robust t-test of paired items; where no answer got worse, their number bounds it. References:
+Laufer-Goldshtein et al. 2023 (Pareto testing); Angelopoulos et al. 2021 (Learn then test); Berger 1982; Maurer
+et al. 1995.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class PairedItems:
     after: FloatArray  # [item]
     clusters: npt.NDArray[np.str_]  # [item]
     weights: FloatArray | None = None  # [item]; None: all alike
+    answers: int = 0  # right or wrong, that the values are shares of; 0: they are no shares
 
     def __post_init__(self) -> None:
         sizes = {len(self.before), len(self.after), len(self.clusters)}
@@ -74,6 +76,14 @@ def p_at_most(values: FloatArray, bound: float, items: PairedItems) -> float:
     if stderr == 0:
         return 0.0 if mean > bound else 1.0
     return float(stats.t.sf((mean - bound) / stderr, clusters - 1))
+
+
+def p_of_cost(cost: PairedItems, margin: float) -> float:
+    """The p of "it costs the margin or more". Of answers none of which got worse, at least the chance that a
+    change which spoils the margin's share of answers spoils none of so few: (1 − margin)^answers."""
+    p = p_at_most(cost.before - cost.after, -margin, cost)
+    unspoiled = cost.answers > 0 and bool((cost.after <= cost.before).all())
+    return max(p, (1 - margin) ** cost.answers) if unspoiled else p
 
 
 def mean_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -> Interval | None:
@@ -174,7 +184,7 @@ def certificate(
         interval=mean_interval(gained, bias),
         p_gain=p_at_most(gained, margins.gain, bias),
         p_overshoot=p_at_most(after + margins.overshoot * before, 0.0, bias),
-        p_costs={c.name: p_at_most(c.before - c.after, -margins.cost(c.name), c) for c in costs},
+        p_costs={c.name: p_of_cost(c, margins.cost(c.name)) for c in costs},
         costs={c.name: c.change for c in costs},
         cost_intervals={c.name: mean_interval(c.after - c.before, c) for c in costs},
     )

@@ -42,7 +42,8 @@ def disagreements(
         log_p[:, np.arange(len(kept)), [column[word] for word in asked]]
         for asked in ([item.own for item in kept], [item.other for item in kept])
     )
-    return ItemValues(AGREEMENT, "share wrong", wrong(own, other), np.asarray([i.people for i in kept]))
+    people = np.asarray([item.people for item in kept])
+    return ItemValues(AGREEMENT, "share wrong", wrong(own, other), people, answers=1)
 
 
 def wrong(own: Doubles, other: Doubles) -> Doubles:

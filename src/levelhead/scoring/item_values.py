@@ -24,12 +24,13 @@ class ItemValues:
     clusters: NDArray[np.str_]  # [item]
     weights: Doubles | None = None  # [item]
     spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
+    answers: int = 0  # of each item, right or wrong, that its value is the share of; 0: it is no share
 
     def paired(self, variant: int) -> PairedItems:
         """What a variant does to every item."""
-        return PairedItems(
-            self.name, self.unit, self.values[0], self.values[variant], self.clusters, self.weights
-        )
+        before, after = self.values[0], self.values[variant]
+        answers = self.answers * len(self.clusters)
+        return PairedItems(self.name, self.unit, before, after, self.clusters, self.weights, answers)
 
     def effect(self, variant: int) -> float:
         """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""

@@ -281,9 +281,9 @@ def _related(model: Model, triples: TripleSet, answers: Sequence[TripleAnswers])
         wrong.append(1 - (wins(stereo, unrelated) + wins(anti, unrelated)) / 2)
         accepted, rejected = (wins(stereo, 0.5) + wins(anti, 0.5)) / 2, 1 - wins(unrelated, 0.5)
         lost.append(1 - (accepted + rejected) / 2)
-    kinds = [ItemValues(LANGUAGE, "share wrong", np.stack(wrong), contexts)]
+    kinds = [ItemValues(LANGUAGE, "share wrong", np.stack(wrong), contexts, answers=2)]
     if "nsp" in model.abilities:
-        kinds.append(ItemValues(NEXT_SENTENCE, "share wrong", np.stack(lost), contexts))
+        kinds.append(ItemValues(NEXT_SENTENCE, "share wrong", np.stack(lost), contexts, answers=2))
     return kinds
 
 
@@ -293,4 +293,5 @@ def _ability(model: Model, battery: Battery, variants: Sequence[Variant]) -> Ite
     predicted = nli_logits(model, pairs, variants).argmax(axis=2)
     gold = np.asarray([LABELS.index(pair.label) for pair in pairs])
     wrong = (predicted != gold).astype(np.float64)
-    return ItemValues(ABILITY, "share wrong", wrong, np.asarray([pair.premise for pair in pairs]))
+    premises = np.asarray([pair.premise for pair in pairs])
+    return ItemValues(ABILITY, "share wrong", wrong, premises, answers=1)

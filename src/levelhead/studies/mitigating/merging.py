@@ -31,7 +31,8 @@ class MergedVectors:
     """The word vectors of counterparts, drawn together."""
 
     name = "merged word vectors"
-    cost = 1.0
+    quick = False
+    cost = 3.0
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if not fit.test.pairs:
