@@ -178,6 +178,7 @@ def test_tables_come_as_markdown_with_seconds_and_memory(certified: Contents) ->
     assert "**321**" in line
     assert "**+1.0**" in line
     assert "| nurse | female | 3.1 : 1 | 1.2 : 1 |" in text
+    assert "Agreement" not in text  # as in runs that were written before it was a cost
 
 
 def test_tables_come_as_latex_and_as_csv_with_all_digits(certified: Contents) -> None:

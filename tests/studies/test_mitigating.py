@@ -17,6 +17,7 @@ from levelhead.edits.gates import gates, removed
 from levelhead.edits.symmetry import symmetry_of
 from levelhead.errors import BadOption
 from levelhead.inference.mitigating import sentence
+from levelhead.measures.certified import AGREEMENT
 from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe, recipe_text
@@ -136,6 +137,9 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert read.to_frame().shape[0] == len(read.candidates)
     page = write_report(run).read_text(encoding="utf-8")
     assert 'id="mitigate"' in page
+    assert all(AGREEMENT in each.certificate.p_costs for each in read.candidates)
+    assert "Agreement, points" in page_text(page)
+    assert "Agreement: pronouns that fit" in page_text(page)
     assert sentence(read) in page_text(page)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadProbe, CannotDo
@@ -32,7 +31,6 @@ _CONTEXTS = 2  # of each word: a standard error over contexts needs two
 _SHORT = "its word list is too short to be split into halves"
 
 
-_Item = TypeVar("_Item")
 HeldOut = Callable[[Model, Sequence[Variant]], ItemValues]
 
 
@@ -77,8 +75,7 @@ def questions(model: Model, settings: AtlasSettings) -> Questions:
 def held_out_items(model: Model, settings: AtlasSettings) -> NaturalItems:
     """The shipped items of the first split's second half, with texts and tasks that show what it costs."""
     later = _Shipped.of(model, settings).parts[0].report
-    stating = tuple(_evenly(agreement_items(), settings.limit))  # no heads are chosen on any of them
-    return NaturalItems(later, later.prompts, agreement=stating)
+    return NaturalItems(later, later.prompts, agreement=agreement_items())  # no head is chosen on these
 
 
 # ---- shipped items
@@ -138,15 +135,10 @@ def _pair(objective: str, model: Model, part: Halves) -> tuple[Objective, Object
 def _base_prompts(limit: int | None) -> ClozeSet:
     """The prompts without knowledge, at most so many, evenly spread."""
     prompts = load_cloze(per_background=1)
-    base = [prompt for prompt in prompts.prompts if prompt.kind == BASE]
-    return replace(prompts, prompts=tuple(_evenly(base, limit)))
-
-
-def _evenly(items: Sequence[_Item], limit: int | None) -> Sequence[_Item]:
-    """At most so many, evenly spread."""
-    if limit is None or limit >= len(items):
-        return items
-    return [items[i * len(items) // limit] for i in range(limit)]
+    base = tuple(prompt for prompt in prompts.prompts if prompt.kind == BASE)
+    if limit is not None and limit < len(base):
+        base = tuple(base[i * len(base) // limit] for i in range(limit))
+    return replace(prompts, prompts=base)
 
 
 # ---- benchmarks
