@@ -49,7 +49,8 @@ def test_no_word_that_states_a_gender_is_in_two_pairs() -> None:
     assert shared == {"my", "the"}
 
 
-def test_every_pair_stands_in_every_frame_and_frames_ask_for_several_pronouns() -> None:
+def test_every_pair_stands_in_half_of_the_frames_and_each_frame_has_as_many_pairs() -> None:
     assert len(set(Counter(item.people for item in ITEMS).values())) == 1
     assert set(Counter((item.people, item.after) for item in ITEMS).values()) == {2}
+    assert len(set(Counter(item.after for item in ITEMS).values())) == 1
     assert {item.own for item in ITEMS} == {*FEMININE, *FEMININE.values()}

@@ -123,7 +123,7 @@ def test_a_shipped_model_knows_what_a_blind_one_and_a_null_model_do_not() -> Non
     assert len({item.own for item in some}) == 6
     values = asked(model, some, blind(model), Symmetrized(GenderSwap()))
     own, lost, kept = values.values.mean(axis=1)
-    assert own < 0.25
+    assert own < 0.35
     assert lost == 0.5
     assert kept < own
     null = asked(twin_copy(model, draw_twin(model, 0)), some).values.mean()
