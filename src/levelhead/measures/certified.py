@@ -7,9 +7,9 @@ are tested in the order that B gave them, each by
 
 and the first p > 0.05 ends the sequence. The chance that any candidate before it is not as claimed is at most
 5 %, however many there are: an intersection-union test for each, and a fixed sequence of them. Each p is a
-one-sided cluster-robust t-test of paired items; where no answer got worse, their number bounds it. References:
-Laufer-Goldshtein et al. 2023 (Pareto testing); Angelopoulos et al. 2021 (Learn then test); Berger 1982; Maurer
-et al. 1995.
+one-sided cluster-robust t-test of paired items; where no answer got worse, their number bounds it.
+References: Laufer-Goldshtein et al. 2023 (Pareto testing); Angelopoulos et al. 2021 (Learn then test); Berger
+1982; Maurer et al. 1995.
 """
 
 from __future__ import annotations
