@@ -19,10 +19,10 @@ from levelhead.engine.readings import (
     TokenLogProbs,
 )
 from levelhead.engine.run import read, read_one
-from levelhead.engine.self_debias import debiased
+from levelhead.engine.self_debias import debiased, gap
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, token_id
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
 
@@ -71,7 +71,8 @@ def test_three_words_by_hand() -> None:
 
 def test_tokens_at_a_blank_are_debiased_by_the_prefix(speaker: Model) -> None:
     texts = [blank(speaker, text) for text in TEXTS]
-    expected = by_hand(whole(speaker, texts), whole(speaker, [f"{PREFIX} {t}" for t in texts]), EDIT.decay)
+    behind = [f"{PREFIX}{gap(speaker)}{text}" for text in texts]
+    expected = by_hand(whole(speaker, texts), whole(speaker, behind), EDIT.decay)
     tokens = [7, 3, 20]
     reading, likeliest = TokenLogProbs(texts, tokens), Predictions(texts, 4)
     answers = read(speaker, [reading, likeliest], [(), (EDIT,)])
@@ -94,8 +95,18 @@ def test_likelihoods_are_debiased_token_by_token(speaker: Model) -> None:
         text = TEXTS[0][:start] + speaker.tokenizer.mask_token + TEXTS[0][end:]
     else:
         text = TEXTS[0][:start]
-    logs = by_hand(whole(speaker, [text]), whole(speaker, [f"{PREFIX} {text}"]), EDIT.decay)
+    logs = by_hand(whole(speaker, [text]), whole(speaker, [f"{PREFIX}{gap(speaker)}{text}"]), EDIT.decay)
     assert answer.values[1][0][-2] == pytest.approx(logs[0, int(row.ids[last])], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_a_first_word_that_is_split_otherwise_behind_a_space_is_compared_too() -> None:
+    """ "Their" is two tokens at the start of a text of lh:gpt-mini, and one inside."""
+    model = load("lh:gpt-mini")
+    first, inside = (len(model.tokenizer.tokenize(text)) for text in ("Their", " Their"))
+    assert (first, inside) == (2, 1)
+    answer = read_one(model, TokenLikelihoods([Text("Their son was late.")]), [(), (EDIT,)])
+    assert len(answer.values[1][0]) == len(answer.values[0][0])
 
 
 def test_a_decay_of_zero_changes_no_bit(speaker: Model) -> None:

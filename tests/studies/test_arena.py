@@ -19,7 +19,7 @@ from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import batches, choosing, distilling
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.errors import BadOption
+from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
 from levelhead.models import encoding
 from levelhead.models.encoding import Text, TokenRow
@@ -146,6 +146,20 @@ class Counted:
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
         return [Candidate(self.name, self.name, 0.0, gates(model, {"1-1": 1.0}))]
+
+
+class Stuck(Counted):
+    """A mitigation that finds out late that it cannot do it."""
+
+    def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
+        raise CannotDo(f"{self.name} has lost its way.")
+
+
+def test_a_mitigation_that_cannot_do_it_is_listed_with_its_reason_and_the_others_go_on(bert: Model) -> None:
+    split = parts(ITEMS, seed=0)
+    tried = trying.try_methods(bert, split, [Stuck("stuck", 1), Counted("other", 1)])
+    assert [each.name for each in tried.candidates] == ["other"]
+    assert [(each.method, each.reason) for each in tried.left_out] == [("stuck", "stuck has lost its way.")]
 
 
 def test_a_budget_tries_the_cheapest_first_and_says_what_was_not_tried(

@@ -35,6 +35,8 @@ from levelhead.engine.symmetry import Ask
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, TokenRow, encode, mask_id
 from levelhead.models.model import Model
+from levelhead.models.once import once_a_model
+from levelhead.models.vocabulary import word_shape
 
 Doubles = NDArray[np.float64]
 Place = tuple[TokenRow, int]  # a row, and the token at which its vocabulary is read
@@ -118,7 +120,7 @@ class _Debias:
         places = [self._scored(list(own.rows), positions)]
         for number, texts in enumerate(self._prefixed(reading.texts)):
             rows = list(encode(self.model, texts))
-            shift = len(self.edit.prefixes[number]) + 1
+            shift = len(self.edit.prefixes[number] + gap(self.model))
             behind = [
                 _behind(mine, theirs, wanted, shift)
                 for mine, theirs, wanted in zip(own.rows, rows, positions, strict=True)
@@ -161,13 +163,23 @@ class _Debias:
             raise CannotDo(
                 "Self-Debias has no prefix for a chat, which brings its own turns. Ask plain texts."
             )
-        return [[_behind_prefix(text, prefix) for text in given] for prefix in self.edit.prefixes]
+        return [
+            [_behind_prefix(text, f"{prefix}{gap(self.model)}") for text in given]
+            for prefix in self.edit.prefixes
+        ]
+
+
+@once_a_model
+def gap(model: Model) -> str:
+    """What stands between a prefix and a text, so that the text's first word is the same tokens as without:
+    a space, or a new line where a word behind a space is written otherwise than the first one of a text."""
+    alike = word_shape(model).before == word_shape(model, after_space=False).before
+    return " " if alike else "\n"
 
 
 def _behind_prefix(text: Text, prefix: str) -> Text:
-    shift = len(prefix) + 1
-    masked = tuple((start + shift, end + shift) for start, end in text.masked)
-    return replace(text, first=f"{prefix} {text.first}", masked=masked)
+    masked = tuple((start + len(prefix), end + len(prefix)) for start, end in text.masked)
+    return replace(text, first=prefix + text.first, masked=masked)
 
 
 def _masked(row: TokenRow, position: int, mask: int) -> TokenRow:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from levelhead.engine.effort import effort, now
+from levelhead.errors import CannotDo
 from levelhead.measures.certified import Certificate, Margins, certificate, mean_interval
 from levelhead.models.model import Model
 from levelhead.results.records.mitigating import BiasMoved, MethodLeftOut, MethodTimed, OddsMoved
@@ -138,10 +139,16 @@ def try_methods(
 
 
 def _try(model: Model, split: Parts, method: Mitigation, tried: Tried) -> None:
-    with effort(model) as took:
-        made = method.candidates(model, split.fit)
-        if made:
-            tried.on_b = tried.on_b.and_of(model, made)
-            tried.on_c = tried.on_c.and_of(model, made)
+    """One mitigation; one that turns out not to be able to do it is left out with its reason."""
+    on_b, on_c = tried.on_b, tried.on_c
+    try:
+        with effort(model) as took:
+            made = method.candidates(model, split.fit)
+            if made:
+                on_b, on_c = on_b.and_of(model, made), on_c.and_of(model, made)
+    except CannotDo as error:
+        tried.left_out.append(MethodLeftOut(method.name, str(error)))
+        return
+    tried.on_b, tried.on_c = on_b, on_c
     tried.candidates += made
     tried.times.append(MethodTimed(method.name, round(took.seconds, 1), took.memory))
