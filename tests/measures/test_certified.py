@@ -71,6 +71,10 @@ def test_a_cost_beyond_its_margin_is_named() -> None:
     dear = _items([3.0] * 60, rng.normal(3.1, 0.01, 60).tolist(), "perplexity")
     cheap = _items([3.0] * 60, rng.normal(3.0, 0.01, 60).tolist(), "perplexity")
     assert in_sequence([certificate("dear", bias, 1, [dear], Margins())])[0].verdict == "helps but costs"
+    costly, free = (
+        certificate(name, bias, 1, costs, Margins()) for name, costs in (("dear", [dear]), ("free", []))
+    )
+    assert [each.verdict for each in in_sequence([costly, free])] == ["helps but costs", "not reached"]
     assert certificate("dear", bias, 1, [dear], Margins()).missed == ("perplexity",)
     assert in_sequence([certificate("cheap", bias, 1, [cheap], Margins())])[0].certified
     wide = Margins(costs={"perplexity": 0.2})

@@ -29,7 +29,7 @@ from levelhead.measures.statistics import FloatArray, Interval
 LEVEL = 0.05
 PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
 AGREEMENT = "agreement"  # the cost that is the share of pronouns that miss the gender a text states
-Verdict = Literal["certified", "helps but costs", "not shown", "overshoots"]
+Verdict = Literal["certified", "helps but costs", "not shown", "not reached", "overshoots"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +147,10 @@ class Certificate:
 
     @property
     def verdict(self) -> Verdict:
-        """The candidate in a word or three."""
-        if self.certified:
-            return "certified"
+        """The candidate in a word or three. Not reached: it passes every test, but one before it failed, or
+        the bias itself does not stand out from null models."""
+        if self.certified or self.p <= LEVEL:
+            return "certified" if self.certified else "not reached"
         if self.p_gain > LEVEL:
             return "not shown"
         if self.p_overshoot > LEVEL and self.before * self.after < 0:
