@@ -88,7 +88,7 @@ def test_two_runs_on_the_same_items_are_paired_by_item_and_by_seed(run: Path, tm
     gold = next(task.gold.values for task in open_glue(run).tasks if task.task == "stsb")
     expected = glue_difference("spearman", gold, one, other)
     assert difference is not None
-    assert difference.how == "paired by item and by seed (2 of them)"
+    assert difference.how.startswith("paired by item and by seed (2")
     assert difference.value == expected.points / 100
 
 

@@ -132,7 +132,7 @@ def test_the_command_writes_a_folder_that_behaves_like_the_gated_model(
     reached = json.loads(done.stdout)["learned"]
     assert abs(reached["seat"]) < abs(reached["seat_before"])
     recipe = load_recipe(tmp_path / "out" / RECIPE_FILE)
-    assert recipe.title == f"gates learned on {gender_toml(tmp_path)}, perplexity at most 1.1 times"
+    assert all(term in recipe.title for term in (gender_toml(tmp_path), "1.1"))
     before = load(str(tmp_path / "model"), device="cpu")
     untouched, gated = read_one(before, READING, [(), gates(before, recipe.gates)])
     again = read_one(load(str(tmp_path / "out"), device="cpu"), READING)[0]
