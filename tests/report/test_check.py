@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.inference.check import (
-    Checked,
-    Judged,
-    Plan,
-    Threshold,
-    check,
-    exit_code,
-    junit,
-    read_plan,
-    threshold,
-)
+from levelhead.inference.check import Checked, Judged, check, exit_code, junit
 from levelhead.inference.contents import open_contents
+from levelhead.inference.thresholds import Plan, Threshold, read_plan, threshold
 from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import strength

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.inference.check import Judged, Plan, check, exit_code, threshold
+from levelhead.inference.check import Judged, check, exit_code
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents, variants
+from levelhead.inference.thresholds import Plan, threshold
 from levelhead.measures.glue import glue_difference
 from levelhead.pages.blocks import Code, Drawn, Shown
 from levelhead.pages.card import card
