@@ -99,9 +99,8 @@ class WordTable:
 
     def sets_of(self, words: Collection[str]) -> dict[str, tuple[int, ...]]:
         """The sets with some of the words alone; BadProbe if one of them loses all but one."""
-        sets = {
-            group: tuple(w for w in entries if self.words[w] in words) for group, entries in self.sets.items()
-        }
+        kept = {w for w, word in enumerate(self.words) if word in words}
+        sets = {group: tuple(w for w in entries if w in kept) for group, entries in self.sets.items()}
         if empty := [group for group, entries in sets.items() if len(entries) < 2]:
             raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
         return sets

@@ -2,7 +2,7 @@
 
     minimize |b(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
 
-b is what any objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
+b is what an objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
 d minimizes the linear model of |b| in a ball, inside the box and under the linear model of the bound; it is
 taken only if, measured, |b| falls and the bound holds, else it is shortened. So the gates never get worse
 than where they started. Bounds are visited from tight to loose, each from the gates of the one before: one
