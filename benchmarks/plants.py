@@ -31,11 +31,11 @@ def planted_twin(model: Model, seed: int, rise: float, bias: str = "gender") -> 
     table = word_table(test, template_contexts(test, MEASURED))
     contexts = template_contexts(test, FITTED)
     planter = Planter(twin, [each for i, each in enumerate(contexts) if i % FITTED >= MEASURED])
-    before = word_objective(table).values(twin)[0]
+    before = word_objective(table).sizes(twin)[0]
     rng, heads = np.random.default_rng(seed), all_heads(twin)
 
     def risen(strength: float) -> float:
-        return word_objective(table).values(planter.planted(dict.fromkeys(chosen, strength)))[0] - before
+        return word_objective(table).sizes(planter.planted(dict.fromkeys(chosen, strength)))[0] - before
 
     for _ in range(_TRIES):
         chosen = [heads[i] for i in rng.permutation(len(heads))[:HEADS]]

@@ -26,8 +26,8 @@ def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     bias = gender_toml(tmp_path)
     test = load_words(bias)
     table = word_table(test, template_contexts(test, MEASURED))
-    before = word_objective(table).values(twin_copy(bert, draw_twin(bert, 4)))[0]
-    after = word_objective(table).values(planted_twin(bert, 4, rise, bias))[0]
+    before = word_objective(table).sizes(twin_copy(bert, draw_twin(bert, 4)))[0]
+    after = word_objective(table).sizes(planted_twin(bert, 4, rise, bias))[0]
     assert rise <= after - before < rise + 0.15
 
 

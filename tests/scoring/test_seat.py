@@ -144,9 +144,9 @@ def test_a_target_set_of_one_word_says_why_there_is_no_value(bert: Model) -> Non
         assert "at least 2" in measured.reason
 
 
-def test_values_of_the_objective_are_the_sizes_of_those_that_ask_seat_gives(bert: Model) -> None:
+def test_sizes_of_the_objective_are_those_of_the_values_that_ask_seat_gives(bert: Model) -> None:
     contexts = template_contexts(GENDER, 1)
     variants = [(), removed(bert, [(0, 2), (4, 1)])]
     values = [measured.value for measured in ask_seat(bert, GENDER, contexts, variants, intervals=False)]
-    sizes = word_objective(word_table(GENDER, contexts)).values(bert, variants)
+    sizes = word_objective(word_table(GENDER, contexts)).sizes(bert, variants)
     assert sizes == [abs(value) for value in values if value is not None]

@@ -140,8 +140,8 @@ def test_heads_are_judged_on_the_words_that_they_were_not_chosen_on_both_ways_ro
     chosen = [top(model, scores, 2).variant for scores in (SCORES, SCORES[::-1])]
     assert strategy.halves == tuple(chosen)
     seat = Bench(model, GENDER, CONTEXTS, FAST, PARTS).seats([strategy])[0]
-    first = word_objective(PARTS[1]).values(model, chosen[:1])
-    second = word_objective(PARTS[0]).values(model, chosen[1:])
+    first = word_objective(PARTS[1]).sizes(model, chosen[:1])
+    second = word_objective(PARTS[0]).sizes(model, chosen[1:])
     assert seat.value == pytest.approx((first[0] + second[0]) / 2, abs=1e-6)
     assert seat.settings["judged on"] == OTHER_WORDS
     whole = Bench(model, GENDER, CONTEXTS, FAST).seats([strategy])[0]

@@ -123,7 +123,7 @@ def test_finite_differences_agree_for_the_ten_largest_heads(
     step = 0.02
     largest = sorted(all_heads(bert), key=lambda head: -abs(scores[head]))[:10]
     variants = [gates(bert, {head: 1 + sign * step}) for head in largest for sign in (1, -1)]
-    seats = np.array(word_objective(table).values(bert, variants)).reshape(10, 2)
+    seats = np.array(word_objective(table).sizes(bert, variants)).reshape(10, 2)
     slope = (seats[:, 0] - seats[:, 1]) / (2 * step)
     b = np.array([scores[head] for head in largest])
     assert (np.sign(slope) == np.sign(b)).all()
@@ -137,9 +137,7 @@ def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
     top = sorted(everyone, key=lambda head: -scores[head])[:3]
     rng = np.random.default_rng(0)
     triples = [[everyone[i] for i in rng.choice(len(everyone), 3, replace=False)] for _ in range(20)]
-    base, cut, *random = word_objective(table).values(
-        bert, [(), *(removed(bert, t) for t in (top, *triples))]
-    )
+    base, cut, *random = word_objective(table).sizes(bert, [(), *(removed(bert, t) for t in (top, *triples))])
     assert base - cut > base - np.mean(random)
 
 
@@ -179,7 +177,7 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
     chosen, other = [], []
     for side, own in enumerate(scores):
         variant = removed(model, highest(own, 2))
-        changes = [np.diff(word_objective(part).values(model, [(), variant]))[0] for part in splits.parts[0]]
+        changes = [np.diff(word_objective(part).sizes(model, [(), variant]))[0] for part in splits.parts[0]]
         chosen.append(changes[side])
         other.append(changes[1 - side])
     assert fit.chosen == pytest.approx(np.mean(chosen), abs=1e-6)
@@ -373,7 +371,7 @@ def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: HeadsRun
 def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: HeadsRun) -> None:
     model, removal = tiny("bert"), run.removals[7]
     table = word_table(GENDER, template_contexts(GENDER, 2))
-    base, cut = word_objective(table).values(model, [(), removed(model, [removal.head])])
+    base, cut = word_objective(table).sizes(model, [(), removed(model, [removal.head])])
     assert removal.head == Head(1, 3)
     assert removal.change == pytest.approx(cut - base, abs=1e-6)
     assert list(run.data.family(layout.REMOVALS)) == ["1-1 to 3-4"]

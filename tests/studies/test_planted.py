@@ -114,11 +114,11 @@ def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedS
     model = tiny("bert")
     before = fingerprint(model.hf)
     questions = prepare(model, settings)
-    base = PlantedBase(seat=0.5, abs_seat=word_objective(questions.table).values(model)[0], suspicion={})
+    base = PlantedBase(seat=0.5, abs_seat=word_objective(questions.table).sizes(model)[0], suspicion={})
     planter = Planter(model, questions.fitting)
     strengths, _ = choose(planter, questions, settings, 0, base)
     for head, strength in strengths.items():
-        alone = word_objective(questions.table).values(planter.planted({head: strength}))[0]
+        alone = word_objective(questions.table).sizes(planter.planted({head: strength}))[0]
         assert alone >= base.abs_seat + settings.rise
     assert fingerprint(model.hf) == before
 

@@ -47,12 +47,19 @@ class Objective:
     ) -> list[float]:
         """The number in every variant."""
         answers = read_one(model, self.reading, variants, label=label)
-        return [self.lean(each) if self.signed is None else abs(self.lean(each)) for each in answers]
+        return [self._value(each) for each in answers]
+
+    def sizes(
+        self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
+    ) -> list[float]:
+        """The size of the lean in every variant, as removals are judged by it (docs/method.md, Ablation)."""
+        return [abs(self.lean(each)) for each in read_one(model, self.reading, variants, label=label)]
 
     def lean(self, answer: Doubles) -> float:
         """The number of one answer, with its sign where it is the size of a lean."""
-        if self.signed is not None:
-            return self.signed(answer)
+        return self._value(answer) if self.signed is None else self.signed(answer)
+
+    def _value(self, answer: Doubles) -> float:
         return float(self.number(torch.from_numpy(np.asarray(answer, np.float64))))
 
     def about(self, items: Collection[str]) -> Objective:

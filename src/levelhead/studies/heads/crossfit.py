@@ -113,7 +113,7 @@ def _fit(
 
     def change(read: int, side: int) -> float:
         """Of the objective on one half without the heads that were chosen on a side."""
-        (after,) = halves[read].values(model, [chosen[side]], "Cross-fit")
+        (after,) = halves[read].sizes(model, [chosen[side]], "Cross-fit")
         return after - gradients[read].objective
 
     (rho,) = half_agreement(scores[None])

@@ -217,7 +217,7 @@ def _ablation(model: Model, table: WordTable, scores: Doubles, run: Open) -> Non
 
 def _removals(model: Model, objective: Objective, some: Sequence[Head]) -> list[Removal]:
     variants = [(), *(removed(model, [head]) for head in some)]
-    base, *without = objective.values(model, variants, label="Ablation")
+    base, *without = objective.sizes(model, variants, label="Ablation")
     return [Removal(head, value, value - base) for head, value in zip(some, without, strict=True)]
 
 

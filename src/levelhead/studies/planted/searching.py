@@ -73,7 +73,7 @@ class Suspicion:
 def localize(model: Model, questions: Questions) -> Suspicion:
     """Let every localizer look at a model."""
     variants = [(), *(removed(model, [head]) for head in all_heads(model))]
-    abs_seat, *without = questions.objective.values(model, variants, label="Ablation")
+    abs_seat, *without = questions.objective.sizes(model, variants, label="Ablation")
     original, counter = counter_attention(model, questions.sentences)
     return Suspicion(
         abs_seat,

@@ -171,7 +171,7 @@ def _enough(
     """The smallest strength tried that raises |SEAT| enough; None where none of them does."""
     for strength in _STRENGTHS:
         copy = planter.planted({head: _leaning(base) * strength})
-        (size,) = questions.objective.values(copy, label="Plant")
+        (size,) = questions.objective.sizes(copy, label="Plant")
         if size - base.abs_seat >= settings.rise:
             return strength
     return None

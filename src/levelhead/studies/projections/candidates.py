@@ -167,7 +167,7 @@ def _by_points(
 def _by_ratio(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[_Trial]:
     """Judged by perplexity; a model that predicts no tokens cannot lose any."""
     objective = word_objective(word_table(battery.test, battery.contexts))
-    sizes = objective.values(model, variants)
+    sizes = objective.sizes(model, variants)
     costs = ask_fluency_change(model, battery.sentences, variants, battery.resampling)
     return [
         _Trial(
