@@ -27,6 +27,7 @@ import torch
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
+from levelhead.inference.glue_costs import glue_cells, glue_costs
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
@@ -36,7 +37,7 @@ from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import GlueCell, GlueCost, GlueTaskUsed, GlueUnit
 from levelhead.results.runs import HeadsRun, open_heads
 from levelhead.scoring.glue import task_data
-from levelhead.studies.glue import Exam, GlueSettings, exam_of, glue_cells, glue_costs, glue_unit
+from levelhead.studies.glue import Exam, GlueSettings, exam_of, glue_unit
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.strategies import drawn
 from levelhead.studies.heads.study import heads

@@ -24,7 +24,7 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable, word_table
 
 CONTEXTS = (
@@ -46,7 +46,7 @@ def _table(n: int) -> WordTable:
 
 def _scores() -> list[Claim]:
     model, table = bert_base(), _table(CONTEXTS)
-    reading, objective = table.static(), absolute_seat(table.sets)
+    reading, objective = table.static(), word_objective(table).number
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),
         lambda: two_forwards_one_backward(model, reading),
@@ -54,8 +54,8 @@ def _scores() -> list[Claim]:
     )
     few = _table(CONTEXTS // 4)
     heads, neurons = in_turn(
-        lambda: gate_gradients(model, few.static(), absolute_seat(few.sets)),
-        lambda: neuron_gradients(model, few.static(), absolute_seat(few.sets)),
+        lambda: gate_gradients(model, few.static(), word_objective(few).number),
+        lambda: neuron_gradients(model, few.static(), word_objective(few).number),
         rounds=1,
     )
     note = "contexts, BERT-base shape, the same batches"

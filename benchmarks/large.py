@@ -27,7 +27,7 @@ from levelhead.models.encoding import encode
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.words import load_words
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable, word_table
 from levelhead.studies.extent import AuditSettings
 from levelhead.studies.heads.settings import HeadsSettings
@@ -109,10 +109,10 @@ def _ratios(model: Model) -> list[Claim]:
     """All template contexts of the gender list; the floor runs the very same batches."""
     test = load_words("gender")
     table = word_table(test, template_contexts(test))
-    reading, objective = table.static(), absolute_seat(table.sets)
+    reading, objective = table.static(), word_objective(table).number
     sizes = ", ".join(f"{kind} {token_budget(model, kind):,}" for kind in KINDS)
     few = word_table(test, template_contexts(test, 1))
-    gate_gradients(model, few.static(), absolute_seat(few.sets))  # libraries choose their kernels
+    gate_gradients(model, few.static(), word_objective(few).number)  # libraries choose their kernels
     list(encode(model, reading.texts))  # texts are tokenized once, whoever comes first
     ours, floor = in_turn(
         lambda: gate_gradients(model, reading, objective),

@@ -10,7 +10,7 @@ from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.planted.planting import Planter
 
@@ -36,11 +36,11 @@ def planted_copy(model: Model, seed: int, rise: float, bias: str = "gender") -> 
     table = word_table(test, template_contexts(test, MEASURED))
     contexts = template_contexts(test, FITTED)
     planter = Planter(model, [each for i, each in enumerate(contexts) if i % FITTED >= MEASURED])
-    before = absolute_seats(model, table, [()])[0]
+    before = word_objective(table).sizes(model)[0]
     rng, heads = np.random.default_rng(seed), all_heads(model)
 
     def risen(strength: float) -> float:
-        return absolute_seats(planter.planted(dict.fromkeys(chosen, strength)), table, [()])[0] - before
+        return word_objective(table).sizes(planter.planted(dict.fromkeys(chosen, strength)))[0] - before
 
     for _ in range(_TRIES):
         chosen = [heads[i] for i in rng.permutation(len(heads))[:HEADS]]

@@ -126,6 +126,11 @@ def test_one_file_knows_ray() -> None:
     assert knowing == {"levelhead.engine.crew"}
 
 
+def test_one_file_knows_that_words_are_scored_by_seat() -> None:
+    knowing = {path for path, text in SOURCES.items() if "seat_objective" in text}
+    assert knowing == {"levelhead/scoring/objectives.py"}
+
+
 AT_RUNS = (  # rooms that read and write run folders
     *("results", "inference", "scoring", "mitigation", "studies"),
     *("pages", "auditing", "surveying", "exploring", "api", "cli"),

@@ -508,7 +508,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
     printed = capsys.readouterr().out
     assert "width" in printed
     assert "32.00 [31.00," in " ".join(printed.split())
-    assert "broken ruler (RuntimeError: the ruler is lost (own.py, line 9))" in printed
+    assert "(RuntimeError: the ruler is lost (own.py, line 9))" in printed
 
     result, run = read_audit(tmp_path / "run"), open_audit(tmp_path / "run")
     closed = run.mitigations[0].variant

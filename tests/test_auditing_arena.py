@@ -9,8 +9,9 @@ import pytest
 
 from levelhead.auditing import audit
 from levelhead.auditing.arena import claimed_bias
-from levelhead.inference.check import Plan, check, threshold
+from levelhead.inference.check import check
 from levelhead.inference.contents import open_contents
+from levelhead.inference.thresholds import Plan, threshold
 from levelhead.pages.possible_ways import possible_ways
 from levelhead.results.runs import AuditRun
 from levelhead.scoring.natural import COSINE

@@ -92,7 +92,8 @@ def test_a_recipe_becomes_the_model_that_it_describes(
     (tmp_path / "r.toml").write_text(recipe_text(recipe), encoding="utf-8")
     report = debias(folder, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "out")
     assert report["folded"] is False
-    assert report["obstacles"] == ["the tokens of layer 2: the residual stream carries it on"]
+    (obstacle,) = report["obstacles"]
+    assert obstacle.startswith("the tokens of layer 2: ")
     same_answers(report["folder"], model, edits_of(model, recipe))
     assert load_recipe(Path(report["folder"]) / RECIPE_FILE).projections == steps
 

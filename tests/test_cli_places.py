@@ -103,7 +103,7 @@ def test_a_folder_whose_name_is_no_text_is_one_line(
     checkpoint.mkdir(parents=True)
     (checkpoint / "config.json").write_text("{}", encoding="utf-8")
     code, line = refusal(monkeypatch, capsys, "survey", str(checkpoint.parent), "-o", str(tmp_path / "run"))
-    assert (code, "stands in a name, and is no text that can be written" in line) == (4, True), line
+    assert (code, "stands in a name" in line) == (4, True), line
 
 
 def test_a_recipe_whose_gates_are_all_1_is_an_error_wherever_it_is_used() -> None:
@@ -182,11 +182,8 @@ def test_an_output_that_is_full_or_left_or_closed_ends_with_one_line_or_in_silen
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert literal_eval(done.stdout) == {"full": 4, "left": 1, "closed": 0}
     errors = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert errors == {
-        "full": "levelhead: the system refuses: No space left on device. Give another place, or make room.\n",
-        "left": "",
-        "closed": "",
-    }
+    assert re.fullmatch(r"levelhead: [^\n]+ No space left [^\n]+\n", errors.pop("full"))
+    assert errors == {"left": "", "closed": ""}
 
 
 class Terminal(io.StringIO):

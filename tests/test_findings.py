@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, LevelheadError, UnknownModel
-from levelhead.inference.check import read_plan
 from levelhead.inference.contents import open_contents
+from levelhead.inference.thresholds import read_plan
 from levelhead.mitigation.export import export
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.models.adapter import PLACES

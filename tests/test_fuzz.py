@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import time
@@ -168,9 +169,9 @@ def test_a_changed_name_is_another_name_and_nothing_else() -> None:
 
 def test_the_last_line_adds_up_what_came_of_all_inputs() -> None:
     counts = Counter({("a", "refused"): 3, ("b", "refused"): 1, ("b", "hang"): 2, ("c", "foreign write"): 1})
-    assert summary(counts, 10) == (
-        "seeds 10 to 16: 7 inputs, 4 refused, 0 accepted, 0 tracebacks, 2 hangs, 1 touched files, 0 sockets"
-    )
+    line = summary(counts, 10)
+    assert [int(number) for number in re.findall(r"\d+", line)] == [10, 16, 7, 4, 0, 0, 2, 1, 0]
+    assert all(term in line for term in ("4 refused", "2 hangs", "1 touched files"))
 
 
 @pytest.mark.parametrize("name", ["inputs/kept", "elsewhere", "outputs/new"])

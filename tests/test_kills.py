@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,6 @@ def test_only_jobs_with_workers_lose_workers_and_daemons_and_every_study_has_one
 
 def test_the_last_line_counts_victims_bytes_and_lines() -> None:
     counted = [Kill("driver"), Kill("worker"), Kill("daemon", one_line=True), Kill("daemon", fault="no line")]
-    assert summary(counted, 3, 2, 1) == (
-        "4 SIGKILLs (driver 1, worker 1, daemon 2) in 3 runs of 2 jobs: 2 ended with the same "
-        "bytes, 1 did not; 1 drivers ended with one line, 1 with less or more"
-    )
+    line = summary(counted, 3, 2, 1)
+    assert line.startswith("4 SIGKILLs (driver 1, worker 1, daemon 2)")
+    assert [int(number) for number in re.findall(r"\d+", line)] == [4, 1, 1, 2, 3, 2, 2, 1, 1, 1]

@@ -57,5 +57,7 @@ def test_a_named_part_runs_under_a_named_setting(tmp_path: Path, capsys: pytest.
 def test_skips_are_one_line_with_their_reasons() -> None:
     reasons = ["Skipped: needs a CUDA device"] * 2 + ["Skipped: pandas  is\nabsent"]
     reports = [SimpleNamespace(longrepr=("file", 1, why)) for why in reasons]
-    assert skips_in_one_line(reports) == "skipped: 2 needs a CUDA device; 1 pandas is absent"
+    line = skips_in_one_line(reports)
+    assert all(term in line for term in ("2 needs a CUDA device", "1 pandas is absent"))
+    assert "\n" not in line
     assert skips_in_one_line([]) == ""

@@ -13,7 +13,7 @@ from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import word_table
 from tests.word_lists import gender_toml
 
@@ -26,8 +26,8 @@ def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     bias = gender_toml(tmp_path)
     test = load_words(bias)
     table = word_table(test, template_contexts(test, MEASURED))
-    before = absolute_seats(twin_copy(bert, draw_twin(bert, 4)), table, [()])[0]
-    after = absolute_seats(planted_twin(bert, 4, rise, bias), table, [()])[0]
+    before = word_objective(table).sizes(twin_copy(bert, draw_twin(bert, 4)))[0]
+    after = word_objective(table).sizes(planted_twin(bert, 4, rise, bias))[0]
     assert rise <= after - before < rise + 0.15
 
 

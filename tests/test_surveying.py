@@ -355,7 +355,7 @@ def test_more_than_twelve_models_are_compared_with_the_first_alone(tmp_path: Pat
     many = written(tmp_path / "many", {f"m{i}": association(i / 10, i) for i in range(13)})
     assert len(few.differences) == 12 * 11 // 2
     assert [each.first for each in many.differences] == ["m0"] * 12
-    assert "each with the first of the list" in report_html(open_contents(many.folder))
+    assert "with the first of the list" in report_html(open_contents(many.folder))
 
 
 def test_checkpoints_of_one_training_are_drawn_over_their_steps(tmp_path: Path) -> None:

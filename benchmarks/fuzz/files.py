@@ -11,7 +11,7 @@ from random import Random
 
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.inference.check import read_plan
+from levelhead.inference.thresholds import read_plan
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.probes import DATA
 from levelhead.probes.cloze import load_cloze

@@ -13,9 +13,10 @@ from tests.studies.head_runs import scored_run
 
 from benchmarks.fuzz.mutations import mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.inference.check import Plan, check, exit_code, junit, threshold
+from levelhead.inference.check import check, exit_code, junit
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents
+from levelhead.inference.thresholds import Plan, threshold
 from levelhead.pages.card import card
 from levelhead.pages.compare import comparison_html
 from levelhead.pages.figures.comparison import write_figures

@@ -24,7 +24,7 @@ from levelhead.engine.readings import (
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import word_table
 from tests.word_lists import GENDER
 
@@ -53,7 +53,7 @@ def answers(model: Model) -> list[Any]:
         Projection(Site(1, "block"), torch.eye(32)[:1], torch.ones(1)),
     )
     collected = run.read(model, readings, [(), edits], batch_tokens=BATCH)
-    slopes = gradients.gate_gradients(model, readings[0], absolute_seat(TABLE.sets), batch_tokens=BATCH)
+    slopes = gradients.gate_gradients(model, readings[0], word_objective(TABLE).number, batch_tokens=BATCH)
     top = collected[readings[4]]
     return [
         *(collected[readings[number]] for number in (0, 1, 3)),

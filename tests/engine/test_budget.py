@@ -21,7 +21,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.settings import HeadComparisonSettings
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.placed import note_places, placed
 from levelhead.scoring.word_table import WordTable, word_table
 from tests.tiny import tiny
@@ -82,7 +82,7 @@ def test_blocks_that_run_again_give_the_gradients_of_blocks_that_are_kept(
     family: str, table: WordTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A card on which not even one row fits unless blocks run again on the way back."""
-    model, objective = tiny(family), absolute_seat(table.sets)
+    model, objective = tiny(family), word_objective(table).number
     expected = gate_gradients(model, table.static(), objective)
     tried: list[tuple[int, bool]] = []
 
@@ -112,7 +112,7 @@ def test_a_row_that_does_not_fit_in_any_way_says_its_length_and_what_would_help(
     with pytest.raises(
         CannotDo, match=r"one text of \d+ tokens. Shorter texts, --dtype bfloat16, --device-map"
     ):
-        gate_gradients(model, expected, absolute_seat(table.sets))
+        gate_gradients(model, expected, word_objective(table).number)
 
 
 def test_places_and_sizes_of_batches_are_noted_and_earlier_ones_stay(

@@ -19,7 +19,7 @@ from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable, word_table
 from tests.tiny import tiny
 from tests.word_lists import GENDER
@@ -80,9 +80,9 @@ def test_gradients_after_memory_ran_out_are_those_of_small_batches(
     monkeypatch: pytest.MonkeyPatch, table: WordTable
 ) -> None:
     model, calls = tiny("gpt2"), list[int]()
-    expected = gate_gradients(model, table.static(), absolute_seat(table.sets))
+    expected = gate_gradients(model, table.static(), word_objective(table).number)
     small_card(monkeypatch, 60, calls)
-    measured = gate_gradients(model, table.static(), absolute_seat(table.sets))
+    measured = gate_gradients(model, table.static(), word_objective(table).number)
     np.testing.assert_allclose(measured.scores, expected.scores, atol=1e-6)
     np.testing.assert_allclose(measured.stderr, expected.stderr, atol=1e-6)
     assert set(model.fitting_tokens) == {"answers", "gradients"}

@@ -125,7 +125,7 @@ def test_sentences_with_bytes_that_are_not_utf8_reach_no_reader_and_are_counted(
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_without_a_mark_is_told_by_its_bytes(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "news.txt").write_bytes("She left.\nHe came.\n".encode(encoding))
-    assert "no sentence can be read (not UTF-8 text: " in refusal(tmp_path / "news.txt")
+    assert "(not UTF-8 text: " in refusal(tmp_path / "news.txt")
 
 
 def test_an_empty_file_says_that_it_is_empty(tmp_path: Path) -> None:
@@ -168,7 +168,9 @@ def test_of_several_text_columns_none_is_guessed(tmp_path: Path, monkeypatch: py
         ("hub:org/news", "Write hub:NAME/CONFIG:SPLIT:COLUMN."),
     ]
     for source, advice in sources:
-        assert refusal(source) == f'{source}: no text column "text"; text columns: title, body. {advice}'
+        message = refusal(source)
+        assert message.startswith(f"{source}: ")
+        assert all(term in message for term in ('"text"', "title, body", advice))
 
 
 def test_half_a_character_in_json_is_left_out(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_a_line_that_is_no_json_object_is_counted_and_the_rest_is_read(tmp_path:
     assert list(corpus_sentences(tmp_path / "a.jsonl", skipped)) == ["She left.", "He came."]
     assert skipped == {"line that is no JSON object": 1}
     (tmp_path / "b.jsonl").write_text(line)
-    assert "no sentence can be read (line that is no JSON object: 1)" in refusal(tmp_path / "b.jsonl")
+    assert "(line that is no JSON object: 1)" in refusal(tmp_path / "b.jsonl")
 
 
 def test_entries_of_a_folder_that_cannot_be_read_are_counted_and_the_rest_is_read(
@@ -215,13 +217,14 @@ def test_entries_of_a_folder_that_cannot_be_read_are_counted_and_the_rest_is_rea
 def test_a_folder_of_files_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "dead.jsonl").symlink_to(tmp_path / "nowhere")
-    assert "no sentence can be read (file that cannot be read: 1)" in refusal(tmp_path)
+    assert "(file that cannot be read: 1)" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.csv", "a.TSV", "a.parquet", "a.txt.gz", "a.html"])
 def test_a_file_that_is_no_plain_text_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"man": "She left."}')
-    assert "is no plain text; save the texts as .txt, or as .jsonl" in refusal(tmp_path / name)
+    message = refusal(tmp_path / name)
+    assert all(term in message for term in ("plain text", ".txt", ".jsonl"))
 
 
 def test_a_folder_reads_txt_and_jsonl_and_counts_data_of_other_kinds(tmp_path: Path) -> None:
@@ -281,7 +284,7 @@ def test_a_named_column_may_begin_with_nulls_but_must_hold_text_somewhere(
     hub(monkeypatch, [*nulls, {"title": "No", "body": "She left."}])
     assert list(corpus_sentences("hub:org/news:train:body")) == ["She left."]
     hub(monkeypatch, nulls)
-    assert f"no sentence can be read (record without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
+    assert f"(record without text: {HEAD + 5})" in refusal("hub:org/news:train:body")
 
 
 def test_two_parts_are_tried_as_owner_and_name_and_then_as_name_and_config(

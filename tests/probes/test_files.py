@@ -53,9 +53,10 @@ def test_reasons_are_counted_commonest_first_and_the_first_complaint_is_kept() -
         UnusableItem(3, "b", "z"),
     ]
     assert list(by_reason(items).items()) == [("b", 2), ("a", 1)]
-    assert str(nothing_left("f", "line", items)) == (
-        "f: no line in it can be used (b: 2, a: 1). The first: f line 1: x"
-    )
+    message = str(nothing_left("f", "line", items))
+    assert message.startswith("f: no line")
+    assert "(b: 2, a: 1)" in message
+    assert message.endswith("f line 1: x")
 
 
 def test_texts_are_read_with_and_without_a_mark_and_refused_in_one_line(tmp_path: Path) -> None:
@@ -76,7 +77,8 @@ def test_texts_are_read_with_and_without_a_mark_and_refused_in_one_line(tmp_path
 
 def test_json_says_why_it_cannot_be_read_and_where() -> None:
     assert parse_json('{"a": [1, 2.5, null]}') == ({"a": [1, 2.5, None]}, "", 0)
-    assert parse_json("{\n oops}")[1:] == ("not JSON (Expecting property name enclosed in double quotes)", 2)
+    _, reason, line = parse_json("{\n oops}")
+    assert (reason.startswith("not JSON ("), line) == (True, 2)
     assert "nested too deep" in parse_json("[" * 100_000)[1]
     assert "too long" in parse_json("9" * 5000)[1]
 

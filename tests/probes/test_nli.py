@@ -420,12 +420,9 @@ def test_bad_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
     path.write_text("\n".join(["premise\thypothesis\tlabel", *bad, *good]), encoding="utf-8")
     loaded = ability_pairs(path)
     assert len(loaded.pairs) == 3
-    assert [(item.line, item.reason) for item in loaded.unusable] == [
-        (2, "an unknown label"),
-        (3, "another number of columns than the header"),
-        (4, "no gold label"),
-        (5, "empty text"),
-    ]
+    assert [item.line for item in loaded.unusable] == [2, 3, 4, 5]
+    terms = ("unknown label", "number of columns", "no gold label", "empty text")
+    assert all(term in item.reason for term, item in zip(terms, loaded.unusable, strict=True))
     assert loaded.skipped == dict.fromkeys((item.reason for item in loaded.unusable), 1)
     assert "line 2: label 'entialment'" in loaded.unusable[0].complaint
 

@@ -302,7 +302,8 @@ def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path: Path) 
     extraction = extract(
         tmp_path, "Everyone saw the blonde person leave.", "The blond person was bold today.", test=test
     )
-    assert extraction.skipped == {"one word is attribute and target at once": 1}
+    ((reason, skipped),) = extraction.skipped.items()
+    assert ("attribute and target" in reason, skipped) == (True, 1)
 
 
 def test_pronouns_do_not_count_where_the_test_is_not_about_gender(tmp_path: Path) -> None:

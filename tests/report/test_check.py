@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.inference.check import (
-    Checked,
-    Judged,
-    Plan,
-    Threshold,
-    check,
-    exit_code,
-    junit,
-    read_plan,
-    threshold,
-)
+from levelhead.inference.check import Checked, Judged, check, exit_code, junit
 from levelhead.inference.contents import open_contents
+from levelhead.inference.thresholds import Plan, Threshold, read_plan, threshold
 from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import strength
@@ -118,9 +109,10 @@ def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
     plan = Plan((least("accuracy", 0.5), most("distance", 1.0), most("seat", 2.0)))
     outcomes = check(open_contents(audit), plan)
     assert [each.outcome for each in outcomes] == ["not measured", "not measured", "holds"]
-    assert str(outcomes[0]) == "not measured: accuracy at least 0.5; not asked & <i>skipped</i>"
-    assert str(outcomes[1]) == "not measured: distance at most 1; this run did not ask it"
-    assert str(outcomes[2]) == "holds: seat: 0.7654 is at most 2 (absolute value)"
+    terms = [("accuracy", "0.5", "not asked"), ("distance", "1", "did not ask"), ("seat", "0.7654", "2")]
+    for each, own in zip(outcomes, terms, strict=True):
+        assert str(each).startswith(f"{each.outcome}: {own[0]}")
+        assert all(term in str(each) for term in own)
     assert exit_code(outcomes) == 3
 
 
@@ -269,9 +261,7 @@ def test_a_rise_since_the_baseline_is_judged_by_its_value_or_by_its_bound(
     (fall,) = since(last, new, Threshold("ss", "decrease", 0.005))
     assert fall.outcome == "fails"
     assert fall.judged == pytest.approx(0.01)
-    assert str(fall).startswith(
-        "fails: ss: 0.01 is above 0.005 (unpaired change since the baseline, -0.010 ["
-    )
+    assert all(term in str(fall) for term in ("ss: 0.01 is above 0.005", "unpaired change", "-0.010 ["))
 
 
 def test_a_rise_of_a_negative_bias_is_one_of_its_size(tmp_path: Path) -> None:

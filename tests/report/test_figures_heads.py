@@ -39,7 +39,7 @@ def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> Non
     assert all(ElementTree.fromstring(text).tag.endswith("svg") for text in figures.values())
     assert not any(HOSTILE in text for text in figures.values())
     assert "rho 0.93 over 20 heads" in figures["ablation"]
-    assert "biased head 2-3, counter: attention to the attribute word 0.2500" in figures["example"]
+    assert "attention to the attribute word 0.2500" in figures["example"]
 
 
 def test_a_run_without_scores_is_one_clear_line(tmp_path: Path) -> None:

@@ -110,4 +110,4 @@ def test_an_edit_that_caps_strong_stereotypes_alone_is_not_called_flat(tmp_path:
     even[:, 0] = x[:, 1] + np.minimum(gap, 0.8)
     text = finding(tmp_path / "run", x, even)
     assert "only flattens" not in text
-    assert "relative to the scale of the outputs" in text
+    assert "relative to the scale" in text

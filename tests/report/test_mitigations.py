@@ -12,9 +12,10 @@ import pytest
 from levelhead.edits.self_debias import SelfDebiased
 from levelhead.edits.sites import passes
 from levelhead.edits.symmetry import Coined, Symmetrized
-from levelhead.inference.check import Plan, check, threshold
+from levelhead.inference.check import check
 from levelhead.inference.contents import Contents, open_contents
 from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence, written_text
+from levelhead.inference.thresholds import Plan, threshold
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.certified import Certificate
 from levelhead.measures.measurement import Measurement

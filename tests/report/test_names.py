@@ -28,15 +28,14 @@ def test_a_name_in_a_sentence_is_shortened_and_keeps_the_long_one_as_its_title()
 
 
 def test_the_classifiers_projection_of_the_same_name_keeps_its_own_number() -> None:
-    text = NAMES.short(f"Of 91 projections of the classifier, {LONG} helps; of 75, {LONG} does not.")
-    assert (
-        text
-        == "Of 91 projections of the classifier, classifier projection 9 helps; of 75, projection 7 does not."
-    )
+    sentence = "Of 91 projections of the classifier, {} helps; of 75, {} does not."
+    short = NAMES.short(sentence.format(LONG, LONG))
+    assert short == sentence.format("classifier projection 9", "projection 7")
 
 
 def test_plain_words_that_are_names_of_settings_stay_in_sentences() -> None:
-    assert NAMES.short("Two stages, sent: soft, and so on.") == "Two stages, sent: soft, and so on."
+    sentence = "Two stages, sent: soft, and so on."
+    assert NAMES.short(sentence) == sentence
     assert NAMES.short("sent: soft") == "projection 2"
     assert NAMES.short(f"x{LONG}") == f"x{LONG}"  # inside a word
 

@@ -172,8 +172,8 @@ def test_table_2_comes_from_a_glue_run_that_closed_the_same_heads(tmp_path: Path
     ours = beside_paper(open_heads(heads_run(tmp_path / "run")), open_glue(tmp_path / "glue"))
     assert cell(ours, "Table 2", "RTE, accuracy, 0 (full)").agreement == "within"
     assert cell(ours, "Table 2", "RTE, accuracy, top-3").agreement == "outside"
-    assert cell(ours, "Table 2", "RTE, accuracy, all").note == "the GLUE run did not close these heads"
-    assert cell(ours, "Table 2", "WNLI, accuracy, 0 (full)").note == "the GLUE run has no WNLI, accuracy"
+    notes = [cell(ours, "Table 2", name).note for name in ("RTE, accuracy, all", "WNLI, accuracy, 0 (full)")]
+    assert all(term in note for term, note in zip(("these heads", "no WNLI"), notes, strict=True))
 
 
 # ---- projections and CounterActs

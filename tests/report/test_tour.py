@@ -95,10 +95,8 @@ def test_the_example_of_a_question_has_the_middle_occupations_odds(silent: Conte
     example = asked_example(silent)
     assert example is not None
     odds = 0.1 + 0.3 * 2  # the third of five
-    assert (
-        example.first.number
-        == f"female words {math.exp(odds):.1f} times as likely as male ones (log-odds +0.70)"
-    )
+    assert f"female words {math.exp(odds):.1f} times" in example.first.number
+    assert example.first.number.endswith("(log-odds +0.70)")
     assert example.second.number.endswith("(log-odds −0.70)")
     assert "female job 2" in example.first.sentence
     assert "male job 2" in example.second.sentence
@@ -182,7 +180,8 @@ def test_the_page_opens_with_that_head_and_pair_and_says_what_the_head_does_on_a
     example = arcs_example(audit)
     assert example is not None
     weight = attention(arcs(audit)[first.pair].original, first.head)
-    assert example.first.number == f"head {first.head} looks at the group word with {weight:.3f}"
+    assert example.first.number.startswith(f"head {first.head} ")
+    assert example.first.number.endswith(f" {weight:.3f}")
 
 
 # ---- charts

@@ -248,12 +248,12 @@ def test_a_full_disk_is_one_line_for_settings_and_for_files(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert "settings.json: No space left on device. Make room" in opening_refusal(tmp_path)
+        assert "settings.json: No space left" in opening_refusal(tmp_path)
     assert contents(tmp_path) == {}
     with opened(tmp_path) as run:
         before = contents(tmp_path)
         monkeypatch.setattr(os, "fsync", full)
-        assert "sheet.json: No space left on device. Make room" in refusal(lambda: run.file(SHEET, ONE))
+        assert "sheet.json: No space left" in refusal(lambda: run.file(SHEET, ONE))
         assert contents(tmp_path) == before
 
 
@@ -299,7 +299,7 @@ def test_a_run_of_another_study_is_refused_with_the_command_that_is_meant(tmp_pa
     opened(tmp_path).close()
     others: list[Layout[Any]] = [layout.HEADS, layout.AUDIT]
     message = refusal(lambda: read_run(tmp_path, others))
-    assert "holds a run of 'case'. Give a folder that `levelhead heads`, `levelhead audit` wrote." in message
+    assert all(term in message for term in ("'case'", "`levelhead heads`, `levelhead audit`"))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, FORMAT + 1, "new", None])
@@ -322,7 +322,7 @@ def test_a_run_of_levelhead_0_1_which_wrote_no_format_has_format_1(tmp_path: Pat
 
 def test_a_folder_with_other_things_and_a_file_are_refused_untouched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    assert "not a run (it has thesis.txt)" in opening_refusal(tmp_path)
+    assert "thesis.txt" in opening_refusal(tmp_path)
     assert "is a file" in opening_refusal(tmp_path / "thesis.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -473,9 +473,7 @@ def test_a_number_that_was_changed_is_named_by_file_and_line(
 ) -> None:
     changed(filled(tmp_path) / "results.jsonl", old, new)
     for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
-        assert f"results.jsonl is damaged at line {line} (ValueError: its checksum does not fit" in refusal(
-            act
-        )
+        assert f"damaged at line {line} (ValueError: its checksum" in refusal(act)
     reseal(tmp_path)
     read_run(tmp_path, [CASE])
 
@@ -498,15 +496,13 @@ def test_a_setting_that_was_changed_is_noticed_and_another_layout_of_the_same_is
     read_run(tmp_path, [CASE])
     changed(path, b'"seed": 3', b'"seed": 4')
     for act in (lambda: opened(tmp_path), lambda: read_run(tmp_path, [CASE])):
-        assert "settings.json is damaged (ValueError: its checksum does not fit" in refusal(act)
+        assert "settings.json is damaged (ValueError" in refusal(act)
 
 
 def test_a_file_that_was_changed_is_named_and_written_again_by_the_study(tmp_path: Path) -> None:
     changed(filled(tmp_path) / "table.csv", b"1.5", b"1.6")
     changed(tmp_path / "sheet.json", b"2.0", b"2.1")
-    assert "table.csv is damaged (its checksum in files.sha256 does not fit" in refusal(
-        lambda: TABLE.read(tmp_path)
-    )
+    assert "table.csv is damaged (its checksum" in refusal(lambda: TABLE.read(tmp_path))
     assert "sheet.json is damaged (" in refusal(lambda: SHEET.read(tmp_path))
     filled(tmp_path)
     assert (TABLE.read(tmp_path), SHEET.read(tmp_path)) == ([Line("x", 1.5)], TWO)

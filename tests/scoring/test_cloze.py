@@ -139,7 +139,8 @@ def test_a_vocabulary_without_words_of_the_groups_says_that_nothing_was_measured
     prompts = replace(some_prompts(10), verbalizer=make_verbalizer(("female", "male"), NO_TOKENS), core=())
     answers = ask_cloze(tiny("bert", "mlm"), prompts, ks=(3,))[0]
     reasons = {m.reason for m in answers.scores().measurements if m.name.startswith("log_odds")}
-    assert reasons == {"no word of one group is a single token"}
+    (reason,) = reasons
+    assert "single token" in reason
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -23,9 +23,10 @@ from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import log_odds_question
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_values
 from levelhead.scoring.objective import Objective
-from levelhead.scoring.objectives import SEAT, objectives
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objectives import SEAT, objectives, seat_objective
+from levelhead.scoring.seat import ask_seat
 from levelhead.scoring.word_table import word_table
+from levelhead.studies.heads.crossfit import halves
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -63,8 +64,21 @@ def test_each_objective_is_the_absolute_value_of_the_bias_of_the_same_name(
     assert list(ours) == [*names, SEAT]
     for name in names:
         assert ours[name].values(model, variants) == pytest.approx(theirs[name], rel=1e-4, abs=1e-6)
-    table = word_table(items.test, items.contexts)
-    assert ours[SEAT].values(model) == pytest.approx(absolute_seats(model, table, [()]), rel=1e-4)
+    (seat,) = ask_seat(model, items.test, items.contexts, intervals=False)
+    assert seat.value is not None
+    assert ours[SEAT].values(model) == pytest.approx([abs(seat.value)], rel=1e-4)
+
+
+def test_seat_of_some_words_is_that_of_their_own_table_and_has_the_same_size_with_gradients() -> None:
+    table = word_table(GENDER, template_contexts(GENDER, 1))
+    part = halves(table, GENDER, 0)[1]
+    rows = [table.words.index(word) for word in part.words]
+    vectors = np.random.default_rng(0).normal(size=(len(table.words), 8))
+    of_words = seat_objective(table).about(part.words)
+    assert of_words.lean(vectors) == seat_objective(part).lean(vectors[rows]) < 0
+    for objective, own in ((of_words, vectors), (seat_objective(part), vectors[rows])):
+        assert float(objective.number(torch.from_numpy(own))) == pytest.approx(-of_words.lean(vectors))
+    assert of_words.lean(vectors) != pytest.approx(seat_objective(table).lean(vectors))
 
 
 @pytest.mark.parametrize("name", [LOG_ODDS, COSINE])

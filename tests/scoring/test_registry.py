@@ -125,7 +125,8 @@ def test_an_error_inside_is_a_reason_with_its_place_not_a_crash(battery: Battery
     for measured in answers(tiny("bert", "nsp"), [(), ()], battery):
         assert measured.value is None
         assert measured.neutral == 0.0
-        assert measured.reason == f"ZeroDivisionError: division by zero (test_registry.py, line {line})"
+        assert measured.reason.startswith("ZeroDivisionError: ")
+        assert measured.reason.endswith(f" (test_registry.py, line {line})")
 
 
 def refusing(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
@@ -166,7 +167,7 @@ def test_answers_that_cannot_be_used_are_not_measured_and_say_why(
 def test_a_model_that_lacks_what_a_measure_needs_is_not_asked(battery: Battery) -> None:
     register_measure(MeasureInfo("gap", "Gap", needs=("causal", "nli")), failing)
     (measured,) = answers(tiny("bert", "nsp"), [()], battery)
-    assert measured.reason == "it asks a model that can do causal or nli; tiny-bert cannot"
+    assert all(term in measured.reason for term in ("causal or nli", "tiny-bert cannot"))
 
 
 @pytest.mark.parametrize("name", ["seat", "lpbs career", "fluency change", "margin", "", " ", "a=b"])

@@ -18,7 +18,8 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
-from levelhead.scoring.seat import FOLLOWS, absolute_seats, ask_seat, ask_sentence_seat, sentence_seat
+from levelhead.scoring.objectives import word_objective
+from levelhead.scoring.seat import FOLLOWS, ask_seat, ask_sentence_seat, sentence_seat
 from levelhead.scoring.word_table import word_table
 from tests.tiny import given, tiny
 from tests.word_lists import GENDER
@@ -143,9 +144,9 @@ def test_a_target_set_of_one_word_says_why_there_is_no_value(bert: Model) -> Non
         assert "at least 2" in measured.reason
 
 
-def test_absolute_seats_are_the_sizes_of_the_values_that_ask_seat_gives(bert: Model) -> None:
+def test_sizes_of_the_objective_are_those_of_the_values_that_ask_seat_gives(bert: Model) -> None:
     contexts = template_contexts(GENDER, 1)
     variants = [(), removed(bert, [(0, 2), (4, 1)])]
     values = [measured.value for measured in ask_seat(bert, GENDER, contexts, variants, intervals=False)]
-    sizes = absolute_seats(bert, word_table(GENDER, contexts), variants)
+    sizes = word_objective(word_table(GENDER, contexts)).sizes(bert, variants)
     assert sizes == [abs(value) for value in values if value is not None]

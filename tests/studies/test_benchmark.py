@@ -11,10 +11,11 @@ import yaml
 from huggingface_hub import ModelCard, ModelCardData
 
 from levelhead.errors import BadRun, CannotDo
-from levelhead.inference.check import Plan, Threshold, check
+from levelhead.inference.check import check
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import measurements, open_contents
 from levelhead.inference.infos import claimed, info_of
+from levelhead.inference.thresholds import Plan, Threshold
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.score_infos import main_names

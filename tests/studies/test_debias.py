@@ -22,7 +22,7 @@ from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
 from levelhead.results.records.debias import LearnedMeasured, RandomMeasured, Rival, StrategyMeasured
 from levelhead.results.runs import HeadsRun, open_heads
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.heads.bench import OTHER_WORDS, Bench
 from levelhead.studies.heads.crossfit import halves
@@ -32,7 +32,7 @@ from levelhead.studies.heads.learned_gates import (
     Point,
     blanks,
     learn_gates,
-    seat_lowered,
+    sampled_objective,
     step,
 )
 from levelhead.studies.heads.scores import head_scores
@@ -56,7 +56,7 @@ CONTEXTS = template_contexts(GENDER, 2)
 PARTS = halves(word_table(GENDER, CONTEXTS), GENDER, 0)
 WORD_SCORES = WordScores(SCORES, (SCORES, SCORES[::-1]))
 LEARN = LearnSettings(bounds=(1.05, 1.2), steps=2, words=6, blanks=12)
-SEAT_OF_WORDS = seat_lowered(GENDER, CONTEXTS, LEARN)
+SEAT_OF_WORDS = sampled_objective(GENDER, CONTEXTS, LEARN)
 FAST = DebiasSettings(k=2, seeds=3, costly_seeds=2, sentences=4, learn=LEARN, resamples=100)
 
 
@@ -140,7 +140,8 @@ def test_heads_are_judged_on_the_words_that_they_were_not_chosen_on_both_ways_ro
     chosen = [top(model, scores, 2).variant for scores in (SCORES, SCORES[::-1])]
     assert strategy.halves == tuple(chosen)
     seat = Bench(model, GENDER, CONTEXTS, FAST, PARTS).seats([strategy])[0]
-    first, second = absolute_seats(model, PARTS[1], chosen[:1]), absolute_seats(model, PARTS[0], chosen[1:])
+    first = word_objective(PARTS[1]).sizes(model, chosen[:1])
+    second = word_objective(PARTS[0]).sizes(model, chosen[1:])
     assert seat.value == pytest.approx((first[0] + second[0]) / 2, abs=1e-6)
     assert seat.settings["judged on"] == OTHER_WORDS
     whole = Bench(model, GENDER, CONTEXTS, FAST).seats([strategy])[0]
@@ -310,7 +311,7 @@ def test_a_step_bends_around_a_head_that_fluency_needs() -> None:
 
 def test_learned_gates_keep_their_bounds_and_never_get_worse() -> None:
     model = tiny("bert")
-    learned = learn_gates(model, GENDER, CONTEXTS, fluency_sentences()[:10], LEARN)
+    learned = learn_gates(model, SEAT_OF_WORDS, fluency_sentences()[:10], LEARN)
     sizes = [abs(learned[0].start), *(abs(point.bias) for point in learned)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0]

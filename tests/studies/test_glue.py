@@ -14,6 +14,7 @@ import pytest
 from levelhead.edits.head import Head
 from levelhead.engine.finetuning import Hyperparameters, finetune
 from levelhead.errors import BadOption, BadProbe, BadRun
+from levelhead.inference.glue_costs import glue_cells, glue_costs
 from levelhead.measures.glue import glue_difference, glue_score
 from levelhead.mitigation.recipe import Recipe
 from levelhead.results import layout
@@ -22,7 +23,7 @@ from levelhead.results.records.glue import Answers, GlueTaskUsed, GlueUnit
 from levelhead.results.runs import GlueRun, open_glue, open_run
 from levelhead.results.stored import RESULTS, SETTINGS
 from levelhead.studies import glue as study
-from levelhead.studies.glue import GlueSettings, glue, glue_cells, glue_costs
+from levelhead.studies.glue import GlueSettings, glue
 from tests.glue_files import write_glue
 from tests.tiny import tiny
 

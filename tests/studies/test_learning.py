@@ -27,7 +27,7 @@ from levelhead.scoring.seat import ask_seat
 from levelhead.scoring.word_table import sample_contexts
 from levelhead.studies.heads import learning
 from levelhead.studies.heads.bench import Bench, split_text
-from levelhead.studies.heads.learned_gates import learn_gates
+from levelhead.studies.heads.learned_gates import learn_gates, sampled_objective
 from levelhead.studies.heads.learning import LearnedGatesSettings, LearnedRecipe, learned_recipe
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import DebiasSettings
@@ -68,7 +68,9 @@ def test_learned_gates_of_a_bound_are_those_of_the_debias_experiment(
     prepared = prepare(model, SMALL.heads)
     bench = Bench(model, GENDER, prepared.scored.contexts, DebiasSettings(sentences=6))
     assert SMALL.search(GENDER).bounds == (1.02, 1.05, 1.1)
-    *_, of_bound = learn_gates(model, GENDER, bench.contexts, bench.learning, SMALL.search(GENDER))
+    search = SMALL.search(GENDER)
+    objective = sampled_objective(GENDER, bench.contexts, search)
+    *_, of_bound = learn_gates(model, objective, bench.learning, search)
     values = {head: value for head, value in np.ndenumerate(np.round(of_bound.values, 6)) if value != 1}
     assert dict(learned.recipe.gates) == values
 
@@ -94,9 +96,9 @@ def test_sentences_to_judge_on_are_none_of_those_to_learn_on(model: Model) -> No
 def test_gates_that_change_nothing_are_refused_with_what_to_do(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = learn_gates(
-        model, GENDER, prepare(model, SMALL.heads).scored.contexts, [SENTENCE], SMALL.search(GENDER)
-    )[0]
+    search = SMALL.search(GENDER)
+    objective = sampled_objective(GENDER, prepare(model, SMALL.heads).scored.contexts, search)
+    one = learn_gates(model, objective, [SENTENCE], search)[0]
     values = np.ones((model.layers, model.heads))
     monkeypatch.setattr(learning, "learn_gates", lambda *_: [type(one)(1.1, values, 0.1, 1.0, 0.1, 0)])
     with pytest.raises(CannotDo, match="Allow a larger factor"):
@@ -130,7 +132,7 @@ def test_the_command_writes_a_folder_that_behaves_like_the_gated_model(
     reached = json.loads(done.stdout)["learned"]
     assert abs(reached["seat"]) < abs(reached["seat_before"])
     recipe = load_recipe(tmp_path / "out" / RECIPE_FILE)
-    assert recipe.title == f"gates learned on {gender_toml(tmp_path)}, perplexity at most 1.1 times"
+    assert all(term in recipe.title for term in (gender_toml(tmp_path), "1.1"))
     before = load(str(tmp_path / "model"), device="cpu")
     untouched, gated = read_one(before, READING, [(), gates(before, recipe.gates)])
     again = read_one(load(str(tmp_path / "out"), device="cpu"), READING)[0]

@@ -16,7 +16,7 @@ from levelhead.models.sources import fingerprint
 from levelhead.results import layout
 from levelhead.results.records.planted import PlantedBase, PlantTrial
 from levelhead.results.runs import PlantedRun, open_planted
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objectives import word_objective
 from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.localizing import protocol
@@ -114,11 +114,11 @@ def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedS
     model = tiny("bert")
     before = fingerprint(model.hf)
     questions = prepare(model, settings)
-    base = PlantedBase(seat=0.5, abs_seat=absolute_seats(model, questions.table, [()])[0], suspicion={})
+    base = PlantedBase(seat=0.5, abs_seat=word_objective(questions.table).sizes(model)[0], suspicion={})
     planter = Planter(model, questions.fitting)
     strengths, _ = choose(planter, questions, settings, 0, base)
     for head, strength in strengths.items():
-        alone = absolute_seats(planter.planted({head: strength}), questions.table, [()])[0]
+        alone = word_objective(questions.table).sizes(planter.planted({head: strength}))[0]
         assert alone >= base.abs_seat + settings.rise
     assert fingerprint(model.hf) == before
 

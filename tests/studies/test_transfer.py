@@ -105,12 +105,12 @@ def test_the_sentence_speaks_where_two_biases_fall_together(
     own = replace(cell(run, "crows-pairs", "crows-pairs"), p_bias=0.01, grown=-0.5, low=-0.7, high=-0.3)
     alone = planted(run, monkeypatch, own)
     assert "crows-pairs falls by 0.5 nats" in alone
-    assert "none is shown to fall with it" in alone
+    assert "none is shown" in alone
     other = replace(cell(run, "crows-pairs", "cosine gap"), p_bias=0.01, grown=-0.25, low=-0.3, high=-0.2)
     both = planted(run, monkeypatch, own, other)
-    assert "with it fall cosine gap by 0.25 cosine" in both
+    assert "cosine gap by 0.25 cosine" in both
     unsure = planted(run, monkeypatch, own, replace(other, p_bias=0.2))  # was no bias before
-    assert "none is shown to fall with it" in unsure
+    assert "none is shown" in unsure
     dearer = replace(cell(run, "crows-pairs", "perplexity"), grown=0.1, low=0.05, high=0.15)
     assert "perplexity by 0.1 nats grows" in planted(run, monkeypatch, own, dearer)
 

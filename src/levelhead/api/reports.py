@@ -13,6 +13,7 @@ from levelhead.inference import check as checking
 from levelhead.inference.comparing import Comparison
 from levelhead.inference.comparing import compare as put_side_by_side
 from levelhead.inference.contents import measurements, open_contents
+from levelhead.inference.thresholds import Plan, Threshold
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.card import card as card_text
 from levelhead.pages.chapters import Chapter
@@ -85,11 +86,11 @@ def check(
     baseline: a run, say of the last release; without thresholds no bias may be surely worse than there.
     bound: judge the interval's worse bound instead of the value. variant: a changed model of the run.
     """
-    thresholds = [checking.Threshold(name, "max", limit) for name, limit in (at_most or {}).items()]
-    thresholds += [checking.Threshold(name, "min", limit) for name, limit in (at_least or {}).items()]
+    thresholds = [Threshold(name, "max", limit) for name, limit in (at_most or {}).items()]
+    thresholds += [Threshold(name, "min", limit) for name, limit in (at_least or {}).items()]
     contents = open_contents(folder_of(run))
     before = None if baseline is None else folder_of(baseline)
-    plan = checking.Plan(tuple(thresholds), bound, variant)
+    plan = Plan(tuple(thresholds), bound, variant)
     judged = checking.check(contents, plan, None if before is None else open_contents(before))
     code, names = checking.exit_code(judged), {each.measure for each in judged}
     return CheckResult(

@@ -15,8 +15,8 @@ from levelhead.cli.options import AboutFile
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
-    from levelhead.inference.check import Plan, Side
     from levelhead.inference.comparing import Comparison
+    from levelhead.inference.thresholds import Plan, Side
 
 _TEXT = "text"  # the form that a terminal shows
 FinishedRun = Annotated[
@@ -174,7 +174,7 @@ class Thresholds(Options):
 
     def plan(self) -> Plan:
         """The thresholds of a file and of the options, the file's first."""
-        from levelhead.inference.check import Plan, read_plan, threshold
+        from levelhead.inference.thresholds import Plan, read_plan, threshold
 
         plan = Plan(()) if self.thresholds is None else read_plan(self.thresholds)
         sides: dict[Side, list[str] | None] = {"max": self.most, "min": self.least}

@@ -24,7 +24,7 @@ from levelhead.measures.certified import mean_interval
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest
 from levelhead.results.codec import Record
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objectives import word_objective
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def scored_heads(model: Model, test: WordTest, advance: Advance) -> Scores:
     table = table_of(model, test)
     ask = partial(read_one, model, variants=UNTOUCHED, label="Words")
     vectors = torch.from_numpy(word_portions(table, ask, advance, 2)[0]).requires_grad_()
-    value = absolute_seat(table.sets)(vectors)
+    value = word_objective(table).number(vectors)
     (cotangent,) = torch.autograd.grad(value, vectors)
     total = np.zeros((model.layers, model.heads))
     some = list(portions(table))

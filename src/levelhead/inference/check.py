@@ -4,12 +4,10 @@ pass."""
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption
@@ -18,58 +16,15 @@ from levelhead.inference.compare_items import Difference
 from levelhead.inference.contents import Contents, changes, measurements, variants
 from levelhead.inference.infos import catalog_of, info_of
 from levelhead.inference.mitigating import CERTIFIED, certified_measurement
+from levelhead.inference.thresholds import OPTIONS, Plan, Side, Threshold
 from levelhead.measures.catalog import DOUBTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import CHANGE, Measurement
-from levelhead.probes.files import finite, parse_toml, read_text, shown
 from levelhead.results.codec import Record
-from levelhead.results.records.common import BASE
 
-Side = Literal["max", "min", "increase", "decrease"]
 Outcome = Literal["holds", "fails", "not measured"]
 SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
 OUTCOMES: dict[int, Outcome] = {0: "holds", 1: "fails", 3: "not measured"}  # exit code -> outcome
-_SIDES: tuple[Side, ...] = ("max", "min", "increase", "decrease")  # the last two: since a baseline
-_WORDS: dict[Side, str] = {
-    "max": "at most",
-    "min": "at least",
-    "increase": "rises by at most",
-    "decrease": "falls by at most",
-}
-_OPTIONS: dict[Side, str] = {
-    "max": "--max",
-    "min": "--min",
-    "increase": "--max-increase",
-    "decrease": "--max-decrease",
-}
 _OTHER_SIDE: dict[Side, Side] = {"max": "min", "min": "max", "increase": "decrease", "decrease": "increase"}
-_GIVE = "Give thresholds as a TOML file (docs/check.md)."
-
-
-@dataclass(frozen=True)
-class Threshold(Record):
-    """A measure may be at most (max) or must be at least (min) so much, or may rise or fall by so much since
-    a baseline."""
-
-    measure: str
-    side: Side
-    limit: float
-
-    def __str__(self) -> str:
-        return f"{self.measure} {_WORDS[self.side]} {self.limit:g}"
-
-    @property
-    def of_change(self) -> bool:
-        """Whether it is about the change since a baseline."""
-        return self.side in ("increase", "decrease")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a release must keep to."""
-
-    thresholds: tuple[Threshold, ...]
-    bound: bool = False  # judge the interval's worse bound instead of the value
-    variant: str = BASE
 
 
 @dataclass(frozen=True)
@@ -112,49 +67,6 @@ class Checked(Record):
     verdict: Outcome
     exit: int
     thresholds: tuple[Judged, ...]
-
-
-# ---- thresholds
-
-
-def threshold(text: str, side: Side) -> Threshold:
-    """`seat=0.8` as it is typed."""
-    name, separator, limit = text.rpartition("=")
-    try:
-        number = float(limit)
-    except ValueError:
-        number = math.nan
-    if not separator or not name.strip() or not math.isfinite(number):
-        raise BadOption(
-            f"{_OPTIONS[side]} {text!r} is no threshold. Write a measure, =, and a number, as in "
-            f"{_OPTIONS[side]} seat=0.8."
-        )
-    return Threshold(name.strip(), side, number)
-
-
-def read_plan(path: str | Path) -> Plan:
-    """Thresholds from a TOML file: tables [max] and [min], [increase] and [decrease] since a baseline;
-    `bound = true` and `variant = "..."` on request."""
-    file = Path(path)
-    data = parse_toml(file, read_text(file, _GIVE, BadOption), _GIVE, BadOption)
-    if strange := sorted(set(data) - {*_SIDES, "bound", "variant"}):
-        allowed = "[max], [min], [increase], [decrease], bound, variant"
-        raise BadOption(f"{path} has {strange[0]!r}; allowed are {allowed}.")
-    thresholds = [each for side in _SIDES for each in _table(path, side, data.get(side, {}))]
-    bound, variant = data.get("bound", False), data.get("variant", BASE)
-    if not isinstance(bound, bool) or not isinstance(variant, str):
-        raise BadOption(f"{path}: bound must be true or false, variant a text.")
-    return Plan(tuple(thresholds), bound, variant)
-
-
-def _table(path: str | Path, side: Side, table: object) -> list[Threshold]:
-    """The thresholds of one table of the file."""
-    if not isinstance(table, Mapping):
-        raise BadOption(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
-    for name, limit in table.items():
-        if finite(limit) is None:
-            raise BadOption(f"{path}, [{side}]: {name} = {shown(limit)} is no finite number.")
-    return [Threshold(name, side, float(limit)) for name, limit in table.items()]
 
 
 # ---- judging
@@ -204,9 +116,9 @@ def _refuse_wrong_side(given: Threshold, info: MeasureInfo) -> None:
     if not info.better or upper == (info.better == "lower"):
         return
     what = f" of |{given.measure}|" if info.signed else ""
-    right = f"{_OPTIONS[_OTHER_SIDE[given.side]]} {given.measure}=NUMBER"
+    right = f"{OPTIONS[_OTHER_SIDE[given.side]]} {given.measure}=NUMBER"
     raise BadOption(
-        f"{_OPTIONS[given.side]} {given.measure}={given.limit:g} would hold at the worst values: "
+        f"{OPTIONS[given.side]} {given.measure}={given.limit:g} would hold at the worst values: "
         f"{info.better}{what} is better. Give {right}."
     )
 

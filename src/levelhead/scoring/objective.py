@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.gated import NEURONS
 from levelhead.engine.gradients import (
     gate_gradients,
+    gradients_at_answer,
     integrated_gradients,
     neuron_gradients,
     several_gate_gradients,
@@ -26,16 +26,9 @@ from levelhead.engine.gradients import (
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
 from levelhead.engine.ways_back import Doubles, GateGradients
+from levelhead.engine.ways_back import Objective as Number
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
-
-
-@dataclass(frozen=True, eq=False)
-class ByItem:
-    """The number of every item, where an objective is their mean."""
-
-    numbers: Callable[[Tensor], Tensor]  # of the answer of one variant: [item]
-    clusters: NDArray[np.str_]  # [item]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,35 +38,45 @@ class Objective:
     name: str
     unit: str  # nats, cosine, probability; "effect size" where it is none of these
     reading: Reading[Any]
-    number: Callable[[Tensor], Tensor]  # of the answer of one variant
-    by_item: ByItem | None = None
+    number: Number  # of the answer of one variant
+    parts: Callable[[Collection[str]], Objective] | None = None  # the same of some items, of the same answer
+    signed: Callable[[Doubles], float] | None = None  # of an answer, where the number is the size of a lean
 
     def values(
         self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
     ) -> list[float]:
         """The number in every variant."""
         answers = read_one(model, self.reading, variants, label=label)
-        return [float(self.number(torch.from_numpy(np.asarray(each, np.float64)))) for each in answers]
+        return [self._value(each) for each in answers]
 
-    def about(self, clusters: Collection[str]) -> Objective:
-        """The mean over the items of some clusters, of the same answer."""
-        if self.by_item is None:
-            raise CannotDo(f"{self.name} is no mean over items, so it has no parts.")
-        chosen = torch.from_numpy(np.isin(self.by_item.clusters, list(clusters)))
-        if not bool(chosen.any()):
-            raise CannotDo(f"no item of {self.name} is in this part")
-        numbers = self.by_item.numbers
-        return replace(self, number=lambda answer: numbers(answer)[chosen].mean(), by_item=None)
+    def sizes(
+        self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
+    ) -> list[float]:
+        """The size of the lean in every variant, as removals are judged by it (docs/method.md, Ablation)."""
+        return [abs(self.lean(each)) for each in read_one(model, self.reading, variants, label=label)]
+
+    def lean(self, answer: Doubles) -> float:
+        """The number of one answer, with its sign where it is the size of a lean."""
+        return self._value(answer) if self.signed is None else self.signed(answer)
+
+    def _value(self, answer: Doubles) -> float:
+        return float(self.number(torch.from_numpy(np.asarray(answer, np.float64))))
+
+    def about(self, items: Collection[str]) -> Objective:
+        """The objective on some words, or some clusters of items, of the same answer."""
+        if self.parts is None:
+            raise CannotDo(f"{self.name} has no parts: it is no mean over items.")
+        return self.parts(items)
 
     @property
     def absolute(self) -> Objective:
         """Its size: a head that adds to it does so whichever way the model leans."""
         number = self.number
-        return replace(self, number=lambda answer: number(answer).abs(), by_item=None)
+        return replace(self, number=lambda answer: number(answer).abs(), parts=None)
 
-    def gradients(self, model: Model, label: str = "Head scores") -> GateGradients:
-        """How the number changes with the gate of every head, exact over all texts."""
-        return gate_gradients(model, self.reading, self.number, label=label)
+    def gradients(self, model: Model, label: str = "Head scores", at: Doubles | None = None) -> GateGradients:
+        """How the number changes with the gate of every head, exact over all texts; at: as gate_gradients."""
+        return gate_gradients(model, self.reading, self.number, label=label, at=at)
 
     def neuron_scores(self, model: Model, steps: int = 0) -> Doubles:
         """How the number changes with the gate of every neuron, [layer, neuron]: at 1, or, with steps, the
@@ -83,11 +86,31 @@ class Objective:
         return integrated_gradients(model, self.reading, self.number, NEURONS, steps)
 
 
+def mean_objective(
+    name: str, unit: str, reading: Reading[Any], numbers: Number, clusters: NDArray[np.str_]
+) -> Objective:
+    """The mean over items. numbers: of an answer, [item]; clusters: [item]."""
+
+    def part(some: Collection[str]) -> Objective:
+        chosen = torch.from_numpy(np.isin(clusters, list(some)))
+        if not bool(chosen.any()):
+            raise CannotDo(f"no item of {name} is in this part")
+        return Objective(name, unit, reading, lambda answer: numbers(answer)[chosen].mean())
+
+    return Objective(name, unit, reading, lambda answer: numbers(answer).mean(), part)
+
+
 def several_gradients(
-    model: Model, objectives: Sequence[Objective], label: str = "Head scores"
+    model: Model,
+    objectives: Sequence[Objective],
+    label: str = "Head scores",
+    answer: Doubles | None = None,
 ) -> list[GateGradients]:
     """How each of several numbers changes with the gate of every head; those of one reading are asked at
-    once."""
+    once. answer: of the one reading that they all have, where it is known already."""
+    if answer is not None:
+        numbers = [each.number for each in objectives]
+        return gradients_at_answer(model, objectives[0].reading, answer, numbers, label)
     readings = {id(each.reading): each.reading for each in objectives}
     found: dict[int, GateGradients] = {}
     for which, reading in readings.items():

@@ -6,15 +6,14 @@ the model leans (docs/method.md, Objectives).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from levelhead.engine.readings import Pooled
-from levelhead.engine.ways_back import Objective as Number
+from levelhead.engine.readings import Pooled, StaticVectors
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -25,6 +24,7 @@ from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import log_odds_question, prompt_table
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, halves_of
 from levelhead.scoring.objective import Objective
+from levelhead.scoring.seat import seat_of
 from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "|SEAT|"
@@ -119,23 +119,25 @@ def cosine_objective(table: WordTable) -> Objective:
 
 
 def seat_objective(table: WordTable) -> Objective:
-    """|SEAT|."""
-    return Objective(SEAT, "effect size", table.static(), absolute_seat(table.sets))
+    """|SEAT|, the objective of the paper's equation 4; it has parts, of some of the words."""
+    return _seat(table, table.static())
 
 
-def absolute_seat(sets: Mapping[str, Sequence[int]]) -> Number:
-    """|SEAT| of static vectors [word, hidden], differentiable: the objective of the paper's equation 4.
+def _seat(table: WordTable, reading: StaticVectors) -> Objective:
+    x, y = (torch.tensor(list(table.sets[name])) for name in "XY")
 
-    sets: the numbers of the words in A, B, X and Y.
-    """
-    x, y = (torch.tensor(list(sets[name])) for name in "XY")
-
-    def objective(vectors: Tensor) -> Tensor:
-        s = _associations(vectors, sets)
+    def number(vectors: Tensor) -> Tensor:
+        s = _associations(vectors, table.sets)
         effect = (s[x].mean() - s[y].mean()) / torch.cat([s[x], s[y]]).std()
         return torch.abs(effect)
 
-    return objective
+    def part(words: Collection[str]) -> Objective:
+        return _seat(replace(table, sets=table.sets_of(words)), reading)
+
+    return Objective(SEAT, "effect size", reading, number, part, lambda vectors: seat_of(vectors, table))
+
+
+word_objective: Callable[[WordTable], Objective] = seat_objective  # what studies score words by: the paper's
 
 
 def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> Tensor:

@@ -114,14 +114,6 @@ def context_vectors(model: Model, table: WordTable, label: str = "Words") -> Flo
     return together
 
 
-def absolute_seats(
-    model: Model, table: WordTable, variants: Sequence[Variant], label: str = "SEAT"
-) -> list[float]:
-    """|SEAT| alone in every variant, as removals are judged by it (docs/method.md, Ablation)."""
-    static = read_one(model, table.static(), variants, label=label)
-    return [abs(seat_of(vectors, table)) for vectors in static]
-
-
 def seat_of(vectors: Doubles, table: WordTable) -> float:
     """SEAT of static vectors [word, hidden]."""
     return seat(*association_sides(vectors, table))

@@ -88,19 +88,22 @@ class WordTable:
         kept = [i for i, number in enumerate(self.word) if self.words[number] in words]
         names = list(dict.fromkeys(self.words[self.word[i]] for i in kept))
         number = {name: i for i, name in enumerate(names)}
-        sets = {
-            group: tuple(number[self.words[w]] for w in entries if self.words[w] in number)
-            for group, entries in self.sets.items()
-        }
-        if empty := [group for group, entries in sets.items() if len(entries) < 2]:
-            raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
+        sets = self.sets_of(number).items()
         return replace(
             self,
             contexts=tuple(self.contexts[i] for i in kept),
             word=tuple(number[self.words[self.word[i]]] for i in kept),
             words=tuple(names),
-            sets=sets,
+            sets={group: tuple(number[self.words[w]] for w in entries) for group, entries in sets},
         )
+
+    def sets_of(self, words: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The sets with some of the words alone; BadProbe if one of them loses all but one."""
+        kept = {w for w, word in enumerate(self.words) if word in words}
+        sets = {group: tuple(w for w in entries if w in kept) for group, entries in self.sets.items()}
+        if empty := [group for group, entries in sets.items() if len(entries) < 2]:
+            raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
+        return sets
 
     def _texts(self) -> list[Text]:
         return [Text(context.text) for context in self.contexts]

@@ -11,22 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
 from levelhead.engine.finetuning import FineTuned, Hyperparameters, TaskData, finetune
 from levelhead.engine.helped import crew_of
 from levelhead.errors import BadOption
-from levelhead.measures.glue import (
-    GlueDifference,
-    glue_difference,
-    glue_score,
-    majority_score,
-    random_score,
-    scored,
-)
-from levelhead.measures.measurement import CHANGE, Measurement
+from levelhead.inference.glue_costs import glue_cells, glue_costs
+from levelhead.measures.glue import glue_score
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.named import typed_recipes
 from levelhead.mitigation.recipe import Recipe, recipe_text
@@ -40,8 +32,6 @@ from levelhead.results.keys import file_label
 from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import (
     Answers,
-    GlueCell,
-    GlueCost,
     GlueRecipe,
     GlueTaskUsed,
     GlueUnit,
@@ -53,7 +43,6 @@ from levelhead.scoring.glue import task_data
 from levelhead.scoring.placed import loaded_as
 
 Open = Run[GlueRunSettings]
-_NOISE = "; noise: the unmodified model itself is not above chance here, so this task shows nothing"
 
 
 @dataclass(frozen=True)
@@ -280,61 +269,3 @@ def _trained(
 def _train(model: Model, exam: Exam, lesson: _Lesson, training: Hyperparameters) -> GlueUnit:
     data = task_data(model, exam.train, exam.dev, training.max_length)
     return lesson.unit(model, exam, data, training)
-
-
-# ---- tables
-
-
-def glue_cells(tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit]) -> list[GlueCell]:
-    """Table 2: every metric of every task, the mean over seeds, beside what needs no model at all."""
-    cells = []
-    for task in tasks:
-        gold = task.gold.values
-        for metric in task.metrics:
-            chance = {"majority": majority_score(metric, gold), "random": random_score(metric, gold)}
-            for recipe, predictions in _by_recipe(task, units).items():
-                score = scored(metric, gold, predictions)
-                known: dict[str, Any] = {
-                    "n": len(gold),
-                    "details": {"sd": score.sd},
-                    "settings": {"data_hash": task.data_hash},
-                }
-                measurement = Measurement(task.measure(metric), score.value, score.interval, **known)
-                cells.append(GlueCell(task.task, recipe, metric, measurement, score.seeds, **chance))
-    return cells
-
-
-def glue_costs(
-    tasks: Sequence[GlueTaskUsed], units: Sequence[GlueUnit], cells: Sequence[GlueCell], margin: float
-) -> list[GlueCost]:
-    """Every recipe against the unmodified model, paired by seed and by item, with a verdict."""
-    learned = {(cell.task, cell.metric): cell.learned for cell in cells if cell.recipe == BASE}
-    costs = []
-    for task in tasks:
-        base, *changed = _by_recipe(task, units).items()
-        for recipe, predictions in changed:
-            for metric in task.metrics:
-                difference = glue_difference(metric, task.gold.values, base[1], predictions, margin)
-                shows = learned[task.task, metric]
-                costs.append(_cost(task, recipe, metric, difference, shows))
-    return costs
-
-
-def _cost(
-    task: GlueTaskUsed, recipe: str, metric: str, difference: GlueDifference, learned: bool
-) -> GlueCost:
-    name = f"{task.measure(metric)}{CHANGE}"
-    low, high = difference.interval
-    known: dict[str, Any] = {"n": task.dev, "neutral": 0.0, "settings": {"margin": difference.margin}}
-    measurement = Measurement(name, difference.points / 100, (low / 100, high / 100), **known)
-    sentence = difference.sentence() + ("" if learned else _NOISE)
-    verdict, margin = difference.verdict, difference.margin
-    return GlueCost(task.task, recipe, metric, measurement, verdict, margin, learned, sentence)
-
-
-def _by_recipe(task: GlueTaskUsed, units: Sequence[GlueUnit]) -> dict[str, list[list[float]]]:
-    """Predictions of a task, seed by seed, for every recipe; the unmodified model first."""
-    by_recipe: dict[str, list[list[float]]] = {BASE: []}
-    for unit in sorted((unit for unit in units if unit.task == task.task), key=lambda unit: unit.seed):
-        by_recipe.setdefault(unit.recipe, []).append(unit.predictions.values)
-    return by_recipe

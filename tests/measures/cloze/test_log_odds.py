@@ -281,7 +281,7 @@ def test_a_model_that_does_not_know_the_groups_claims_too_much_in_five_percent()
 def test_words_of_one_group_only_and_too_few_occupations_are_not_measured() -> None:
     table = prompts()
     scores = score_log_odds(table, np.full(len(table.own), np.nan))
-    assert {each.reason for each in scores.measurements} == {"no word of one group is a single token"}
+    assert all("single token" in each.reason for each in scores.measurements)
     assert [verdict.word for verdict in scores.verdicts] == ["not measured"]
     tiny = prompts(1)
     few = score_log_odds(tiny, drawn(tiny, 0))

@@ -252,7 +252,7 @@ def test_no_group_word_at_all_is_missing_with_its_reason_and_never_0() -> None:
     for name in ("female mass", "male mass", "margin"):
         measured = cell(scores, name, "base")
         assert measured.value is None
-        assert measured.reason == "no prompt has a word of either group in its top 3"
+        assert "either group in its top 3" in measured.reason
     assert cell(scores, "margin change", "unrelated").value is None
     assert {verdict.word for verdict in scores.verdicts} == {"not measured"}
     assert cell(scores, "share without group words", "base").value == 1

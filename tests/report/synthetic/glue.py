@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from levelhead.edits.head import Head
+from levelhead.inference.glue_costs import glue_cells, glue_costs
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.records.common import BASE
 from levelhead.results.records.glue import Answers, GlueRecipe, GlueTaskUsed, GlueUnit, LearningPoint
 from levelhead.results.settings import GlueRunSettings
-from levelhead.studies.glue import glue_cells, glue_costs
 from tests.report.synthetic.measurements import HOSTILE, WEIGHTS
 
 HALVED = f"halved {HOSTILE}"

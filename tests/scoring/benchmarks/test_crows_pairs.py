@@ -84,7 +84,8 @@ def test_the_rule_of_bias_bench_takes_the_tokens_that_differ_and_leaves_out_pair
     file = write(tmp_path, [*PAIRS, ("A nurse work.", "A tired nurse work.", "stereo", "age", "w9")])
     share = asked(file, "bert", "bias-bench")["crows-pairs share"]
     assert share.n == len(PAIRS)
-    assert share.unscored == {"a sentence has no token of its own": 1}
+    ((reason, lost),) = share.unscored.items()
+    assert ("no token of its own" in reason, lost) == (True, 1)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])

@@ -155,7 +155,8 @@ def test_published_predictions_are_scored_without_a_model(tmp_path: Path) -> Non
     items = STEREOSET.load(file, Asked())
     found = STEREOSET.measured(STEREOSET.predicted(items, predictions), 0, "original", QUICK)
     assert [each.value for each in found[:3]] == [1.0, 0.5, 1.0]
-    assert found[0].unscored == {"no prediction for one of its sentences": 1}
+    ((reason, lost),) = found[0].unscored.items()
+    assert ("no prediction" in reason, lost) == (True, 1)
     predictions.write_text("[]", encoding="utf-8")
     with pytest.raises(BadProbe, match="no list at intrasentence"):
         STEREOSET.predicted(items, predictions)

@@ -30,7 +30,7 @@ from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.candidates import Candidates, ChoiceTable, choice_table
 from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items
 from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.objective import ByItem, Objective
+from levelhead.scoring.objective import Objective, mean_objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +204,7 @@ class ChoiceBenchmark(ABC):
             return sums.new_zeros(n).index_add(0, of_item, of_text.to(sums) * sums)[kept]
 
         clusters = np.asarray([item.cluster for item in table.items])[counted]
-        by_item = ByItem(gaps, clusters)
-        return Objective(self.info.name, "nats", table.reading, lambda sums: gaps(sums).mean(), by_item)
+        return mean_objective(self.info.name, "nats", table.reading, gaps, clusters)
 
     def _contrasted(self, model: Model, items: Items) -> tuple[ChoiceTable, FloatArray, NDArray[np.bool_]]:
         """The default rule's table, by how much each text counts, and which items do."""

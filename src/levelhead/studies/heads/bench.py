@@ -18,7 +18,8 @@ from levelhead.probes.words import WordTest
 from levelhead.results.records.debias import StrategyMeasured
 from levelhead.scoring.fluency import ask_fluency_and_change
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests, has_pronouns
-from levelhead.scoring.seat import SEAT, seat_of, turns
+from levelhead.scoring.objectives import word_objective
+from levelhead.scoring.seat import SEAT, turns
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 from levelhead.studies.heads.settings import DebiasSettings
 from levelhead.studies.heads.strategies import Strategy
@@ -57,6 +58,8 @@ class Bench:
         self.model, self.test, self.contexts, self.settings = model, test, contexts, settings
         self.parts = parts
         self._table = word_table(test, contexts)
+        self._objective = word_objective(self._table)
+        self._halves = [self._objective.about(part.words) for part in parts or ()]
         self.learning, self.judging = split_text(model, settings.text, settings.sentences)
         self.resampling = settings.resampling
 
@@ -84,17 +87,14 @@ class Bench:
         variants = list(dict.fromkeys(variant for some in of_strategy for variant in some))
         effects: dict[Variant, Effects] = {}
         for some in turns(variants, 2 * len(self._table.words) * int(self.model.config.hidden_size)):
-            vectors = read_one(self.model, self._table.static(), some, label="SEAT")
+            vectors = read_one(self.model, self._objective.reading, some, label="SEAT")
             effects.update(zip(some, map(self._effects, vectors), strict=True))
         return [self._judged(*(effects[variant] for variant in some)) for some in of_strategy]
 
     def _effects(self, vectors: Doubles) -> Effects:
         """SEAT of static vectors on all words, and on each half."""
-        number = {word: i for i, word in enumerate(self._table.words)}
-        whole = seat_of(vectors, self._table)
-        if self.parts is None:
-            return whole, whole, whole
-        first, second = (seat_of(vectors[[number[word] for word in part.words]], part) for part in self.parts)
+        whole = self._objective.lean(vectors)
+        first, second = [half.lean(vectors) for half in self._halves] or (whole, whole)
         return whole, first, second
 
     def _judged(self, whole: Effects, first: Effects, second: Effects) -> Measurement:

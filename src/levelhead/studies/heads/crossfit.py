@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
-from levelhead.engine.gradients import gradients_at_answer
 from levelhead.engine.ways_back import GateGradients
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores, largest_held
 from levelhead.measures.measurement import Measurement
@@ -38,8 +37,8 @@ from levelhead.results.records.heads import (
     LARGEST_HELD,
     CrossFit,
 )
-from levelhead.scoring.objectives import absolute_seat
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objective import Objective, several_gradients
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable
 
 Doubles = NDArray[np.float64]
@@ -82,14 +81,9 @@ class Splits:
 
         vectors: of the words in these contexts, [word, hidden], which another pass has given already.
         """
-        number = {word: i for i, word in enumerate(self.table.words)}
-        sets = [
-            {name: [number[part.words[w]] for w in entries] for name, entries in part.sets.items()}
-            for parts in self.parts
-            for part in parts
-        ]
-        reading, objectives = self.table.static(), [absolute_seat(of_half) for of_half in sets]
-        every = gradients_at_answer(model, reading, vectors, objectives, "Heads on halves of the words")
+        whole = word_objective(self.table)
+        halves = [whole.about(part.words) for parts in self.parts for part in parts]
+        every = several_gradients(model, halves, "Heads on halves of the words", vectors)
         return list(zip(every[::2], every[1::2], strict=True))
 
 
@@ -101,13 +95,14 @@ def cross_fit(model: Model, splits: Splits, vectors: Doubles, top: int, twin: in
     """
     fitted = zip(splits.parts, splits.gradients(model, vectors), strict=True)
     return [
-        _fit(model, parts, gradients, top, (twin, split)) for split, (parts, gradients) in enumerate(fitted)
+        _fit(model, [word_objective(part) for part in parts], gradients, top, (twin, split))
+        for split, (parts, gradients) in enumerate(fitted)
     ]
 
 
 def _fit(
     model: Model,
-    parts: Sequence[WordTable],
+    halves: Sequence[Objective],
     gradients: Sequence[GateGradients],
     top: int,
     place: tuple[int | None, int],
@@ -117,8 +112,8 @@ def _fit(
     chosen = [removed(model, highest(half, top)) for half in scores]
 
     def change(read: int, side: int) -> float:
-        """Of |SEAT| on one half without the heads that were chosen on a side."""
-        (after,) = absolute_seats(model, parts[read], [chosen[side]], "Cross-fit")
+        """Of the objective on one half without the heads that were chosen on a side."""
+        (after,) = halves[read].sizes(model, [chosen[side]], "Cross-fit")
         return after - gradients[read].objective
 
     (rho,) = half_agreement(scores[None])

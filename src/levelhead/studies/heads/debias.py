@@ -40,7 +40,7 @@ from levelhead.scoring.fluency import FLUENCY_CHANGE, why_no_fluency
 from levelhead.scoring.seat import SEAT, ask_seat
 from levelhead.scoring.word_table import sample_contexts
 from levelhead.studies.heads.bench import Bench
-from levelhead.studies.heads.learned_gates import LEARNED, LearnedGates, learn_gates
+from levelhead.studies.heads.learned_gates import LEARNED, LearnedGates, learn_gates, sampled_objective
 from levelhead.studies.heads.settings import LearnSettings
 from levelhead.studies.heads.strategies import (
     UNTOUCHED_MODEL,
@@ -140,7 +140,8 @@ def _learned(
     points: list[LearnedGates] = []
     learned: list[Strategy] = []
     if not why_no_fluency(bench.model):
-        points = learn_gates(bench.model, bench.test, bench.contexts, bench.learning, settings)
+        objective = sampled_objective(bench.test, bench.contexts, settings)
+        points = learn_gates(bench.model, objective, bench.learning, settings)
         learned = _on_halves(bench, points, settings)
     run.results(layout.LEARNED_GATES, lambda: [point.record() for point in points])
     return run.results(layout.LEARNED, lambda: _learned_measured(bench, scores, learned, settings))
@@ -152,9 +153,9 @@ def _on_halves(bench: Bench, points: Sequence[LearnedGates], settings: LearnSett
     whole = [Strategy(point.name, point.variant(model)) for point in points]
     if bench.parts is None:
         return whole
+    parts = [(bench.test.of(set(part.words)), part.contexts) for part in bench.parts]
     first, second = (
-        learn_gates(model, bench.test.of(set(part.words)), part.contexts, bench.learning, settings)
-        for part in bench.parts
+        learn_gates(model, sampled_objective(*part, settings), bench.learning, settings) for part in parts
     )
     return [
         replace(strategy, halves=(one.variant(model), other.variant(model)))

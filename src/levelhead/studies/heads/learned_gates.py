@@ -2,7 +2,7 @@
 
     minimize |b(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
 
-b is SEAT, or what any objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
+b is what an objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
 d minimizes the linear model of |b| in a ball, inside the box and under the linear model of the bound; it is
 taken only if, measured, |b| falls and the bound holds, else it is shortened. So the gates never get worse
 than where they started. Bounds are visited from tight to loose, each from the gates of the one before: one
@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -29,9 +27,8 @@ from levelhead.edits.gates import gates
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.readings import Reading, TokenLogProbs
+from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read
-from levelhead.engine.ways_back import Objective as Number
 from levelhead.errors import BadProbe
 from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
@@ -39,8 +36,7 @@ from levelhead.probes.contexts import Context
 from levelhead.probes.words import WordTest
 from levelhead.results.records.debias import LearnedGatesFound, LearnedOn
 from levelhead.scoring.objective import Objective
-from levelhead.scoring.objectives import SEAT, absolute_seat
-from levelhead.scoring.seat import seat_of
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import sample_contexts, word_table
 from levelhead.studies.heads.settings import LearnSettings
 
@@ -89,22 +85,10 @@ def as_variant(model: Model, values: Doubles) -> Variant:
 
 
 def learn_gates(
-    model: Model,
-    test: WordTest,
-    contexts: Sequence[Context],
-    sentences: Sequence[str],
-    settings: LearnSettings | None = None,
+    model: Model, objective: Objective, sentences: Sequence[str], settings: LearnSettings
 ) -> list[LearnedGates]:
-    """The gates of the least |SEAT| that the search reaches for each bound."""
-    settings = settings or LearnSettings()
-    return lowered_by_gates(model, seat_lowered(test, contexts, settings), sentences, settings)
-
-
-def lowered_by_gates(
-    model: Model, lowered: Lowered, sentences: Sequence[str], settings: LearnSettings
-) -> list[LearnedGates]:
-    """The best gates that the search reaches for each bound."""
-    problem = GateProblem(model, lowered, sentences, settings)
+    """The gates of the least size of an objective that the search reaches for each bound."""
+    problem = GateProblem(model, objective, sentences, settings)
     here = problem.at(np.ones((model.layers, model.heads)))
     start, taken, learned = here.bias, 0, []
     for bound in settings.bounds:
@@ -119,31 +103,10 @@ def lowered_by_gates(
     return learned
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A bias that gates are to lower, as a function of what one reading answers."""
-
-    name: str
-    reading: Reading[Any]
-    size: Number  # differentiable, 0 where there is no bias
-    value: Callable[[Doubles], float]  # signed where the bias has a direction
-
-    @classmethod
-    def by(cls, objective: Objective) -> Lowered:
-        """The number of an objective."""
-        number = objective.number
-
-        def value(answer: Doubles) -> float:
-            return float(number(torch.from_numpy(np.asarray(answer, np.float64))))
-
-        return cls(objective.name, objective.reading, objective.absolute.number, value)
-
-
-def seat_lowered(test: WordTest, contexts: Sequence[Context], settings: LearnSettings) -> Lowered:
-    """SEAT of a sample of contexts."""
+def sampled_objective(test: WordTest, contexts: Sequence[Context], settings: LearnSettings) -> Objective:
+    """What words are scored by, on a sample of contexts."""
     chosen = sample_contexts(test, contexts, settings.words, settings.seed, settings.contexts)
-    table = word_table(test, chosen)
-    return Lowered(SEAT, table.static(), absolute_seat(table.sets), lambda vectors: seat_of(vectors, table))
+    return word_objective(word_table(test, chosen))
 
 
 @dataclass(frozen=True)
@@ -159,9 +122,9 @@ class GateProblem:
     """A bias and fluency of one model as functions of its gates, on a part of the data."""
 
     def __init__(
-        self, model: Model, lowered: Lowered, sentences: Sequence[str], settings: LearnSettings
+        self, model: Model, objective: Objective, sentences: Sequence[str], settings: LearnSettings
     ) -> None:
-        self.model, self.lowered = model, lowered
+        self.model, self.objective = model, objective
         texts, tokens = blanks(model, sentences, settings.blanks, settings.seed)
         known = sorted(set(tokens))
         self.fluency = TokenLogProbs(texts, known)
@@ -173,15 +136,15 @@ class GateProblem:
         first = [np.ones_like(candidates[0])] if self._untouched is None else []
         wanted = [*first, *candidates]
         variants = [as_variant(self.model, values) for values in wanted]
-        lowered = self.lowered
-        answers = read(self.model, [lowered.reading, self.fluency], variants, label="Trying gates")
+        objective = self.objective
+        answers = read(self.model, [objective.reading, self.fluency], variants, label="Trying gates")
         losses = [-float(log_p[self._picked].mean()) for log_p in answers[self.fluency].astype(np.float64)]
         if self._untouched is None:
             self._untouched = losses[0]
         base = self._untouched
         points = [
-            Point(values, lowered.value(answer), loss - base)
-            for values, answer, loss in zip(wanted, answers[lowered.reading], losses, strict=True)
+            Point(values, objective.lean(answer), loss - base)
+            for values, answer, loss in zip(wanted, answers[objective.reading], losses, strict=True)
         ]
         return points[len(first) :]
 
@@ -191,13 +154,8 @@ class GateProblem:
 
     def improved(self, here: Point, bound: float, radius: float) -> tuple[Point, float]:
         """A point of smaller bias that keeps the bound, or the same point; and the next radius to try."""
-        bias = gate_gradients(
-            self.model,
-            self.lowered.reading,
-            self.lowered.size,
-            at=here.values,
-            label=f"Gradient of {self.lowered.name}",
-        ).scores
+        named = f"Gradient of {self.objective.name}"
+        bias = self.objective.absolute.gradients(self.model, named, at=here.values).scores
         cost = gate_gradients(
             self.model, self.fluency, self.cost, at=here.values, label="Gradient of fluency"
         ).scores

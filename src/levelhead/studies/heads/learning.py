@@ -21,7 +21,7 @@ from levelhead.probes.words import Words, WordTest, words_name
 from levelhead.scoring.fluency import ask_fluency_change
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies.heads.bench import split_text
-from levelhead.studies.heads.learned_gates import LearnedGates, learn_gates
+from levelhead.studies.heads.learned_gates import LearnedGates, learn_gates, sampled_objective
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings, LearnSettings
 
@@ -122,7 +122,8 @@ def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecip
     prepared = prepare(model, settings.heads)
     learning, judging = split_text(model, settings.text, settings.sentences)
     search = settings.search(prepared.test)
-    *_, learned = learn_gates(model, prepared.test, prepared.scored.contexts, learning, search)
+    objective = sampled_objective(prepared.test, prepared.scored.contexts, search)
+    *_, learned = learn_gates(model, objective, learning, search)
     recipe = _recipe(model, learned, settings)
     if not recipe.gates:
         raise CannotDo(

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from levelhead.edits.head import Head
-from levelhead.engine.gradients import gradients_at_answer
 from levelhead.engine.ways_back import GateGradients
 from levelhead.measures.seat_effect import word_means
 from levelhead.models.model import Model
 from levelhead.results.records.heads import HeadScore
-from levelhead.scoring.objectives import absolute_seat
+from levelhead.scoring.objective import several_gradients
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.seat import context_vectors
 from levelhead.scoring.word_table import WordTable
 
@@ -29,8 +29,7 @@ def head_scores(model: Model, table: WordTable) -> GateGradients:
     Above 0 the head adds to the bias. Reference: 'Bias A-head?', equation 4, which averages over batches.
     """
     vectors = word_means(context_vectors(model, table, "Head scores"), np.asarray(table.word))
-    objectives = [absolute_seat(table.sets)]
-    return gradients_at_answer(model, table.static(), vectors, objectives, "Head scores")[0]
+    return several_gradients(model, [word_objective(table)], answer=vectors)[0]
 
 
 def score_records(

@@ -46,8 +46,10 @@ from levelhead.results.records.heads import (
 )
 from levelhead.results.runs import HeadsRun
 from levelhead.results.settings import HeadsRunSettings
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
-from levelhead.scoring.seat import absolute_seats, turns
+from levelhead.scoring.seat import turns
 from levelhead.scoring.word_table import WordTable
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.counter import counter_experiment
@@ -205,17 +207,17 @@ def _ablation(model: Model, table: WordTable, scores: Doubles, run: Open) -> Non
     everyone = all_heads(model)
     floats = 2 * len(table.words) * int(model.config.hidden_size)
     size = len(turns([()] * len(everyone), floats)[0])
-    change: list[float] = []
+    objective, change = word_objective(table), list[float]()
     for start in range(0, len(everyone), size):
         some = everyone[start : start + size]
         key = layout.REMOVALS.of(f"{some[0]} to {some[-1]}")
-        change += [removal.change for removal in run.results(key, partial(_removals, model, table, some))]
+        change += [removal.change for removal in run.results(key, partial(_removals, model, objective, some))]
     run.result(layout.AGREEMENT, lambda: agreement(scores, np.array(change)))
 
 
-def _removals(model: Model, table: WordTable, some: Sequence[Head]) -> list[Removal]:
+def _removals(model: Model, objective: Objective, some: Sequence[Head]) -> list[Removal]:
     variants = [(), *(removed(model, [head]) for head in some)]
-    base, *without = absolute_seats(model, table, variants, label="Ablation")
+    base, *without = objective.sizes(model, variants, label="Ablation")
     return [Removal(head, value, value - base) for head, value in zip(some, without, strict=True)]
 
 

@@ -169,7 +169,7 @@ def _about(
     model: Model, benchmark: Benchmark, items: Items, whole: Objective, clusters: frozenset[str]
 ) -> Objective:
     """The objective on the items of some clusters: of the same answers where it is a mean over items."""
-    if whole.by_item is not None:
+    if whole.parts is not None:
         return whole.about(clusters)
     return _signed(model, benchmark, _chosen(items, clusters))
 

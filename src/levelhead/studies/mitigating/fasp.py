@@ -19,7 +19,8 @@ from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.fluency import why_no_fluency
 from levelhead.scoring.natural import log_losses
-from levelhead.scoring.objectives import SEAT, behavior, objectives
+from levelhead.scoring.objectives import behavior, word_objective
+from levelhead.scoring.word_table import word_table
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
@@ -42,7 +43,7 @@ class Fasp:
         return why_no_fluency(model) and f"{model.name} has no perplexity: {why_no_fluency(model)}"
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        objective = behavior(model, fit) or objectives(model, fit)[SEAT]
+        objective = behavior(model, fit) or word_objective(word_table(fit.test, fit.contexts))
         scores = objective.gradients(model).scores
         costs = removal_costs(model, fit.sentences[:_TEXTS])
         counts = [round(share * scores.size) for share in _SHARES]

@@ -14,7 +14,7 @@ from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.objectives import behavior_of_few
-from levelhead.studies.heads.learned_gates import Doubles, Lowered, as_variant, blanks, lowered_by_gates
+from levelhead.studies.heads.learned_gates import Doubles, as_variant, blanks, learn_gates
 from levelhead.studies.heads.settings import LearnSettings
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 
@@ -42,9 +42,9 @@ class GateLearning:
         return ""
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        lowered = Lowered.by(behavior_of_few(model, fit))
+        objective = behavior_of_few(model, fit)
         found, last = [], np.ones((model.layers, model.heads))
-        for point in lowered_by_gates(model, lowered, fit.sentences, _SEARCH):
+        for point in learn_gates(model, objective, fit.sentences, _SEARCH):
             values = np.round(point.values, _DIGITS)
             if (values != last).any():  # a looser bound may reach no more
                 found.append(self._candidate(model, point.bound, values))

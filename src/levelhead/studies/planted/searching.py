@@ -17,8 +17,8 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import Context, template_contexts
 from levelhead.probes.sentences import StereotypeSentence
 from levelhead.probes.words import WordTest, load_words
-from levelhead.scoring.objectives import seat_objective
-from levelhead.scoring.seat import absolute_seats
+from levelhead.scoring.objective import Objective
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable, sample_contexts, word_table
 from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.counter_sentences import counter_sentences, sentence_source
@@ -40,6 +40,11 @@ class Questions:
     table: WordTable
     fitting: Sequence[Context]
     sentences: Sequence[StereotypeSentence]
+
+    @property
+    def objective(self) -> Objective:
+        """What a plant raises, and what heads are scored by."""
+        return word_objective(self.table)
 
 
 def prepare(model: Model, settings: PlantedSettings) -> Questions:
@@ -68,7 +73,7 @@ class Suspicion:
 def localize(model: Model, questions: Questions) -> Suspicion:
     """Let every localizer look at a model."""
     variants = [(), *(removed(model, [head]) for head in all_heads(model))]
-    abs_seat, *without = absolute_seats(model, questions.table, variants, label="Ablation")
+    abs_seat, *without = questions.objective.sizes(model, variants, label="Ablation")
     original, counter = counter_attention(model, questions.sentences)
     return Suspicion(
         abs_seat,
@@ -76,14 +81,13 @@ def localize(model: Model, questions: Questions) -> Suspicion:
             "gradient": head_scores(model, questions.table).scores,
             "ablation": abs_seat - np.reshape(without, (model.layers, model.heads)),
             "attention": _mean_of_scored(original - counter),
-            **_by_registered(model, questions.table),
+            **_by_registered(model, questions.objective),
         },
     )
 
 
-def _by_registered(model: Model, table: WordTable) -> dict[str, Doubles]:
-    """What localizers of a user's own say of |SEAT|; those that cannot score this model are left out."""
-    objective = seat_objective(table)
+def _by_registered(model: Model, objective: Objective) -> dict[str, Doubles]:
+    """What localizers of a user's own say of it; those that cannot score this model are left out."""
     own = {name: each for name, each in localizers("heads").items() if name not in LOCALIZERS}
     able = {name: each for name, each in own.items() if not each.why_not(model, objective)}
     return {name: scored(each, model, objective).values for name, each in able.items()}

@@ -47,7 +47,7 @@ from levelhead.results.records.planted import (
 from levelhead.results.runs import PlantedRun
 from levelhead.results.settings import PlantedRunSettings
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
-from levelhead.scoring.seat import absolute_seats, ask_seat
+from levelhead.scoring.seat import ask_seat
 from levelhead.studies.planted.planting import Kind, Planter
 from levelhead.studies.planted.searching import LOCALIZERS, Questions, localize, precision, prepare, ranks
 from levelhead.studies.planted.settings import LARGEST, PlantedSettings
@@ -171,8 +171,8 @@ def _enough(
     """The smallest strength tried that raises |SEAT| enough; None where none of them does."""
     for strength in _STRENGTHS:
         copy = planter.planted({head: _leaning(base) * strength})
-        abs_seat = absolute_seats(copy, questions.table, [()], label="Plant")[0]
-        if abs_seat - base.abs_seat >= settings.rise:
+        (size,) = questions.objective.sizes(copy, label="Plant")
+        if size - base.abs_seat >= settings.rise:
             return strength
     return None
 

@@ -31,8 +31,8 @@ from levelhead.results.records.audit import NamedValue, ProjectionCandidate
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.changes import main_bias
 from levelhead.scoring.fluency import ask_fluency_change
+from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
-from levelhead.scoring.seat import absolute_seats
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
 
@@ -166,14 +166,15 @@ def _by_points(
 
 def _by_ratio(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[_Trial]:
     """Judged by perplexity; a model that predicts no tokens cannot lose any."""
-    seats = absolute_seats(model, word_table(battery.test, battery.contexts), variants)
+    objective = word_objective(word_table(battery.test, battery.contexts))
+    sizes = objective.sizes(model, variants)
     costs = ask_fluency_change(model, battery.sentences, variants, battery.resampling)
     return [
         _Trial(
-            NamedValue("|seat|", seat),
+            NamedValue(objective.name.lower(), size),
             NamedValue(cost.name, cost.value),
-            -seat,
+            -size,
             viable_ratio(cost.value) is not False,
         )
-        for seat, cost in zip(seats, costs, strict=True)
+        for size, cost in zip(sizes, costs, strict=True)
     ]
