@@ -185,14 +185,29 @@ def chosen_in(place: Path) -> HeadsSettings:
     return replace(SETTINGS, bias=gender_toml(place))
 
 
-@pytest.fixture(scope="module", params=[None, pytest.param(1, marks=pytest.mark.nightly)])
-def killed(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study that ran alone, and one whose driver was killed when it had kept three batches of a reading.
+class Killed(BaseException):
+    pass
 
-    At night that driver has a worker of its own, and so a Ray of its own, which takes as long as the rest.
-    """
-    place = tmp_path_factory.mktemp("killed")
-    heads(load(folder, batch_tokens=BATCH), chosen_in(place), place / "alone")
+
+def break_off(folder: Path, place: Path) -> None:
+    """Begin a study with workers, and end it when it has kept three batches of a reading."""
+    write = shards.Shards.write
+
+    def dying(self: shards.Shards, number: int, parcels: Any) -> None:
+        write(self, number, parcels)
+        if number == 2:
+            raise Killed
+
+    model = load(folder, workers=2, batch_tokens=BATCH)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "LONG", 0.0)
+        patch.setattr(shards.Shards, "write", dying)
+        with pytest.raises(Killed):
+            heads(model, chosen_in(place), place / "killed")
+
+
+def kill(folder: Path, place: Path) -> None:
+    """The same in a process of its own, with a Ray of its own, by SIGKILL."""
     code = f"""
 import os, signal
 from levelhead.engine import shards
@@ -205,11 +220,19 @@ def dying(self, number, parcels):
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 shards.Shards.write = dying
-model = load({str(folder)!r}, workers={request.param}, batch_tokens={BATCH})
+model = load({str(folder)!r}, workers=1, batch_tokens={BATCH})
 heads(model, HeadsSettings(**{vars(chosen_in(place))!r}), {str(place / "killed")!r})
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert process.returncode == -signal.SIGKILL, process.stderr
+
+
+@pytest.fixture(scope="module", params=[break_off, pytest.param(kill, marks=pytest.mark.nightly)])
+def killed(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that ran alone, and one whose driver ended when it had kept three batches of a reading."""
+    place = tmp_path_factory.mktemp("killed")
+    heads(load(folder, batch_tokens=BATCH), chosen_in(place), place / "alone")
+    request.param(folder, place)
     return place
 
 
