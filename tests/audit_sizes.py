@@ -43,11 +43,11 @@ def ask_little(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def ask_few_blanks(patch: pytest.MonkeyPatch) -> None:
-    """Let LPBS ask about three words on each side of the lists that ship."""
+    """Let LPBS ask about two words on each side of the lists that ship."""
 
     def few(name: str) -> WordTest:
         test = load_words(name)
-        return test.of({*test.A, *test.B, *test.X[:3], *test.Y[:3]})
+        return test.of({*test.A, *test.B, *test.X[:2], *test.Y[:2]})
 
     patch.setattr(lpbs, "load_words", few)
 
