@@ -8,7 +8,8 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # one more than cores: some tests wait for other processes
-SUITE = $(THREADS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+BYTECODE := PYTHONDONTWRITEBYTECODE=  # kept even where the shell forbids it: workers and processes of tests read one copy
+SUITE = $(THREADS) $(BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-nightly test-fast check docs fuzz calibrate numerics bench report clean
 

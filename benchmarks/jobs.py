@@ -43,7 +43,10 @@ JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
     "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
     "prompts": ("prompts", "MASKED", "--set", "PROMPTS", "--backgrounds", "1", "--null", "0"),
-    "planted": ("planted", "MASKED", "--plants", "1", "--seeds", "2", "--kinds", "attention"),
+    "planted": (
+        *("planted", "MASKED", "--bias", "WORDS", "--sentences", "shipped"),
+        *("--plants", "1", "--seeds", "2", "--kinds", "attention"),
+    ),
     "sweep": (
         *("sweep", "MASKED", "--nli", "CLASSIFIER", "--limit", "2", "2", "--pairs", "single"),
         *("--triples", "TRIPLES", "--ability", "PAIRS"),

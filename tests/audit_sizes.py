@@ -21,10 +21,10 @@ FEWEST = AuditSizes(
     contexts=1,
     score_contexts=1,
     counter_sentences=6,
-    triples=60,
+    triples=20,
     occupations=(4, 1),
     abilities=12,
-    sentences=200,
+    sentences=40,
     backgrounds=1,
     starts=0,
     screen=(2, 1),
@@ -43,11 +43,11 @@ def ask_little(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def ask_few_blanks(patch: pytest.MonkeyPatch) -> None:
-    """Let LPBS ask about three words on each side of the lists that ship."""
+    """Let LPBS ask about two words on each side of the lists that ship."""
 
     def few(name: str) -> WordTest:
         test = load_words(name)
-        return test.of({*test.A, *test.B, *test.X[:3], *test.Y[:3]})
+        return test.of({*test.A, *test.B, *test.X[:2], *test.Y[:2]})
 
     patch.setattr(lpbs, "load_words", few)
 

@@ -24,6 +24,7 @@ from levelhead.errors import UnknownModel
 from levelhead.models.model import Model, load
 from tests.typed import Typed, typist
 
+gc.disable()  # until all tests are collected, which makes no garbage: pytest_collection_finish
 settings.register_profile("levelhead", deadline=None)
 settings.load_profile("levelhead")
 _HERE = Path(__file__).parent
@@ -55,6 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Modules and tests stay to the end: what collects garbage, as each training does, skips them."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

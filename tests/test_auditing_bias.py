@@ -22,7 +22,16 @@ from levelhead.results.settings import AuditSizes
 from tests.tiny import tiny
 from tests.word_lists import RELIGION, toml
 
-SMALL = AuditSizes(null=2, contexts=1, score_contexts=1, counter_sentences=20, sentences=120, starts=1)
+SMALL = AuditSizes(
+    null=2,
+    contexts=1,
+    score_contexts=1,
+    counter_sentences=6,
+    sentences=40,
+    starts=1,
+    screen=(2, 1),
+    resamples=100,
+)
 AGE = """
 name = "age"
 labels = ["old", "young", "stereotyped as old", "stereotyped as young"]

@@ -12,6 +12,7 @@ from benchmarks.plants import planted_twin
 from scipy import stats
 
 from levelhead.inference.headline import headline_claims
+from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.contexts import template_contexts
@@ -39,15 +40,23 @@ def shipped() -> tuple[TripleSet, NliProbe]:
     return load_triples().every(TRIPLES), nli_probe(limit=(1, 1))
 
 
-def claims(model: Model, folder: Path, seed: int, twins: int) -> dict[str, bool]:
-    """The claims of a page that has SEAT and next sentences, each against null twins of the model itself."""
+def association(model: Model, folder: Path, seed: int, twins: int) -> list[Measurement]:
+    """SEAT against null twins of the model itself."""
     test = load_words(gender_toml(folder))
     contexts = tuple(template_contexts(test, TEMPLATES))
-    triples, probe = shipped()
-    battery = Battery(test, contexts, triples, probe, null=twins)
     drawn = (draw_twin(model, twin_seed(seed, number)) for number in range(twins))
-    measured = [ask_seat_rows(model, test, contexts, drawn).rows[ALL_WORDS]]
-    measured += triples_question(model, [()], battery)[0]
+    return [ask_seat_rows(model, test, contexts, drawn).rows[ALL_WORDS]]
+
+
+def preference(model: Model, folder: Path, twins: int) -> list[Measurement]:
+    """Next sentences against null twins of the model itself."""
+    triples, probe = shipped()
+    battery = Battery(load_words(gender_toml(folder)), (), triples, probe, null=twins)
+    return list(triples_question(model, [()], battery)[0])
+
+
+def claims(folder: Path, measured: list[Measurement]) -> dict[str, bool]:
+    """The claims of a page that has these measures."""
     with Run.open(folder / "run", layout.AUDIT, SETTINGS) as run:
         run.results(
             layout.MEASURED.of("all"), [MeasuredVariant(BASE, "twin", each) for each in measured].copy
@@ -64,7 +73,8 @@ def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allow
         folder = tmp_path / str(number)
         folder.mkdir()
         with twinned(bert, draw_twin(bert, 900 + number)):
-            spoken = claims(bert, folder, number, twins=7)
+            measured = association(bert, folder, number, twins=7) + preference(bert, folder, twins=7)
+        spoken = claims(folder, measured)
         assert {"association", "preference", "ss_paired", "strength"} <= spoken.keys()
         made.update({**spoken, "any": any(spoken.values())})
     assert max(made.values()) <= stats.binom.ppf(0.999, MODELS, 0.05)
@@ -73,5 +83,5 @@ def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allow
 @pytest.mark.slow
 def test_a_planted_association_is_spoken_of(bert: Model, tmp_path: Path) -> None:
     planted = planted_twin(bert, 4, 1.0, gender_toml(tmp_path))
-    spoken = claims(planted, tmp_path, 0, twins=19)
+    spoken = claims(tmp_path, association(planted, tmp_path, 0, twins=19))
     assert spoken["association"]

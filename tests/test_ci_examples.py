@@ -37,8 +37,10 @@ SERVER = """
 import json, os, socket, sys
 from levelhead.auditing import audit
 from levelhead.cli.main import main
+from levelhead.pages import page
 from levelhead.results import presets
 
+page.vega_bundle = str  # nobody looks at these pages, and every command would bundle the scripts anew
 presets.SMALL = presets.AuditSizes(
     experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
 )

@@ -22,28 +22,28 @@ from levelhead.results.records.debias import (
 from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
-from tests.tiny import tiny
+from tests.tiny import saved
 from tests.typed import Typed
 from tests.word_lists import RELIGION, gender_toml, toml
 
 
 def test_heads_prints_the_heads_and_writes_the_run(typed: Typed, tmp_path: Path) -> None:
-    bias, out = gender_toml(tmp_path), str(tmp_path / "run")
+    bias, out, model = gender_toml(tmp_path), str(tmp_path / "run"), saved(tmp_path / "model", "bert")
     options = ("--bias", bias, "--per-word", "1", "--null", "2", "--experiments", "scores", "-o", out)
-    code, printed, _ = typed("heads", "lh:bert-mini", *options)
+    code, printed, _ = typed("heads", model, *options)
     assert code == 0
     assert "SEAT" in printed
     run = open_heads(out)
-    assert f"{sum(score.biased for score in run.scores)} of 64 heads" in printed
+    assert f"{sum(score.biased for score in run.scores)} of 12 heads" in printed
     first = run.ranked[0].head
     assert f"Layer {first.layer + 1}, head {first.head + 1}: score" in printed
     assert (tmp_path / "run" / "figures" / "heatmap-signed.svg").is_file()
-    code, printed, _ = typed("heads", "lh:bert-mini", *options, "--json")
+    code, printed, _ = typed("heads", model, *options, "--json")
     answer = json.loads(printed)
     assert code == 0
-    assert answer["heads"] == 64
+    assert answer["heads"] == 12
     assert answer["most_biased"][0]["rank"] == 1
-    assert answer["most_anti_biased"][0]["rank"] == 64
+    assert answer["most_anti_biased"][0]["rank"] == 12
     assert answer["seat"]["measurement"]["name"] == "seat"
     assert "strategies" not in answer
 
@@ -62,10 +62,8 @@ def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path
 
 def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Path) -> None:
     options = ("--seeds", "1", "--plants", "1", "--kinds", "attention", "--sentences", "shipped")
-    bias, out, model = gender_toml(tmp_path), str(tmp_path / "run"), tiny("bert")
-    model.hf.save_pretrained(tmp_path / "model")
-    model.tokenizer.save_pretrained(tmp_path / "model")
-    words = ("planted", str(tmp_path / "model"), "--bias", bias, *options, "-o", out)
+    bias, out, model = gender_toml(tmp_path), str(tmp_path / "run"), saved(tmp_path / "model", "bert")
+    words = ("planted", model, "--bias", bias, *options, "-o", out)
     code, printed, _ = typed(*words)
     text = " ".join(printed.split())  # titles and notes are wrapped
     assert code == 0
@@ -157,13 +155,14 @@ def test_seat_states_its_pooling(typed: Typed, tmp_path: Path) -> None:
     sets = {"targ1": ["a nurse", "a dance"], "targ2": ["a boss", "a tank"], "attr1": ["she"], "attr2": ["he"]}
     test = tmp_path / "mine.jsonl"
     test.write_text(json.dumps({key: {"category": key, "examples": texts} for key, texts in sets.items()}))
-    code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "cls", "--json")
+    model = saved(tmp_path / "model", "bert")
+    code, printed, _ = typed("seat", model, str(test), "--pooling", "cls", "--json")
     assert code == 0
     assert json.loads(printed)["settings"]["pooling"] == "cls"
-    code, printed, _ = typed("seat", "lh:bert-mini", str(test), "--pooling", "mean-special")
+    code, printed, _ = typed("seat", model, str(test), "--pooling", "mean-special")
     assert code == 0
     assert "pooling mean-special (Meade et al. 2022" in printed
-    code, _, error = typed("seat", "lh:bert-mini", str(test), "--pooling", "max")
+    code, _, error = typed("seat", model, str(test), "--pooling", "max")
     assert code == 2
     assert "mean, mean-special, cls, last" in error
 
@@ -173,7 +172,7 @@ def test_lpbs_asks_templates_of_the_users_own_and_names_lines_that_are_none(
 ) -> None:
     file = tmp_path / "clinic.txt"
     file.write_text("[ATTRIBUTE] likes [TARGET].\nNobody is here.\n", encoding="utf-8")
-    command = ("lpbs", "lh:bert-mini", "--bias", "math", "--templates", str(file))
+    command = ("lpbs", saved(tmp_path / "model", "bert"), "--bias", "math", "--templates", str(file))
     code, printed, error = typed(*command)
     assert code == 0, error
     assert "clinic.txt line 2: no slot" in printed
@@ -194,23 +193,21 @@ def test_lpbs_of_a_causal_model_is_not_measured_rather_than_zero(typed: Typed) -
     assert "LPBS asks a masked model" in error
 
 
-def test_the_same_lack_of_ability_has_the_same_exit_code_in_every_command(typed: Typed) -> None:
-    for command in (
-        ("lpbs", "lh:gpt-mini"),
-        ("nsp", "lh:gpt-mini"),
-        ("nli", "lh:gpt-mini"),
-        ("fluency", "lh:nli-mini"),
-    ):
+def test_the_same_lack_of_ability_has_the_same_exit_code_in_every_command(
+    typed: Typed, tmp_path: Path
+) -> None:
+    causal, classifier = saved(tmp_path / "gpt", "gpt2"), saved(tmp_path / "nli", "bert", "nli")
+    for command in (("lpbs", causal), ("nsp", causal), ("nli", causal), ("fluency", classifier)):
         assert typed(*command)[0] == 3, command
 
 
 def test_seat_takes_word_lists_and_writes_tables_with_bounds_of_their_own(
     typed: Typed, tmp_path: Path
 ) -> None:
-    words = toml(tmp_path, RELIGION)
+    words, model = toml(tmp_path, RELIGION), saved(tmp_path / "model", "bert")
     for kind in ("csv", "tex", "json"):
         code, printed, error = typed(
-            *("seat", "lh:bert-mini", words, "--per-word", "1"),
+            *("seat", model, words, "--per-word", "1"),
             *("-o", str(tmp_path / f"seat.{kind}"), "--json"),
         )
         assert code == 0, error
@@ -223,7 +220,7 @@ def test_seat_takes_word_lists_and_writes_tables_with_bounds_of_their_own(
     latex = (tmp_path / "seat.tex").read_text(encoding="utf-8")
     assert f"seat & ${answer['value']:.3f}$ & $[{low:.3f}, {high:.3f}]$" in latex
     assert json.loads((tmp_path / "seat.json").read_text(encoding="utf-8"))[0]["value"] == answer["value"]
-    code, _, error = typed("seat", "lh:bert-mini", words, "-o", str(tmp_path / "seat.xlsx"))
+    code, _, error = typed("seat", model, words, "-o", str(tmp_path / "seat.xlsx"))
     assert (code, ".csv, .tex, .json" in error) == (2, True)
 
 
@@ -232,7 +229,8 @@ def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
     text.write_text(
         "The train to the coast leaves at noon. She put the keys on the table.\n", encoding="utf-8"
     )
-    code, printed, _ = typed("fluency", "lh:gpt-mini", "--text", str(text), "--json")
+    model = saved(tmp_path / "model", "gpt2")
+    code, printed, _ = typed("fluency", model, "--text", str(text), "--json")
     answer = json.loads(printed)
     assert code == 0
     assert answer["name"] == "perplexity"
@@ -242,11 +240,9 @@ def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
 def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too(
     typed: Typed, tmp_path: Path
 ) -> None:
-    run, model = tmp_path / "run", tiny("gpt2")
-    model.hf.save_pretrained(tmp_path / "model")
-    model.tokenizer.save_pretrained(tmp_path / "model")
+    run, model = tmp_path / "run", saved(tmp_path / "model", "gpt2")
     options = ("--bias", gender_toml(tmp_path), "--per-word", "1", "--null", "0", "--sentences", "shipped")
-    command = ("heads", str(tmp_path / "model"), "-o", str(run), *options, "--experiments")
+    command = ("heads", model, "-o", str(run), *options, "--experiments")
     assert typed(*command, "scores,counter")[0] == 0
     first = (run / "results.jsonl").read_bytes()
     code, _, error = typed(*command, "scores,counter,ablation")
@@ -272,10 +268,7 @@ def test_heads_of_an_audit_are_read_from_its_folder(tmp_path: Path) -> None:
 def test_a_quick_seat_asks_two_contexts_per_word_unless_another_number_is_said(
     typed: Typed, tmp_path: Path
 ) -> None:
-    model = tiny("bert")
-    model.hf.save_pretrained(tmp_path / "model")
-    model.tokenizer.save_pretrained(tmp_path / "model")
-    command = ("seat", str(tmp_path / "model"), gender_toml(tmp_path), "--json")
+    command = ("seat", saved(tmp_path / "model", "bert"), gender_toml(tmp_path), "--json")
     asked = [("--quick",), ("--per-word", "2"), ("--quick", "--per-word", "1"), ()]
     n = [json.loads(typed(*command, *options)[1])["n"] for options in asked]
     assert n[0] == n[1] == 2 * n[2] < n[3]

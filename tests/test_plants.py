@@ -15,6 +15,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import word_table
+from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
 
@@ -31,9 +32,7 @@ def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     assert rise <= after - before < rise + 0.15
 
 
-def test_a_rise_that_no_plant_can_make_is_refused(
-    bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rise_that_no_plant_can_make_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plants, "_TRIES", 2)
     with pytest.raises(CannotDo, match=r"raise \|SEAT\| by 3"):
-        planted_twin(bert, 4, 3.0, gender_toml(tmp_path))
+        planted_twin(tiny("bert"), 4, 3.0, gender_toml(tmp_path))

@@ -24,6 +24,7 @@ from benchmarks.fuzz.watch import Watch
 from levelhead.results.checksums import FILES
 from levelhead.results.folder import LOCK
 from levelhead.results.stored import RESULTS, SETTINGS
+from tests.audit_sizes import ask_little
 from tests.traps import TRAPS
 
 pytestmark = pytest.mark.slow
@@ -44,6 +45,14 @@ def _a_device_that_is_read_stops_the_test_and_not_the_machine() -> Iterator[None
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, hard))
     yield
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runs_ask_little(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """They have files of all kinds all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        ask_little(patch, tmp_path_factory.mktemp("prompts"))
+        yield
 
 
 @pytest.fixture(scope="module")

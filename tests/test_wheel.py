@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.word_lists import RELIGION, toml
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = """
 import levelhead, sys
@@ -21,9 +23,9 @@ from levelhead.results.settings import AuditSizes
 
 sizes = AuditSizes(
     experiments=("scores",), contexts=1, score_contexts=1, triples=60, occupations=(4, 1), abilities=12,
-    sentences=200, backgrounds=1, starts=0, screen=(2, 1), null=0, resamples=100,
+    sentences=40, backgrounds=1, starts=0, screen=(2, 1), null=0, resamples=100,
 )
-settings = levelhead.settings.AuditSettings(bias="race", sizes=sizes)  # of gender it would ask 580 prompts
+settings = levelhead.settings.AuditSettings(bias=sys.argv[2], sizes=sizes)
 result = levelhead.audit("lh:bert-mini", settings, sys.argv[1])
 print(levelhead.__file__)
 print(result.headline.text)
@@ -68,7 +70,9 @@ def run(installed: Path, cwd: Path, *command: str) -> str:
 def test_an_audit_runs_from_the_installed_wheel_which_lists_the_models_that_ship(
     installed: Path, tmp_path: Path
 ) -> None:
-    place, headline, *listed = run(installed, tmp_path, "-c", SMALL, str(tmp_path / "run")).splitlines()
+    words = toml(tmp_path, RELIGION)  # of gender it would ask 580 prompts
+    printed = run(installed, tmp_path, "-c", SMALL, str(tmp_path / "run"), words)
+    place, headline, *listed = printed.splitlines()
     assert place.startswith(str(installed))
     assert "lh:bert-mini" in headline
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
@@ -264,3 +265,11 @@ def given(model: Model, text: str, second: str | None = None) -> dict[str, torch
     if first.numel():
         inputs = {"input_ids": torch.cat([first, inputs["input_ids"]], dim=1)}
     return inputs
+
+
+def saved(folder: Path, family: str, head: str = "mlm", **otherwise: Any) -> str:
+    """The path of a folder with a tiny model in it, as a user has one."""
+    model = tiny(family, head, **otherwise)
+    model.hf.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return str(folder)

@@ -229,6 +229,7 @@ def reload_elsewhere(place: Path, jobs: list[dict[str, Any]]) -> dict[str, float
     (place / "reload.py").write_text(RELOAD)
     environment = {
         "HF_HOME": str(place / "hf"),
+        "OMP_NUM_THREADS": "1",  # cores are shared with other tests
         "HF_HUB_OFFLINE": "1",
         "PATH": "/usr/bin:/bin",
         "HOME": str(place),

@@ -22,6 +22,12 @@ from tests.tiny import tiny
 FEW = Resampling(resamples=100)
 
 
+def few_targets(name: str) -> WordTest:
+    """A shipped list with two target words on each side; its attributes are whole."""
+    test = load_words(name)
+    return replace(test, X=test.X[:2], Y=test.Y[:2])
+
+
 def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind) -> float:
     """The bias of one target word as docs/method.md (LPBS) defines it, one sentence after the other."""
     tokenizer, biases = model.tokenizer, []
@@ -37,21 +43,18 @@ def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind
             masks = (ids["input_ids"][0] == tokenizer.mask_token_id).nonzero()
             with torch.no_grad():
                 out = model.hf(**ids)
-            logits = out.prediction_logits if "prediction_logits" in out else out.logits
-            both.append(logits[0, int(masks[-1 if later else 0])].log_softmax(-1))
+            both.append(out.logits[0, int(masks[-1 if later else 0])].log_softmax(-1))
         biases.append(float((both[0] - both[1])[a] - (both[0] - both[1])[b]))
     return float(np.mean(biases))
 
 
 @pytest.mark.parametrize(
     ("name", "attributes", "kind"),
-    [("career", ("she", "he"), "topic"), ("race", ("black", "white"), "words")],
+    [("career", ("she", "he"), "topic"), ("race", ("nurse", "engineer"), "words")],
 )
-def test_lpbs_is_what_the_equation_says(
-    bert: Model, name: str, attributes: tuple[str, str], kind: Kind
-) -> None:
-    test = load_words(name)
-    small = WordTest(name, (attributes[0],), (attributes[1],), test.X[:2], test.Y[:2])
+def test_lpbs_is_what_the_equation_says(name: str, attributes: tuple[str, str], kind: Kind) -> None:
+    bert = tiny("bert")
+    small = replace(few_targets(name), A=attributes[:1], B=attributes[1:], pairs=())
     bias = [slow_bias(bert, word, attributes, kind) for word in (*small.X, *small.Y)]
     expected = (np.mean(bias[:2]) - np.mean(bias[2:])) / np.std(bias, ddof=1)
     measured = ask_lpbs(bert, small, resampling=FEW)[0]
@@ -61,14 +64,14 @@ def test_lpbs_is_what_the_equation_says(
 
 
 def test_another_list_is_asked_about_its_own_words_and_never_about_she_and_he(bert: Model) -> None:
-    measured = ask_lpbs(bert, load_words("race"), resampling=FEW)[0]
+    measured = ask_lpbs(bert, few_targets("race"), resampling=FEW)[0]
     assert measured.value is not None
     assert measured.settings["attributes"][0].count("black") == 2  # repeats count as given
     assert "she" not in str(measured.settings["attributes"])
 
 
 def test_stray_pronouns_in_a_list_about_something_else_do_not_answer_for_it(bert: Model) -> None:
-    race = load_words("race")
+    race = few_targets("race")
     stray = replace(race, A=("she", *race.A), B=("he", *race.B), pairs=(("she", "he"), *race.pairs), axis="")
     measured = ask_lpbs(bert, stray, resampling=FEW)[0]
     assert "black" in measured.settings["attributes"][0]
@@ -77,7 +80,7 @@ def test_stray_pronouns_in_a_list_about_something_else_do_not_answer_for_it(bert
 
 
 def test_swapping_the_attributes_flips_the_sign(bert: Model) -> None:
-    test = load_words("race")
+    test = few_targets("race")
     turned = replace(test, A=test.B, B=test.A, pairs=())
     there, back = (ask_lpbs(bert, each, resampling=FEW)[0].value for each in (test, turned))
     assert there == pytest.approx(-float(back or 0), abs=1e-5)
@@ -113,9 +116,9 @@ def test_no_template_asks_at_the_start_of_a_sentence_where_cased_models_write_an
 
 
 def test_the_fill_in_gap_is_what_lpbs_divides_by_its_spread_over_all_tests(bert: Model) -> None:
-    tests = tuple(load_words(name) for name in LPBS_TESTS)
+    tests = tuple(few_targets(name) for name in LPBS_TESTS)
     gap = natural_bias(bert, NaturalItems(Battery(load_words("gender"), ()), blanks=tests), BLANKS)
-    measured = [ask_lpbs(bert, test)[0] for test in tests]
+    measured = [ask_lpbs(bert, test, resampling=FEW)[0] for test in tests]
     numerators = [(each.value or 0.0) * (each.details[SPREAD] or 0.0) for each in measured]
     assert np.average(gap.values[0], weights=gap.weights) == pytest.approx(np.mean(numerators))
     assert len(gap.clusters) == sum(each.n for each in measured)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from levelhead.edits.head import Head
+from levelhead.engine import callbacks
 from levelhead.engine.finetuning import Hyperparameters, finetune
 from levelhead.errors import BadOption, BadProbe, BadRun
 from levelhead.inference.glue_costs import glue_cells, glue_costs
@@ -173,34 +176,51 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
         assert (again.folder / name).read_bytes() == (unbroken.folder / name).read_bytes()
 
 
+def die_in_the_second_training(patch: pytest.MonkeyPatch, die: Callable[[], None]) -> None:
+    """Checkpoints are kept at every step. Six steps are a training; the fifth of the second is the last."""
+    taken, moved = count(1), callbacks.Progress.on_step_end
+
+    def dying(*given: Any, **more: Any) -> None:
+        if next(taken) == 11:
+            die()
+        moved(*given, **more)
+
+    patch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
+    patch.setattr(callbacks.Progress, "on_step_end", dying)
+
+
+def break_off(data: str, folder: Path) -> None:
+    def die() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        die_in_the_second_training(patch, die)
+        with pytest.raises(Killed):
+            run_few(data, folder)
+
+
 DIES = """
 import os, pathlib, signal, sys
-from levelhead.engine import callbacks
-from tests.studies.test_glue import run_few
+import pytest
+from tests.studies.test_glue import die_in_the_second_training, run_few
 
-callbacks.CHECKPOINT_SECONDS = 0.0
-moved = callbacks.Progress.on_step_end
-taken = 0
-
-def die(self, args, state, control, **_):
-    global taken
-    taken += 1
-    if taken == 11:  # six steps are a training: this is the fifth step of the second
-        os.kill(os.getpid(), signal.SIGKILL)
-    moved(self, args, state, control)
-
-callbacks.Progress.on_step_end = die
+die_in_the_second_training(pytest.MonkeyPatch(), lambda: os.kill(os.getpid(), signal.SIGKILL))
 run_few(sys.argv[1], pathlib.Path(sys.argv[2]))
 """
 
 
-@pytest.mark.slow
-def test_a_run_that_sigkill_ends_inside_a_training_goes_on_and_ends_with_the_same_bytes(
-    unbroken: GlueRun, data: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
+def kill(data: str, folder: Path) -> None:
     child = subprocess.run([sys.executable, "-c", DIES, data, str(folder)], cwd=ROOT, capture_output=True)
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [break_off, pytest.param(kill, marks=pytest.mark.nightly)])
+def test_a_run_that_ends_inside_a_training_goes_on_and_ends_with_the_same_bytes(
+    end: Callable[[str, Path], None], unbroken: GlueRun, data: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    end(data, folder)
     assert len(open_glue(folder).units) == 1
     steps = {path.name for path in (folder / layout.CHECKPOINTS).glob("*/checkpoint-*")}
     assert "checkpoint-4" in steps

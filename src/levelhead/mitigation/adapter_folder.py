@@ -17,6 +17,7 @@ from typing import Any, cast
 import torch
 import transformers
 from torch import Tensor, nn
+from transformers.models.auto import modeling_auto  # names of transformers itself take half a second to list
 
 from levelhead.mitigation.vendoring import detached, write_modules
 from levelhead.models.adapter import REMOTE, AffineEdit, write_adapter
@@ -67,8 +68,8 @@ def edited_name(base: type) -> str:
 def auto_classes(kind: type, base: type) -> list[str]:
     """The Auto classes that lead to this class: AutoModelForSequenceClassification ..."""
     names = []
-    for name in sorted(name for name in dir(transformers) if name.startswith("AutoModel")):
-        mapping = getattr(getattr(transformers, name), "_model_mapping", None)
+    for name in sorted(name for name in dir(modeling_auto) if name.startswith("AutoModel")):
+        mapping = getattr(getattr(modeling_auto, name), "_model_mapping", None)
         if mapping is None or kind not in mapping:
             continue
         classes = mapping[kind]

@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -115,7 +116,7 @@ def nli_probe(
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
     ours = (occupations, contexts, words) == (None, None, _OUR_WORDS)
-    return replace(_probe(_FRAME, jobs, acts, words), source=OURS if ours else None)
+    return replace(_probe(_FRAME, jobs, acts, *words.values()), source=OURS if ours else None)
 
 
 def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> NliProbe:
@@ -127,15 +128,16 @@ def load_nli_probe(path: str | Path, limit: tuple[int, int] | None = None) -> Nl
     jobs, acts = file.occupations, file.contexts
     if limit is not None:
         jobs, acts = _spread(jobs, limit[0]), _spread(acts, limit[1])
-    words: dict[Side, str] = {"feminine": file.feminine, "masculine": file.masculine}
-    probe = _probe((file.premise, file.hypothesis), jobs, acts, words)
+    probe = _probe((file.premise, file.hypothesis), jobs, acts, file.feminine, file.masculine)
     return replace(probe, name=file.name, source=str(path))
 
 
+@lru_cache(maxsize=4)  # every battery holds the shipped pairs
 def _probe(
-    frame: tuple[str, str], jobs: tuple[str, ...], acts: tuple[str, ...], words: Mapping[Side, str]
+    frame: tuple[str, str], jobs: tuple[str, ...], acts: tuple[str, ...], feminine: str, masculine: str
 ) -> NliProbe:
     """Every occupation with every context and both words, in these templates of premise and hypothesis."""
+    words: dict[Side, str] = {"feminine": feminine, "masculine": masculine}
     pairs = tuple(
         NliPair(
             filled(frame[0], {"occupation": job, "context": act})[0],
@@ -149,7 +151,7 @@ def _probe(
         for gender, word in words.items()
     )
     fingerprint = _fingerprint((pair.premise, pair.hypothesis) for pair in pairs)
-    return NliProbe(jobs, acts, words["feminine"], words["masculine"], pairs, fingerprint)
+    return NliProbe(jobs, acts, feminine, masculine, pairs, fingerprint)
 
 
 def ability_pairs(
