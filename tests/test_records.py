@@ -30,7 +30,10 @@ BORDERS: dict[str, tuple[frozenset[str] | None, str]] = {  # place -> names, Non
     "pages/sections/sweep.py": (frozenset({"title"}), "recipes are TOML files that people write"),
     "exploring/guard.py": (frozenset({"method"}), "a request is ASGI's"),
     "exploring/server.py": (frozenset({"kind"}), "a part of an address"),
-    "inference/check.py": (frozenset({"bound", "variant"}), "thresholds are TOML files that people write"),
+    "inference/thresholds.py": (
+        frozenset({"bound", "variant"}),
+        "thresholds are TOML files that people write",
+    ),
 }
 # Mappings that are open by design: what stands in them differs from measure to measure and run to run.
 OPEN = {"details", "unscored", "skipped", "hashes", "versions"}

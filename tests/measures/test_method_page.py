@@ -36,6 +36,7 @@ SECTIONS = [
     "Sweep",
     "Choosing a projection",
     "Symmetrization",
+    "Merged word vectors",
     "Distillation",
     "Other weights",
     "Certified mitigations",
