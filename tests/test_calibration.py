@@ -80,7 +80,7 @@ def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allow
     assert max(made.values()) <= stats.binom.ppf(0.999, MODELS, 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_planted_association_is_spoken_of(bert: Model, tmp_path: Path) -> None:
     planted = planted_twin(bert, 4, 1.0, gender_toml(tmp_path))
     spoken = claims(tmp_path, association(planted, tmp_path, 0, twins=19))

@@ -66,7 +66,7 @@ def run(installed: Path, cwd: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_runs_from_the_installed_wheel_which_lists_the_models_that_ship(
     installed: Path, tmp_path: Path
 ) -> None:

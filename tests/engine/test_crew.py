@@ -128,6 +128,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes().replace(here, b"HERE") for path in paths}
 
 
+@pytest.mark.nightly
 def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     folder: Path, tmp_path: Path, sent: list[int]
 ) -> None:
@@ -151,6 +152,7 @@ def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     assert b"lh:none" in failed
 
 
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_replaced_and_its_batches_are_run_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -351,6 +353,7 @@ def interrupt() -> None:
 # ---- Ray's own processes: last, because Ray begins anew
 
 
+@pytest.mark.nightly
 def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_new_ray(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

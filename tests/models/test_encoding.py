@@ -85,7 +85,7 @@ def tokenizers() -> str:
     return repr([(sorted(each.get_vocab().items()), each.tokenize(SENTENCE)) for each in made])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tokenizers_of_tiny_models_are_the_same_in_every_process() -> None:
     code = TOKENIZERS.format(root=str(Path(__file__).resolve().parents[2]))
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -320,7 +320,7 @@ def test_heads_with_an_objective_makes_a_run_of_the_atlas(
 # ---- what is claimed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_plant_is_significant_and_a_null_model_has_no_significant_head(bert: Model, tmp_path: Path) -> None:
     asked = lh.settings.AtlasSettings(("cosine-gap",), bias=WHOLE_TOKENS, null=19)
     head = Head(1, 2)
