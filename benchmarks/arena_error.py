@@ -18,6 +18,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,14 +108,15 @@ class Case:
     number: int
     base: str
     arena: Arena
-    rise: float = 0.0  # of |SEAT|, planted; 0: a null model
+    rise: float  # of |SEAT|, in a planted model
     device: str | None = None
 
     def outcome(self) -> Outcome:
         """Make the model and ask it, on one core."""
         torch.set_num_threads(1)
         model = load(self.base, device=self.device)
-        made = planted_model(model, self.number, self.rise) if self.rise else null_model(model, self.number)
+        plant = partial(planted_model, rise=self.rise)
+        made = (plant if self.kind == PLANTED else null_model)(model, self.number)
         return self.arena.outcome(self.kind, self.number, made)
 
 
@@ -166,12 +168,13 @@ def main() -> None:
     asked = parser.parse_args()
     methods = tuple(name.strip() for name in asked.methods.split(",") if name.strip())
     settings = MitigateSettings(methods=methods, null=asked.null_models, spillover=False)
-    null, planted = (
-        Arena(settings, asked.every),
-        Arena(replace(settings, objective=COSINE), asked.every, False),
-    )
-    cases = [Case(PLANTED, n, asked.model, planted, asked.rise, asked.device) for n in range(asked.plants)]
-    cases += [Case(NULL, n, asked.model, null, device=asked.device) for n in range(asked.nulls)]
+    planted = Arena(replace(settings, objective=COSINE), asked.every, look_first=False)
+    kinds = ((PLANTED, planted, asked.plants), (NULL, Arena(settings, asked.every), asked.nulls))
+    cases = [
+        Case(kind, number, asked.model, arena, asked.rise, asked.device)
+        for kind, arena, runs in kinds
+        for number in range(runs)
+    ]
     outcomes = []
     for outcome in outcomes_of(cases, asked.kept, asked.processes):
         outcomes.append(outcome)
