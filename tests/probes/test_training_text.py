@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes.cloze import load_cloze
-from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap, RowSwap
-from levelhead.probes.nli import nli_probe
-from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
-from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.training_text import TrainingSentence, training_sentences, training_text
-from levelhead.probes.triples import load_triples
-from levelhead.probes.words import load_words
+from tests.probes.shipped_texts import shipped_texts, spelled
 
 SWAP = GenderSwap()
 COLORS = RowSwap("colors", (("red", "blue"), ("Red", "Blue")))
@@ -65,27 +59,10 @@ def test_the_same_seed_gives_the_same_sentences_and_a_beginning_is_balanced_too(
 
 @pytest.mark.slow
 def test_there_are_twenty_thousand_of_them_and_none_is_a_shipped_probe() -> None:
-    ours = {_spelled(each.text) for each in training_sentences(20_000)}
+    ours = {spelled(each.text) for each in training_sentences(20_000)}
     assert len(ours) == 20_000
-    shared = ours & {_spelled(text) for text in _shipped()}
+    shared = ours & {spelled(text) for text in shipped_texts()}
     assert not shared
-
-
-def _shipped() -> list[str]:
-    """Every sentence that a shipped probe asks about."""
-    triples = [each for pair in load_triples().pairs for each in (pair.original, pair.swapped) if each]
-    texts = [t for x in triples for t in (x.context, x.stereotype, x.anti, x.unrelated)]
-    texts += [p for pair in nli_probe().pairs for p in (pair.premise, pair.hypothesis)]
-    texts += [t for prompt in load_cloze().prompts for t in (prompt.knowledge, prompt.base)]
-    for pairs in (gender_sentence_pairs(), nli_pair_inputs()):
-        texts += [t for pair in pairs for side in (pair.feminine, pair.masculine) for t in side if t]
-    for name in ("gender", "career", "math", "science"):
-        texts += [context.text for context in template_contexts(load_words(name), 4)]
-    return [*texts, *fluency_sentences()]
-
-
-def _spelled(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def test_a_users_text_gives_reversible_sentences_half_of_them_about_groups(tmp_path: Path) -> None:

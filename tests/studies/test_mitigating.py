@@ -111,6 +111,16 @@ def test_no_item_is_in_two_parts() -> None:
     assert list(map(len, people)) == [16, 32]
     assert not people[0] & people[1]
     assert len(split.test.agreement) >= 48
+    sense = [{item.context for item in each.sense} for each in (split.order, split.test, split.whole)]
+    assert list(map(len, sense)) == [0, 240, 0]
+    fitted = {p.original.context for each in (fit, order, final) for p in each.triples.pairs}
+    assert not sense[1] & (fitted | set(fit.sentences) | set(order.sentences))
+
+
+def test_more_contexts_of_language_sense_are_tested_on_for_a_gender_bias_alone() -> None:
+    test = load_words("race")
+    split = parts(Battery(test, tuple(template_contexts(test, 1))), seed=3)
+    assert not any(each.sense for each in (split.order, split.test, split.whole))
 
 
 def test_a_symmetrized_model_has_no_bias_left_in_any_unit(bert: Model) -> None:

@@ -24,12 +24,12 @@ class ItemValues:
     clusters: NDArray[np.str_]  # [item]
     weights: Doubles | None = None  # [item]
     spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
-    answers: int = 0  # of each item, right or wrong, that its value is the share of; 0: it is no share
+    answers: int | NDArray[np.int_] = 0  # [item] right or wrong, that a value is the share of; 0: it is none
 
     def paired(self, variant: int) -> PairedItems:
         """What a variant does to every item."""
         before, after = self.values[0], self.values[variant]
-        answers = self.answers * len(self.clusters)
+        answers = int(self.each_answers().sum())
         return PairedItems(self.name, self.unit, before, after, self.clusters, self.weights, answers)
 
     def effect(self, variant: int) -> float:
@@ -45,3 +45,19 @@ class ItemValues:
         if self.spread is not None and more.spread is not None:
             spread = np.concatenate([self.spread, more.spread])
         return replace(self, values=np.concatenate([self.values, more.values]), spread=spread)
+
+    def each_answers(self) -> NDArray[np.int_]:
+        """The answers of each item."""
+        return np.broadcast_to(np.asarray(self.answers), self.clusters.shape)
+
+    def with_items(self, more: ItemValues) -> ItemValues:
+        """The same share over more items, in the same variants: every answer counts alike, so an item counts
+        by its answers."""
+        answers = np.concatenate([self.each_answers(), more.each_answers()])
+        return replace(
+            self,
+            values=np.concatenate([self.values, more.values], axis=1),
+            clusters=np.concatenate([self.clusters, more.clusters]),
+            weights=answers.astype(np.float64),
+            answers=answers,
+        )

@@ -20,13 +20,13 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import PERPLEXITY
 from levelhead.measures.cloze.prompt_table import BASE
-from levelhead.measures.stereoset import wins
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.agreement import AgreementItem
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.nli.labels import LABELS, NEUTRAL
+from levelhead.probes.sense import SenseItem
 from levelhead.probes.triples import TripleSet
 from levelhead.probes.words import WordTest
 from levelhead.scoring.agreement import disagreements
@@ -44,11 +44,12 @@ from levelhead.scoring.next_sentences import (
 )
 from levelhead.scoring.pairs import nli_logits
 from levelhead.scoring.seat import association_sides
+from levelhead.scoring.sense import language_sense, next_sentence_errors, sense_values
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
 BLANKS = "fill-in gap"
-LANGUAGE, NEXT_SENTENCE, ABILITY = "language sense", "next sentences", "ability"
+ABILITY = "ability"
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,14 @@ class Target:
 @dataclass(frozen=True)
 class NaturalItems:
     """The items that a model is asked about: those of a battery, prompts, those of a target, the tests whose
-    words are filled in, and sentences that state a gender."""
+    words are filled in, sentences that state a gender, and more contexts of language sense."""
 
     battery: Battery
     prompts: ClozeSet | None = None
     target: Target | None = None
     blanks: tuple[WordTest, ...] = ()
     agreement: tuple[AgreementItem, ...] = ()
+    sense: tuple[SenseItem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
     if not why_no_fluency(model):
         costs.append(log_losses(model, battery.sentences, variants))
     if triples:
-        costs += _related(model, battery.triples, triples)
+        costs += _related(model, items, triples, variants)
     if "nli" in model.abilities:
         costs.append(_ability(model, battery, variants))
     if about_gender(battery.test) and (wrong := disagreements(model, items.agreement, variants)) is not None:
@@ -272,18 +274,16 @@ def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Varian
     return ItemValues(PERPLEXITY, "nats", loss[:, scored], np.asarray(kept)[scored], tokens[scored])
 
 
-def _related(model: Model, triples: TripleSet, answers: Sequence[TripleAnswers]) -> list[ItemValues]:
-    """Where an unrelated sentence wins (1 − LMS), and where a next-sentence head errs."""
-    contexts = np.asarray([pair.original.context for pair in triples.pairs])
-    wrong, lost = [], []
-    for each in answers:
-        stereo, anti, unrelated = each.p[: len(contexts)].T
-        wrong.append(1 - (wins(stereo, unrelated) + wins(anti, unrelated)) / 2)
-        accepted, rejected = (wins(stereo, 0.5) + wins(anti, 0.5)) / 2, 1 - wins(unrelated, 0.5)
-        lost.append(1 - (accepted + rejected) / 2)
-    kinds = [ItemValues(LANGUAGE, "share wrong", np.stack(wrong), contexts, answers=2)]
+def _related(
+    model: Model, items: NaturalItems, answers: Sequence[TripleAnswers], variants: Sequence[Variant]
+) -> list[ItemValues]:
+    """Language sense, of a gender bias over more contexts than those of triples; errors of the head."""
+    triples = items.battery.triples
+    kinds = [language_sense(triples, answers)]
+    if items.sense and about_gender(items.battery.test):
+        kinds[0] = kinds[0].with_items(sense_values(model, items.sense, variants))
     if "nsp" in model.abilities:
-        kinds.append(ItemValues(NEXT_SENTENCE, "share wrong", np.stack(lost), contexts, answers=2))
+        kinds.append(next_sentence_errors(triples, answers))
     return kinds
 
 

@@ -1,4 +1,4 @@
-"""What a model answers about the next sentences of triples, before anything is measured
+"""What a model answers about next sentences, those of triples and others, before anything is measured
 (docs/method.md, Next-sentence probability)."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from levelhead.engine.run import read_one
 from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.probes.sense import SenseItem
 from levelhead.probes.triples import TripleSet
 
 Doubles = NDArray[np.float64]
@@ -24,6 +25,7 @@ LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
 CHAT_LIKELIHOOD = f"{LIKELIHOOD}; the context is a user's turn, the sentence the model's"
 _KINDS = ("stereotype", "anti", "unrelated")  # of next sentences, as a triple names them
 _LABEL = "Next sentences"
+_Columns = Sequence[Sequence[str]]  # contexts, then their next sentences of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ def head_answers(
 
     p(NS | A, B) = softmax(logits)[0],   x = logits[0] − logits[1]     index 0: "is the next sentence"
     """
-    return _head_answers(model, triples, variants, _KINDS)
+    return _by_head(model, _columns(triples, _KINDS), variants)
 
 
 def likelihood_answers(
@@ -59,25 +61,7 @@ def likelihood_answers(
     chat: A is what a user says and B what the model answers, in the tokenizer's chat template; else A B is
     plain text.
     """
-    model.require("causal", "triples by likelihood")
-    sentences = _next_sentences(triples, _KINDS)
-    if chat:
-        require_chat(model)
-        texts = chat_texts(model, sentences)
-    else:
-        texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
-    scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
-    starts = [len(text.first) - len(sentence) for text, (_, sentence) in zip(texts, sentences, strict=True)]
-    chosen = [
-        tokens.offsets[positions, 1] > start
-        for tokens, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
-    ]
-    means = np.asarray(
-        [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
-    )
-    x = means.astype(np.float64).reshape(len(variants), -1, len(_KINDS))
-    stated = CHAT_LIKELIHOOD if chat else LIKELIHOOD
-    return [TripleAnswers(*of_variant, stated) for of_variant in zip(softmax(x), x, strict=True)]
+    return _by_likelihood(model, _columns(triples, _KINDS), variants, chat)
 
 
 def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, chat: bool) -> TripleAnswers:
@@ -94,28 +78,61 @@ def related_answers(model: Model, triples: TripleSet, variant: Variant = ()) -> 
     probabilities of a causal model need all three.
     """
     if "nsp" in model.abilities:
-        return _head_answers(model, triples, [variant], _KINDS[:2])[0]
+        return _by_head(model, _columns(triples, _KINDS[:2]), [variant])[0]
     return likelihood_answers(model, triples, [variant])[0]
 
 
-def _head_answers(
-    model: Model, triples: TripleSet, variants: Sequence[Variant], kinds: Sequence[str]
+def sense_answers(model: Model, items: Sequence[SenseItem], variants: Sequence[Variant]) -> list[Doubles]:
+    """p of the related and of the unrelated sentence of every item, [item, 2], in every variant: by the head
+    where there is one, else by likelihood, over the two."""
+    columns = list(zip(*((item.context, item.related, item.unrelated) for item in items), strict=True))
+    ask = _by_head if "nsp" in model.abilities else _by_likelihood
+    return [answers.p for answers in ask(model, columns, variants)]
+
+
+def _by_likelihood(
+    model: Model, columns: _Columns, variants: Sequence[Variant], chat: bool = False
 ) -> list[TripleAnswers]:
+    model.require("causal", "triples by likelihood")
+    sentences = _pairs(columns)
+    if chat:
+        require_chat(model)
+        texts = chat_texts(model, sentences)
+    else:
+        texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
+    scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
+    starts = [len(text.first) - len(sentence) for text, (_, sentence) in zip(texts, sentences, strict=True)]
+    chosen = [
+        tokens.offsets[positions, 1] > start
+        for tokens, positions, start in zip(scores.rows, scores.positions, starts, strict=True)
+    ]
+    means = np.asarray(
+        [[v[own].mean() for v, own in zip(values, chosen, strict=True)] for values in scores.values]
+    )
+    x = means.astype(np.float64).reshape(len(variants), -1, len(columns) - 1)
+    stated = CHAT_LIKELIHOOD if chat else LIKELIHOOD
+    return [TripleAnswers(*of_variant, stated) for of_variant in zip(softmax(x), x, strict=True)]
+
+
+def _by_head(model: Model, columns: _Columns, variants: Sequence[Variant]) -> list[TripleAnswers]:
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
-    texts = [Text(context, sentence) for context, sentence in _next_sentences(triples, kinds)]
+    texts = [Text(context, sentence) for context, sentence in _pairs(columns)]
     logits = read_once(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
-    p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(kinds))
+    p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(columns) - 1)
     x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
     return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]
 
 
-def _next_sentences(triples: TripleSet, kinds: Sequence[str]) -> list[tuple[str, str]]:
-    """(context, next sentence) of each kind: of all originals, then of the swapped triples that exist."""
+def _columns(triples: TripleSet, kinds: Sequence[str]) -> _Columns:
+    """All originals, then the swapped triples that exist."""
     originals = [pair.original for pair in triples.pairs]
     swapped = [pair.swapped for pair in triples.pairs if pair.swapped is not None]
-    return [
-        (triple.context, str(getattr(triple, kind))) for triple in (*originals, *swapped) for kind in kinds
-    ]
+    return [[str(getattr(each, name)) for each in (*originals, *swapped)] for name in ("context", *kinds)]
+
+
+def _pairs(columns: _Columns) -> list[tuple[str, str]]:
+    """Every context with each of its sentences."""
+    return [(context, each) for context, *sentences in zip(*columns, strict=True) for each in sentences]
 
 
 def softmax(x: Doubles) -> Doubles:

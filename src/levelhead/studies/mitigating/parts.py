@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from levelhead.probes.agreement import AgreementItem, agreement_items
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
+from levelhead.probes.sense import sense_items
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.lpbs import LPBS_TESTS
@@ -28,7 +29,7 @@ class Parts:
 
 def parts(battery: Battery, seed: int) -> Parts:
     """Split a battery by a seed, prompts by occupation, tests of blanks by their words, and sentences that
-    state a gender by the pair of words that state it."""
+    state a gender by the pair of words that state it. More contexts of language sense are tested on only."""
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
@@ -48,7 +49,13 @@ def parts(battery: Battery, seed: int) -> Parts:
         NaturalItems(
             second.report, _about(prompts, ordering), blanks=to_order, agreement=_of(stated, between)
         ),
-        NaturalItems(first.report, _about(prompts, late), blanks=to_test, agreement=_of(stated, later)),
+        NaturalItems(
+            first.report,
+            _about(prompts, late),
+            blanks=to_test,
+            agreement=_of(stated, later),
+            sense=sense_items(),
+        ),
         NaturalItems(battery, _about(prompts, everybody), blanks=every, agreement=stated),
         first.words_apart,
     )
