@@ -18,14 +18,15 @@ def shipped_texts() -> list[str]:
     """All of them but those of language sense, as they are written."""
     triples = [each for pair in load_triples().pairs for each in (pair.original, pair.swapped) if each]
     texts = [t for x in triples for t in (x.context, x.stereotype, x.anti, x.unrelated)]
-    inferences = (*nli_probe().pairs, *ability_pairs().pairs)
-    texts += [text for pair in inferences for text in (pair.premise, pair.hypothesis)]
+    texts += [text for pair in nli_probe().pairs for text in (pair.premise, pair.hypothesis)]
+    texts += [text for pair in ability_pairs().pairs for text in (pair.premise, pair.hypothesis)]
     texts += [t for prompt in load_cloze().prompts for t in (prompt.knowledge, prompt.base)]
     for pairs in (gender_sentence_pairs(), nli_pair_inputs()):
         texts += [t for pair in pairs for side in (pair.feminine, pair.masculine) for t in side if t]
     for name in ("gender", "career", "math", "science"):
         texts += [context.text for context in template_contexts(load_words(name), 4)]
-    texts += [each.text for each in (*agreement_items(), *shipped_counter_sentences())]
+    texts += [each.text for each in agreement_items()]
+    texts += [each.text for each in shipped_counter_sentences()]
     return [*texts, *fluency_sentences()]
 
 

@@ -47,7 +47,7 @@ def test_every_item_has_a_word_for_a_gender_and_its_swap_comes_back() -> None:
 
 
 def test_a_coin_decides_whether_an_item_is_about_women_or_men() -> None:
-    genders = []
+    genders: list[str | None] = []
     for item in ITEMS:
         found = {gender_of(word) for word in words(f"{item.context} {item.related}")} & {"F", "M"}
         assert len(found) == 1, item
