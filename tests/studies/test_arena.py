@@ -82,9 +82,10 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
 
 @pytest.mark.slow
 def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, rows: set[bytes]) -> None:
-    """For every method and every kind of item: words, triples, prompts, inferences, plain text. The priors of
-    LPBS, in which the target is masked, hold no word of a part."""
+    """For every method and every kind of item: words, triples, contexts of language sense, prompts,
+    inferences, plain text. The priors of LPBS, in which the target is masked, hold no word of a part."""
     split = parts(ITEMS, seed=0)
+    assert split.test.sense
     mask_priors(bert, split.whole.blanks)
     priors = set(rows)
     rows.clear()
