@@ -13,14 +13,7 @@ import torch
 
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import callbacks
-from levelhead.engine.distilling import (
-    Aligned,
-    Distilling,
-    TokenMixture,
-    aligned,
-    divergence,
-    logit_distance,
-)
+from levelhead.engine.distilling import Aligned, Distilling, TokenMixture, aligned
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.engine.run import read_one
@@ -64,7 +57,7 @@ def distilled(model: Model, plan: TrainingPlan = PLAN, folder: Path | None = Non
 def test_a_causal_target_is_what_the_symmetrized_model_answers_after_every_prefix() -> None:
     model = tiny("gpt2")
     own = lesson(model)
-    (target,) = own.targets(own.batch(range(4), (0, 0)))
+    target = own.targets(own.batch(range(4), (0, 0)))
     first = 0  # answer of a text's first row
     for number, text in enumerate(SPOKEN):
         answers = len(own.texts[number].words) - 1
@@ -84,7 +77,7 @@ def test_a_masked_target_is_what_the_symmetrized_model_answers_at_the_blank() ->
     compared = 0
     for number in range(len(TEXTS)):
         batch = own.batch([number], (3, number))
-        (target,) = own.targets(batch)
+        target = own.targets(batch)
         row = batch["input_ids"][0]
         if int((row == model.tokenizer.mask_token_id).sum()) == 1:  # as many as a reading has
             text = " ".join(model.tokenizer.convert_ids_to_tokens(row[1:-1].tolist()))
@@ -95,46 +88,27 @@ def test_a_masked_target_is_what_the_symmetrized_model_answers_at_the_blank() ->
     assert compared
 
 
-@pytest.mark.parametrize("head", ["nsp", "nli"])
-def test_a_classification_heads_target_is_the_symmetrized_answer_to_the_pair(head: str) -> None:
-    model = tiny("bert", head)
+def test_a_classifiers_target_is_the_symmetrized_answer_to_the_pair() -> None:
+    model = tiny("bert", "nli")
     pairs = [Text(TEXTS[0], TEXTS[1]), Text(TEXTS[3], TEXTS[4]), Text(TEXTS[3], TEXTS[2])]
     own = lesson(model, pairs)
-    unmasked = Distilling(model, SWAP, own.texts)
     expected = read_one(model, Pooled(pairs), [SYMMETRIZED])[0]
     for number in range(3):
-        batch = dict(unmasked.batch([number], (0, number)))
-        rows = [torch.from_numpy(row.ids.astype(np.int64)) for row in own.texts[number].turns]
-        batch["input_ids"] = torch.stack(rows)  # nothing masked
-        judged = own.targets(batch)[-1]
+        judged = own.targets(own.batch([number], (0, number)))
         given = np.log(judged[0].numpy())
         np.testing.assert_allclose(given - given[0], expected[number] - expected[number, 0], atol=1e-4)
         assert torch.allclose(judged[0], judged[-1])  # both turns get one answer
 
 
-def test_a_model_with_both_heads_is_judged_on_the_half_of_a_batch_that_has_no_mask() -> None:
+def test_the_next_sentence_head_of_a_masked_model_is_left_to_be_solved_for() -> None:
     model = tiny("bert", "nsp")
     own = lesson(model, [Text(first, TEXTS[1]) for first in TEXTS])
-    batch = own.batch(range(6), (0, 0))
-    masked = (batch["input_ids"] == model.tokenizer.mask_token_id).any(1)
-    texts = np.repeat(range(6), [len(text.turns) for text in own.texts])
-    assert len(set(texts[masked.numpy()])) == len(set(texts[~masked.numpy()])) == 3
     student = copied(model, "student", "")
     student.hf.requires_grad_(True)
+    own.loss(student, own.batch(range(6), (0, 0))).backward()
     judge: Any = student.classification_head
-    own.loss(student, own.batch([0], (0, 0))).backward()  # a single text is masked, so nobody is judged
-    assert not judge.weight.grad.any()
-    own.loss(student, batch).backward()
-    assert judge.weight.grad.any()
-
-
-def test_the_distance_of_logits_does_not_fall_where_a_head_is_sure() -> None:
-    unsure, sure = (torch.tensor([[x, 0.0]]) for x in (0.5, 9.5))
-    even, high = (torch.tensor([[x, 0.0]]).softmax(-1) for x in (0.0, 9.0))
-    assert float(logit_distance(unsure, even)) == pytest.approx(0.0625, rel=1e-4)  # (¼² + ¼²) / 2
-    assert float(logit_distance(sure, high)) == pytest.approx(0.0625, rel=1e-2)
-    assert float(divergence([sure], [high])) < 1e-3 * float(divergence([unsure], [even]))
-    assert float(logit_distance(unsure + 3, even)) == pytest.approx(0.0625, rel=1e-4)
+    assert judge.weight.grad is None
+    assert student.hf.get_input_embeddings().weight.grad.any()
 
 
 def test_the_mixture_of_tensors_is_the_mixture_of_arrays() -> None:
@@ -209,7 +183,7 @@ def test_word_vectors_of_other_words_stay_bit_for_bit_where_a_plan_says_so(famil
     model = tiny(family, head)
     own = lesson(model, [Text(text, TEXTS[1]) for text in TEXTS] if head == "nsp" else ())
     plan = TrainingPlan(steps=2, batch_size=4, warmup=0.0, word_vectors=False, keep=(1.0,))
-    assert plan.rate(model) == pytest.approx({"mlm": 1e-4, "nsp": 2e-5}[head])
+    assert plan.rate(model) == pytest.approx({"mlm": 1e-4, "nsp": 5e-5}[head])
     (kept,) = train_weights(model, "distilled", (own, own), plan).kept
     rows = model.hf.get_input_embeddings().weight
     (name,) = (name for name, weight in model.hf.named_parameters() if weight is rows)

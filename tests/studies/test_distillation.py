@@ -14,11 +14,13 @@ import transformers
 import levelhead as lh
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.edits.weights import weights_of
-from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
+from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
+from levelhead.probes.corpus import split_sentences
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.training_text import training_sentences
 from levelhead.probes.words import load_words
@@ -73,21 +75,43 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
         variants = [(), candidates[-1].edits, (Symmetrized(GenderSwap()),)]
         plain, distilled, goal = read_one(model, asked, variants)
         assert _kl(goal, distilled) < _kl(goal, plain)
+    if head == "nsp":  # what training leaves alone is refitted, on what the trained weights give it
+        pairs = Pooled([Text("The nurse was tired.", f"{one} saw the engineer.") for one in ("She", "He")])
+        logits = read_one(model, pairs, [(), candidates[-1].edits])
+        apart = np.abs(logits[:, 0] - logits[:, 1]).sum(-1)
+        assert apart[1] < apart[0]
 
 
 def _kl(goal: Any, given: Any) -> float:
     return float((np.exp(goal) * (goal - given)).sum(-1).mean())
 
 
-def test_pairs_for_a_classification_head_have_words_for_a_group_in_the_first_sentence_or_nowhere() -> None:
+def test_pairs_have_words_for_a_group_where_the_sentence_has_them_or_nowhere() -> None:
     sentences = training_sentences(560)
     for pair, sentence in zip(pairs(sentences), sentences, strict=True):
         assert pair.second
         assert pair.first in sentence.text
-        assert bool(GenderSwap()(f"{pair.first} {pair.second}").changes) == sentence.grouped
+        assert sentence.grouped or not GenderSwap()(f"{pair.first} {pair.second}").changes
     grouped = [pair for pair, each in zip(pairs(sentences), sentences, strict=True) if each.grouped]
     plain = sum(not GenderSwap()(str(pair.second)).changes for pair in grouped)
     assert 0.2 < plain / len(grouped) < 0.8
+    told = sum(bool(GenderSwap()(f"{pair.first} {pair.second}").changes) for pair in grouped)
+    assert told > 0.9 * len(grouped)
+
+
+def test_every_other_pair_ends_as_a_pair_of_another_topic_does() -> None:
+    sentences = training_sentences(560)
+    topics: dict[str, set[str]] = {}
+    for each in sentences:
+        for part in split_sentences([each.text]):
+            topics.setdefault(part, set()).add(each.topic)
+    found = [
+        each.topic in set.union(*(topics[part] for part in split_sentences([str(pair.second)])))
+        for pair, each in zip(pairs(sentences), sentences, strict=True)
+    ]
+    for half in (found[::2], found[1::2]):  # with words for a group, and without
+        assert all(half[::2])
+        assert sum(half[1::2]) < len(half) / 20
 
 
 def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:

@@ -3,11 +3,10 @@
     θ minimizes the mean over texts x of KL( f_s(· | x) ‖ f_θ(· | x) ) + the same at every turn of x
 
 f_s is the model itself, frozen, asked at every turn of the groups and mixed (edits/symmetry.py). Causal
-models are taught at every token, masked ones at masked tokens, words of a group more often; next-sentence
-heads and classifiers by their answer to pairs of sentences. A model with both heads is taught the one on half
-of a batch, masked, and the other on the rest as it is: a mask on a word for a group hides what the answer
-leans on. A text without a word for a group is its own turn: there the student is held where the model was,
-but for the words of groups themselves.
+models are taught at every token, masked ones at masked tokens, words of a group more often; classifiers by
+their answer to pairs of sentences. The next-sentence head of a masked model is not trained: it is solved
+for afterwards (mitigation/head_fitting.py). A text without a word for a group is its own turn: there the
+student is held where the model was, but for the words of groups themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ _MASKED = 0.15  # of the other tokens
 _MASKED_GROUP = 0.5  # of words for a group
 _TINY = 1e-30
 Places = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 _NOWHERE = np.empty(0, np.int64)
 
 
@@ -65,7 +63,7 @@ class Aligned:
 def aligned(model: Model, swap: GroupSwap, texts: Sequence[Text], cut: int) -> Aligned:
     """Texts whose turns differ in words of one token each, token by token; the others are counted."""
     limit = min(cut, model.max_tokens or cut)
-    turned = [[_turned(swap, text, turn) for text in texts] for turn in range(swap.groups)]
+    turned = [[turned_text(swap, text, turn) for text in texts] for turn in range(swap.groups)]
     rows = zip(*(encode(model, some, limit) for some in turned), strict=True)
     place = _places(token_classes(model, swap))
     found = [_aligned(row, place, swap.groups) for row in rows]
@@ -73,7 +71,8 @@ def aligned(model: Model, swap: GroupSwap, texts: Sequence[Text], cut: int) -> A
     return Aligned(kept, len(found) - len(kept))
 
 
-def _turned(swap: GroupSwap, text: Text, turn: int) -> Text:
+def turned_text(swap: GroupSwap, text: Text, turn: int) -> Text:
+    """A text, or a pair, after a turn of the groups."""
     second = None if text.second is None else swap(text.second, turn).text
     return replace(text, first=swap(text.first, turn).text, second=second)
 
@@ -169,9 +168,9 @@ class TurnedTexts:
         partners: list[list[int]] = []
         classified: list[list[int]] = []
         labels: list[int] = []
-        for number, whole in zip(numbers, self._whole(len(numbers), rng), strict=True):
+        for number in numbers:
             text = self.texts[number]
-            picks = _NOWHERE if whole else self._picks(text, rng)
+            picks = self._picks(text, rng)
             turns = len(text.turns)
             for turn in range(turns):
                 first = len(asked) - turn * len(picks)  # of this text's answers
@@ -198,10 +197,6 @@ class TurnedTexts:
     def _ahead(self) -> int:
         """How far behind the place of an answer the token stands that it is about."""
         return int("causal" in self.model.abilities)
-
-    def _whole(self, count: int, rng: np.random.Generator) -> Bools:
-        """Which texts of a batch are asked about as they are, without a mask."""
-        return np.zeros(count, np.bool_)
 
     def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
         """The positions that are taught: before every token, or of some tokens, which are masked."""
@@ -233,35 +228,17 @@ class Distilling(TurnedTexts):
     def _speaks(self) -> bool:
         return bool(self.model.abilities & {"mlm", "causal"})
 
-    def _whole(self, count: int, rng: np.random.Generator) -> Bools:
-        """Half of them where the model has both heads."""
-        both = self._speaks and self.model.classification_head is not None
-        return rng.permutation(count) < count // 2 if both else super()._whole(count, rng)
-
     def loss(self, student: Model, batch: Batch) -> Tensor:
-        """KL of the student's answers from those of the symmetrized model, in nats per answer; of a
-        next-sentence head the distance of their logits, about the rows without a mask."""
+        """KL of the student's answers from those of the symmetrized model, in nats per answer."""
         with torch.no_grad(), at_rest(self.model.hf):
             targets = self.targets(batch)
-        answers = answered(student, batch)
-        if "nsp" not in self.model.abilities:
-            return divergence(answers, targets)
-        judged, goal = answers.pop(), targets.pop()
-        rows = torch.arange(len(judged), device=judged.device)
-        whole = ~torch.isin(rows, batch["asked"] // batch["input_ids"].shape[1])
-        distance = logit_distance(judged[whole], goal[whole])
-        return distance + divergence(answers, targets) if answers else distance
+        return divergence(answered(student, batch)[:1], [targets])
 
-    def targets(self, batch: Batch) -> list[Tensor]:
-        """What the symmetrized model answers: probabilities [answer, token], and [row, label] of a
-        classification head."""
-        own = [answer.softmax(-1) for answer in answered(self.model, batch)]
-        mixed = []
-        if self._speaks:
-            mixed.append(self._mixture(own[0], batch["partners"]))
-        if self.model.classification_head is not None:
-            mixed.append(own[-1][batch["classified"]].mean(1))
-        return mixed
+    def targets(self, batch: Batch) -> Tensor:
+        """What the symmetrized model answers: probabilities [answer, token], or [row, label] of a model that
+        predicts no words."""
+        own = answered(self.model, batch)[0].softmax(-1)
+        return self._mixture(own, batch["partners"]) if self._speaks else own[batch["classified"]].mean(1)
 
 
 def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
@@ -271,15 +248,6 @@ def divergence(answers: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
         for answer, target in zip(answers, targets, strict=True)
     ]
     return torch.stack(losses).sum()
-
-
-def logit_distance(answers: Tensor, targets: Tensor) -> Tensor:
-    """½ Σ of the squared distance of centered logits from those of the target, per answer: what KL is like at
-    a high temperature (Hinton et al. 2015). KL is flat where a head is sure; a preference is read off logits.
-    """
-    away = answers - targets.clamp(min=_TINY).log()
-    away = away - away.mean(-1, keepdim=True)
-    return away.square().sum() / (2 * max(1, len(away)))
 
 
 def answered(model: Model, batch: Batch) -> list[Tensor]:

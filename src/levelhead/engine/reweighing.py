@@ -43,7 +43,6 @@ from levelhead.progress import steps
 LOOKS = 4  # at the texts apart, while a training runs; while the rate is high the loss is too
 _POINTS = 40  # at which a checkpoint may be written
 _PATIENCE = 2  # looks without a lower loss, after which a training ends
-_WITH_NEXT_SENTENCES = 0.4  # of the learning rate of all word vectors
 _DONE = "done.json"
 _LOSS = "loss on texts apart"
 Batch = Mapping[str, Tensor]
@@ -55,8 +54,8 @@ class TrainingPlan:
 
     steps: of the optimizer, at most
     batch_size: texts in a step
-    learning_rate: the highest; None: by the size of the model; where most word vectors stay twice that, or
-        0.4 times of a model with a next-sentence head, whose small differences a higher rate drowns
+    learning_rate: the highest; None: by the size of the model; where most word vectors stay twice that, but
+        of a masked model
     warmup: share of all steps in which the learning rate rises; then it falls linearly to 0
     lora: train low-rank adapters, which are added to the weights afterwards, instead of all weights
     word_vectors: train those of all words; else of the lesson's own words alone
@@ -93,7 +92,7 @@ class TrainingPlan:
         own = 1e-5 if is_large(model) else 5e-5
         if self.word_vectors:
             return own
-        return own * (_WITH_NEXT_SENTENCES if "nsp" in model.abilities else 2.0)
+        return own if "mlm" in model.abilities else 2 * own
 
     @property
     def kept(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from levelhead.scoring.plugins import load_installed
 ENTRY_POINTS = "levelhead.mitigations"
 ALL = "all"  # stands for every mitigation that is registered
 QUICKEST = "quickest"  # stands for these two, which a minute is enough for
-_QUICKEST = ("symmetrized", "projected tokens")
+_QUICKEST = ("symmetrized", "refitted head")
 _UNKNOWN_COST = 100.0  # passes
 
 

@@ -53,6 +53,7 @@ from levelhead.studies.mitigating import (
     merging,
     neuron_ablation,
     preference_tuning,
+    refitting,
     self_debiasing,
     steering,
     symmetrization,
@@ -70,6 +71,7 @@ from levelhead.studies.mitigating.writing import write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
+    refitting,
     merging,
     head_ablation,
     token_projection,

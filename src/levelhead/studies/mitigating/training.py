@@ -59,11 +59,18 @@ class Trains(Mitigation, Protocol):
 
 def why_no_training(model: Model, fit: Battery, means: Means) -> str:
     """Why a model cannot be trained about this bias; empty where it can."""
+    if why := why_no_text(fit, means):
+        return why
+    return why_no_copy(model) and f"{model.name} cannot be trained: {why_no_copy(model)}"
+
+
+def why_no_text(fit: Battery, means: Means = NO_MEANS) -> str:
+    """Why there is no text whose groups can be exchanged; empty where there is."""
     if not fit.test.pairs:
         return f"{fit.test.name} states no counterparts to exchange"
     if not about_gender(fit.test) and not means.text:
         return f"no text ships for {fit.test.name}; give one that has its words, with --text"
-    return why_no_copy(model) and f"{model.name} cannot be trained: {why_no_copy(model)}"
+    return ""
 
 
 def turned_texts(
@@ -74,7 +81,7 @@ def turned_texts(
     swap = swap_for(fit.test)
     most = min(_MOST, plan.steps * plan.batch_size) + APART
     sentences = training_text(means.text or None, swap, most, means.seed)
-    given = [Text(each.text) for each in sentences] if model.classification_head is None else pairs(sentences)
+    given = pairs(sentences) if has_head(model) else [Text(each.text) for each in sentences]
     found = aligned(model, swap, given, LENGTH).texts
     if not any(len(text.turns) > 1 for text in found):
         raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
@@ -82,10 +89,16 @@ def turned_texts(
     return found[split:], found[:split]
 
 
+def has_head(model: Model) -> bool:
+    """Whether it answers to pairs of sentences."""
+    return model.classification_head is not None
+
+
 def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
     """Sentences as pairs, for models with a classification head: two that follow each other, or two of one
-    topic. Behind a sentence with words for a group every other one has none, as next sentences often do;
-    behind a sentence without, none has any."""
+    topic; every other pair ends as a pair of another topic does, so that the head is held where it says no.
+    Behind a sentence with words for a group every other one has none, as next sentences often do; behind a
+    sentence without, none has any."""
     alike: dict[tuple[str, bool], list[str]] = {}
     for each in sentences:
         alike.setdefault((each.topic, each.grouped), []).append(each.text)
@@ -97,6 +110,11 @@ def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
         grouped = each.grouped and (next(coins[each.topic]) or (each.topic, False) not in after)
         other = next(after[each.topic, grouped])
         found.append(Text(own[0], " ".join(own[1:]) or other))
+    for half in (True, False):
+        numbers = [number for number, each in enumerate(sentences) if each.grouped is half]
+        seconds = [found[number].second for number in numbers]
+        for number, second in zip(numbers[1::2], seconds[2::2], strict=False):
+            found[number] = Text(found[number].first, second)
     return found
 
 
