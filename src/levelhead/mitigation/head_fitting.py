@@ -93,8 +93,8 @@ def _asked(model: Model, swap: GroupSwap, texts: Sequence[Text]) -> list[Text]:
     changed = [turns for turns in turned if len(set(turns)) > 1]
     limit = min(_LENGTH, model.max_tokens or _LENGTH)
     rows = encode(model, [text for turns in changed for text in turns], limit)
-    short = np.reshape([len(row.ids) < limit for row in rows], (-1, swap.groups)).all(axis=1)
-    kept = [turns for turns, fits in zip(changed, short, strict=True) if fits]
+    short = np.asarray([len(row.ids) < limit for row in rows], np.bool_).reshape(-1, swap.groups)
+    kept = [turns for turns, fits in zip(changed, short, strict=True) if fits.all()]
     return [turns[turn] for turn in range(swap.groups) for turns in kept]
 
 
