@@ -128,18 +128,48 @@ def test_a_candidate_that_helps_is_certified_mostly() -> None:
     assert np.mean(certified) > 0.8
 
 
-@pytest.mark.parametrize(("answers", "p"), [(170, 0.98**170), (20, 0.98**20), (0, 0.0)])
-def test_a_few_answers_none_of_which_got_worse_do_not_show_that_none_would(answers: int, p: float) -> None:
-    same = np.tile([0.0, 1.0], 5)
-    contexts = np.asarray([str(number) for number in range(10)])
-    assert p_of_cost(
-        PairedItems("ability", "share", same, same, contexts, None, answers), 0.02
-    ) == pytest.approx(p)
+def _answers(worse: int, better: int, n: int) -> PairedItems:
+    before, after = np.zeros(n), np.zeros(n)
+    after[:worse], before[n - better :] = 1.0, 1.0
+    return PairedItems("ability", "share", before, after, np.asarray([str(i) for i in range(n)]), None, n)
 
 
-def test_where_an_answer_got_worse_the_t_test_decides() -> None:
-    before, contexts = np.zeros(40), np.asarray([str(number) for number in range(40)])
-    after = before.copy()
-    after[3] = 1.0
-    spoiled = PairedItems("ability", "share", before, after, contexts, None, 40)
-    assert p_of_cost(spoiled, 0.02) == p_at_most(before - after, -0.02, spoiled) > 0.5
+def test_the_score_test_is_that_of_its_papers_example() -> None:
+    """Tango 1998, contact lenses: of 44 one got worse and none better, at a margin of 10 %: Z = 1.709."""
+    assert p_of_cost(_answers(1, 0, 44), 0.1) == pytest.approx(stats.norm.sf(1.709), abs=1e-4)
+    assert p_of_cost(_answers(0, 0, 170), 0.02) == pytest.approx(0.98**170, abs=2e-3)  # exactly: none of 170
+    assert p_of_cost(_answers(7, 3, 40), 0.0) == pytest.approx(stats.norm.cdf(4 / np.sqrt(10)), abs=2e-2)
+    assert p_of_cost(_answers(0, 0, 40), 0.0) == 1.0
+
+
+def test_where_many_answers_change_both_tests_agree_and_without_answers_the_t_test_is_alone() -> None:
+    many = _answers(30, 45, 400)
+    t = p_at_most(many.before - many.after, -0.02, many)
+    assert t < 0.01
+    assert t <= p_of_cost(many, 0.02) < 1.5 * t
+    nats = PairedItems("perplexity", "nats", many.before, many.after, many.clusters)
+    assert p_of_cost(nats, 0.02) == t
+
+
+def test_a_loss_of_the_margin_is_missed_in_5_of_100_where_a_t_test_misses_it_in_10() -> None:
+    rng = np.random.default_rng(5)
+    runs, ours, students = 1500, 0, 0
+    for worse in rng.binomial(170, 0.02, runs):
+        cost = _answers(int(worse), 0, 170)
+        ours += p_of_cost(cost, 0.02) <= 0.05
+        students += p_at_most(cost.before - cost.after, -0.02, cost) <= 0.05
+    assert stats.binomtest(ours, runs, 0.05, alternative="greater").pvalue > 0.01
+    assert students > 1.5 * ours
+
+
+def test_one_narrow_test_has_better_prospects_than_three() -> None:
+    def tested(gain: float, *costs: float) -> Certificate:
+        named = {str(number): p for number, p in enumerate(costs)}
+        return Certificate("", "", "", 1.0, 0.5, 0.5, None, gain, 0.0, named, {})
+
+    one, three = tested(0.08, 1e-4, 1e-4), tested(0.06, 0.06, 0.06)
+    assert one.p > three.p
+    assert one.prospects(2.0) > three.prospects(2.0)
+    assert tested(0.5).prospects(1.0) == pytest.approx(stats.norm.cdf(-1.6449 / np.sqrt(2)), abs=1e-4)
+    assert tested(0.0, 0.0).prospects(2.0) == pytest.approx(1.0, abs=1e-3)
+    assert tested(1.0).prospects(2.0) < 1e-3

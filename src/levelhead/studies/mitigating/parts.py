@@ -15,6 +15,8 @@ from levelhead.scoring.lpbs import LPBS_TESTS
 from levelhead.scoring.natural import NaturalItems
 from levelhead.studies.halves import dealt, halves
 
+LARGER = 2.0  # part C, in parts B
+
 
 @dataclass(frozen=True)
 class Parts:

@@ -2,7 +2,7 @@
 
     detect    does the unmodified model show the bias beyond its null models, on all items?
     fit       every registered mitigation makes its candidates from part A
-    order     candidates by their largest p on part B, the likeliest to pass first
+    order     candidates by what part B says of their tests, the likeliest to pass first
     test      on part C, in that order, each by its largest p, until the first that fails
 
 A bias that is not detected is not certified away: there is nothing to gain. Of what is certified the first
@@ -60,7 +60,7 @@ from levelhead.studies.mitigating import (
     token_projection,
     unlearning,
 )
-from levelhead.studies.mitigating.parts import Parts, parts
+from levelhead.studies.mitigating.parts import LARGER, Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of
 from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
@@ -251,8 +251,8 @@ def _check_training(settings: MitigateSettings) -> None:
 
 
 def _place(seen: Certificate) -> tuple[float, float]:
-    """Where a candidate stands in the order: the likeliest to pass first, then by gain."""
-    return seen.p, -seen.gain
+    """Where a candidate stands in the order: the likeliest to pass on part C first, then by gain."""
+    return -seen.prospects(LARGER), -seen.gain
 
 
 def shipped_battery(settings: MitigateSettings, model: Model) -> Battery:

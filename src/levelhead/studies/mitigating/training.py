@@ -26,6 +26,7 @@ from levelhead.studies.mitigating.protocol import Candidate, Mitigation
 APART = 96  # texts that decide when to stop, and are not trained on
 LENGTH = 48  # tokens of a text; longer ones are cut
 _MOST = 24_000  # texts
+_FAR = 9  # pairs further on; odd: of the sentences that ship every other has words for a group
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ def has_head(model: Model) -> bool:
 
 def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
     """Sentences as pairs, for models with a classification head: two that follow each other, or two of one
-    topic; every other pair ends as a pair of another topic does, so that the head is held where it says no.
-    Behind a sentence with words for a group every other one has none, as next sentences often do; behind a
-    sentence without, none has any."""
+    topic, where behind a sentence with words for a group every other one has none, as next sentences often
+    do, and behind a sentence without, none has any. Half of them end as a pair further on does, of another
+    topic, with words for a group where the first has none: there the head is held where it says no."""
     alike: dict[tuple[str, bool], list[str]] = {}
     for each in sentences:
         alike.setdefault((each.topic, each.grouped), []).append(each.text)
@@ -110,12 +111,8 @@ def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
         grouped = each.grouped and (next(coins[each.topic]) or (each.topic, False) not in after)
         other = next(after[each.topic, grouped])
         found.append(Text(own[0], " ".join(own[1:]) or other))
-    for half in (True, False):
-        numbers = [number for number, each in enumerate(sentences) if each.grouped is half]
-        seconds = [found[number].second for number in numbers]
-        for number, second in zip(numbers[1::2], seconds[2::2], strict=False):
-            found[number] = Text(found[number].first, second)
-    return found
+    far = [found[(number + _FAR) % len(found)].second for number in range(len(found))]
+    return [Text(pair.first, far[n]) if n % 4 > 1 else pair for n, pair in enumerate(found)]
 
 
 @dataclass(frozen=True)
