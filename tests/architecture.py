@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 Sources = Mapping[str, str]  # "levelhead/models/model.py" -> its text
 Graph = dict[
@@ -62,10 +63,10 @@ def import_graph(sources: Sources) -> Graph:
 
 def _imports(path: str, text: str, modules: Collection[str]) -> Iterator[str]:
     packages = {module.partition(".")[0] for module in modules}
-    for node in ast.walk(ast.parse(text)):
+    for node in _told_apart(text)[0]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             start = _absolute(path, node)
             for alias in node.names:
                 whole = f"{start}.{alias.name}"
@@ -174,7 +175,15 @@ def _opening(call: ast.Call) -> str | None:
 
 
 def _calls(text: str) -> list[ast.Call]:
-    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return _told_apart(text)[1]
+
+
+@cache
+def _told_apart(text: str) -> tuple[list[ast.Import | ast.ImportFrom], list[ast.Call]]:
+    """The imports and the calls of a source; several tests ask for those of the whole package."""
+    nodes = list(ast.walk(ast.parse(text)))
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return imports, [node for node in nodes if isinstance(node, ast.Call)]
 
 
 def _name(call: ast.Call) -> str | None:

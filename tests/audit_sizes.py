@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ FEWEST = AuditSizes(
     triples=20,
     occupations=(4, 1),
     abilities=12,
-    sentences=40,
+    sentences=80,
     backgrounds=1,
     starts=0,
     screen=(2, 1),
@@ -33,11 +34,18 @@ FEWEST = AuditSizes(
     resamples=100,
 )
 
+FEWEST_AT_FIRST = replace(FEWEST, experiments=("association",), splits=0)  # of the first look
+
 
 def ask_little(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let audits ask few prompts and blanks, and fit projections on few pairs."""
     ask_few_prompts(patch, folder)
     ask_few_blanks(patch)
+    fit_on_few_pairs(patch)
+
+
+def fit_on_few_pairs(patch: pytest.MonkeyPatch) -> None:
+    """Let projections be fitted on an eighth of the sentence pairs that ship."""
     patch.setattr(fitting, "gender_sentence_pairs", lambda: gender_sentence_pairs()[::8])
     patch.setattr(fitting, "_BASELINE_SENTENCES", 12)
 

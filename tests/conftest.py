@@ -16,8 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pytest
 import typer
+from altair.utils import schemapi
 from hypothesis import settings
 
 from levelhead.errors import UnknownModel
@@ -114,6 +116,15 @@ def _the_command_line_is_built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _altairs_classes_are_hashed_once() -> Iterator[None]:
+    """Not for each text that names a channel of a chart: that takes a third of a page's time."""
+    hashed = schemapi._FromDict(alt.VegaLiteSchema._default_wrapper_classes()).class_dict
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schemapi._FromDict, "__init__", lambda self, _: setattr(self, "class_dict", hashed))
+        yield
+
+
 @pytest.fixture(scope="session")
 def bert() -> Model:
     return load("lh:bert-mini")
@@ -148,6 +159,13 @@ def real(name: str) -> Model:
             return load(name, device="cpu")
         except UnknownModel as error:
             pytest.skip(f"{name} is not installed: {error}")
+
+
+@pytest.fixture
+def figures_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are written all the same, empty: drawing one takes a quarter of a second."""
+    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "<svg/>")
+    monkeypatch.setattr("vl_convert.svg_to_pdf", lambda *_, **__: b"%PDF")
 
 
 @pytest.fixture

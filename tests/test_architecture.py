@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.architecture import (
+    Graph,
     Rooms,
     circles,
     drawn_paths,
@@ -82,23 +84,31 @@ SOURCES = {
     for path in sorted((ROOT / "src" / "levelhead").rglob("*.py"))
 }
 ROOM_SOURCES = {path: text for path, text in SOURCES.items() if path != FRONT_DOOR}
-GRAPH = import_graph(SOURCES)
-ROOM_GRAPH = {module: names for module, names in GRAPH.items() if module != "levelhead"}
+
+
+@cache
+def graph() -> Graph:
+    """What the package imports: read by the first test that asks, not by every worker."""
+    return import_graph(SOURCES)
+
+
+def room_graph() -> Graph:
+    return {module: names for module, names in graph().items() if module != "levelhead"}
 
 
 # --- the package
 
 
 def test_every_module_is_in_a_room() -> None:
-    assert modules_without_room(ROOM_GRAPH, ROOMS) == []
+    assert modules_without_room(room_graph(), ROOMS) == []
 
 
 def test_imports_point_up_the_list_of_rooms_only() -> None:
-    assert forbidden_arrows(ROOM_GRAPH, ROOMS, open_names=[VERSION]) == []
+    assert forbidden_arrows(room_graph(), ROOMS, open_names=[VERSION]) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles(ROOM_GRAPH) == []
+    assert circles(room_graph()) == []
 
 
 def test_no_import_is_hidden_behind_a_computed_name() -> None:
@@ -107,9 +117,9 @@ def test_no_import_is_hidden_behind_a_computed_name() -> None:
 
 @pytest.mark.parametrize("room", ["probes", "measures", "results", "inference", "pages"])
 def test_probes_measures_results_and_reports_know_no_model(room: str) -> None:
-    assert any(ROOMS.of(module) == room for module in GRAPH)
+    assert any(ROOMS.of(module) == room for module in graph())
     secrets = ["torch", "transformers", "levelhead.engine", "levelhead.models"]
-    assert known(GRAPH, ROOMS, room, secrets) == []
+    assert known(graph(), ROOMS, room, secrets) == []
 
 
 def test_only_the_engine_and_the_models_self_test_run_a_model() -> None:
@@ -121,7 +131,7 @@ def test_only_the_engine_and_the_models_self_test_run_a_model() -> None:
 
 def test_one_file_knows_ray() -> None:
     knowing = {
-        module for module, names in GRAPH.items() if any(f"{name}.".startswith("ray.") for name in names)
+        module for module, names in graph().items() if any(f"{name}.".startswith("ray.") for name in names)
     }
     assert knowing == {"levelhead.engine.crew"}
 
@@ -260,11 +270,11 @@ def test_a_circle_inside_a_room_is_seen_in_lazy_and_type_checking_imports_too(ba
 
 
 def test_a_room_that_knows_a_secret_is_seen_and_a_name_that_only_begins_like_it_is_not() -> None:
-    graph = import_graph(
+    imported = import_graph(
         house(cellar="from torch.nn import functional\nimport torchtext", hall__lamp="import torch")
     )
-    assert known(graph, HOUSE, "cellar", ["torch"]) == ["house.cellar -> torch.nn"]
-    assert known(graph, HOUSE, "cellar", ["numpy"]) == []
+    assert known(imported, HOUSE, "cellar", ["torch"]) == ["house.cellar -> torch.nn"]
+    assert known(imported, HOUSE, "cellar", ["numpy"]) == []
     assert known(import_graph(house(cellar="import house.hall.lamp")), HOUSE, "cellar", ["house.hall"])
 
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +49,7 @@ from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
-from tests.audit_sizes import FEWEST, ask_few_prompts, ask_little
+from tests.audit_sizes import FEWEST, FEWEST_AT_FIRST, ask_few_prompts, ask_little, fit_on_few_pairs
 from tests.glue_files import write_glue
 from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
@@ -97,7 +97,7 @@ def shipped_case(folder: Path, bert: lh.Model) -> Case:
 
 def tiny_case(folder: Path) -> Case:
     """The same of tiny models with random weights, at the smallest size."""
-    model, nli = (tiny("bert", head, max_position_embeddings=256) for head in ("nsp", "nli"))
+    model, nli = (tiny("bert", head, layers=2, max_position_embeddings=256) for head in ("nsp", "nli"))
     nli.hf.save_pretrained(folder / "nli")
     nli.tokenizer.save_pretrained(folder / "nli")
     settings = lh.settings.AuditSettings(bias=gender_toml(folder), nli=str(folder / "nli"), sizes=FEWEST)
@@ -110,9 +110,14 @@ def tiny_case(folder: Path) -> Case:
 
 
 @pytest.fixture(scope="module", params=["tiny", pytest.param("shipped", marks=pytest.mark.nightly)])
-def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bert: lh.Model) -> Case:
+def demo(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, bert: lh.Model
+) -> Iterator[Case]:
     folder = tmp_path_factory.mktemp("runs")
-    return tiny_case(folder) if request.param == "tiny" else shipped_case(folder, bert)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "tiny":
+            fit_on_few_pairs(patch)
+        yield tiny_case(folder) if request.param == "tiny" else shipped_case(folder, bert)
 
 
 of_the_shipped = pytest.mark.parametrize(
@@ -404,7 +409,7 @@ print(audit_and_be_killed(folder, broken))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_audit_killed_at_random_moments_resumes_to_the_same_bytes(
     audited: Audit, folder: Path, tmp_path: Path
 ) -> None:
@@ -502,6 +507,7 @@ def test_a_measure_in_a_file_joins_results_table_object_and_run(
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     monkeypatch.setattr(presets, "SMALL", FEWEST)
+    monkeypatch.setattr(presets, "QUICK", FEWEST_AT_FIRST)
     ask_little(monkeypatch, tmp_path)
     words = gender_toml(tmp_path)
     command = ["audit", str(folder), "-o", str(tmp_path / "run"), "--device", "cpu", "--bias", words]

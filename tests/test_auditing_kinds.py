@@ -9,7 +9,6 @@ import pytest
 
 import levelhead as lh
 from levelhead.auditing import Audit, audit
-from levelhead.pages.page import write_report
 from levelhead.results.runs import open_heads
 from tests.audit_sizes import FEWEST, ask_little
 from tests.tiny import tiny
@@ -28,7 +27,7 @@ KINDS = {  # model -> what it answers, and what it cannot answer
 
 def tiny_kind(kind: str) -> lh.Model:
     heads = {"encoder without heads": "base", "masked": "mlm", "next sentences": "nsp", "classifier": "nli"}
-    return tiny("llama") if kind == "causal" else tiny("bert", heads[kind])
+    return tiny("llama", layers=2) if kind == "causal" else tiny("bert", heads[kind], layers=2)
 
 
 def audited(model: lh.Model, folder: Path) -> Audit:
@@ -47,21 +46,22 @@ def check_heads(model: lh.Model, folder: Path) -> None:
     assert max(scores) > min(scores)
 
 
-def check_whole(result: Audit, answered: tuple[str, ...], unanswered: tuple[str, ...], folder: Path) -> None:
+def check_whole(result: Audit, answered: tuple[str, ...], unanswered: tuple[str, ...]) -> None:
     for name in answered:
         assert result[name].value is not None, (name, result[name].reason)
     for name in unanswered:
         assert result[name].value is None, name
         assert result[name].reason, name
     assert result.findings
-    assert "</html>" in write_report(folder / "run").read_text(encoding="utf-8")
+    assert result.report is not None
+    assert "</html>" in result.report.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_audit_of_a_model_of_each_ability_ends_with_a_report(kind: str, tmp_path: Path) -> None:
     answered, unanswered = KINDS[kind]
-    check_whole(audited(tiny_kind(kind), tmp_path), answered, unanswered, tmp_path)
+    check_whole(audited(tiny_kind(kind), tmp_path), answered, unanswered)
 
 
 @pytest.mark.minilm
@@ -69,12 +69,12 @@ def test_an_audit_of_a_model_of_each_ability_ends_with_a_report(kind: str, tmp_p
 def test_an_audit_of_minilm_an_encoder_without_heads_ends_with_a_report(
     minilm: lh.Model, tmp_path: Path
 ) -> None:
-    check_whole(audited(minilm, tmp_path), *KINDS["encoder without heads"], tmp_path)
+    check_whole(audited(minilm, tmp_path), *KINDS["encoder without heads"])
     check_heads(minilm, tmp_path)
 
 
 @pytest.mark.smollm2
 @pytest.mark.nightly
 def test_an_audit_of_smollm2_from_gguf_ends_with_a_report(smollm2: lh.Model, tmp_path: Path) -> None:
-    check_whole(audited(smollm2, tmp_path), *KINDS["causal"], tmp_path)
+    check_whole(audited(smollm2, tmp_path), *KINDS["causal"])
     check_heads(smollm2, tmp_path)

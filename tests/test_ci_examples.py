@@ -34,7 +34,7 @@ with socket.socket(socket.AF_UNIX) as made:
     sys.exit(int(made.recv(8)))
 """
 SERVER = """
-import json, os, socket, sys
+import dataclasses, json, os, socket, sys
 from levelhead.auditing import audit
 from levelhead.cli.main import main
 from levelhead.pages import page
@@ -44,6 +44,7 @@ page.vega_bundle = str  # nobody looks at these pages, and every command would b
 presets.SMALL = presets.AuditSizes(
     experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
 )
+presets.QUICK = dataclasses.replace(presets.SMALL, experiments=("association",), splits=0)
 with socket.socket(socket.AF_UNIX) as made:
     made.bind(sys.argv[1])
     made.listen()

@@ -311,6 +311,7 @@ def _comparison(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 @pytest.mark.parametrize(
     ("make", "draw"),
     [

@@ -17,6 +17,7 @@ from tests.word_lists import OCCUPATIONS
 
 VERDICTS = set(get_args(VerdictWord)) - {"untested"}
 
+pytestmark = pytest.mark.usefixtures("figures_not_drawn")
 
 Prompts = Callable[..., str]
 

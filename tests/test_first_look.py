@@ -18,7 +18,7 @@ from levelhead.results import layout
 from levelhead.results.presets import QUICK
 from levelhead.results.settings import AuditSizes
 from levelhead.studies import extent
-from tests.audit_sizes import FEWEST, ask_little
+from tests.audit_sizes import FEWEST, FEWEST_AT_FIRST, ask_little
 from tests.report.synthetic import write_audit
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
@@ -28,7 +28,7 @@ RELOADS = 'http-equiv="refresh"'
 
 def few(full: bool, quick: bool, large: bool) -> AuditSizes:
     """A preset that asks as little as can be."""
-    return replace(FEWEST, experiments=("association",), splits=0) if quick else FEWEST
+    return FEWEST_AT_FIRST if quick else FEWEST
 
 
 def looked_at(run: Path, told: Callable[[Audit], None]) -> Audit:

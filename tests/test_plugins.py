@@ -67,7 +67,9 @@ LINES = {
 TYPED = """
 import contextlib, io, json, sys
 from levelhead.cli.entry import main
+from levelhead.pages import page
 
+page.vega_bundle = str  # nobody looks at the pages, and bundling the scripts takes seconds
 answers = {}
 for name, words in json.loads(sys.argv[1]).items():
     sys.argv = ["levelhead", *words]

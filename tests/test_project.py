@@ -163,6 +163,7 @@ def test_the_reference_holds_every_public_name_and_what_it_names_exists() -> Non
         assert getattr(importlib.import_module(module), name).__doc__, path
 
 
+@pytest.mark.nightly
 def test_the_site_builds_and_a_broken_link_fails(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="pip install 'levelhead[docs]'")
     pytest.importorskip("mkdocstrings", reason="pip install 'levelhead[docs]'")

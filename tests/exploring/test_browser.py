@@ -133,6 +133,11 @@ class Tab:
         self.page.fill("#steering", strength)
         self.page.wait_for_function("() => location.hash.includes('steering')", timeout=WAIT)
 
+    def check_silent(self, address: str) -> None:
+        """It has printed refusals alone, and requested nothing of others."""
+        assert [text for text in self.messages if "422" not in text] == []
+        assert [url for url in self.requests if not url.startswith((address, "data:", "blob:"))] == []
+
     def close(self) -> None:
         self.context.close()
 
@@ -141,8 +146,7 @@ class Tab:
 def tab(browser: Any, served: Served) -> Iterator[Tab]:
     opened = Tab(browser, served.address)
     yield opened
-    assert [text for text in opened.messages if "422" not in text] == []
-    assert [url for url in opened.requests if not url.startswith((served.address, "data:", "blob:"))] == []
+    opened.check_silent(served.address)
     opened.close()
 
 
@@ -412,9 +416,17 @@ HOSTILE = {
 }
 
 
+@pytest.fixture(scope="module")
+def lasting(browser: Any, served: Served) -> Iterator[Tab]:
+    """A tab in which one sentence is typed after the other."""
+    opened = Tab(browser, served.address)
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_sentence_is_text_and_the_page_goes_on(tab: Tab, kind: str) -> None:
-    sentence = HOSTILE[kind]
+def test_a_hostile_sentence_is_text_and_the_page_goes_on(lasting: Tab, served: Served, kind: str) -> None:
+    tab, sentence = lasting, HOSTILE[kind]
     tab.type(sentence)
     if kind in ("10,000 characters", "empty"):
         tab.page.wait_for_selector("#line:not([hidden])", timeout=WAIT)
@@ -428,7 +440,8 @@ def test_a_hostile_sentence_is_text_and_the_page_goes_on(tab: Tab, kind: str) ->
     assert width <= 0
     tab.type(SENTENCE)
     tab.settled(1)
-    assert tab.page.is_hidden("#line")
+    tab.page.wait_for_selector("#line", state="hidden", timeout=WAIT)
+    tab.check_silent(served.address)
 
 
 def test_two_tabs_have_their_own_sentences_and_switches(browser: Any, served: Served, model: Model) -> None:
@@ -523,7 +536,7 @@ def test_every_control_has_a_name_and_odds_are_spoken(tab: Tab) -> None:
     assert "sentence against twin" in tab.page.inner_text("#spoken")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def grid(request: pytest.FixtureRequest) -> Model:
     """A model with as many heads as the shipped BERT, which is taken itself for the pictures of docs/."""
     if os.environ.get(PICTURES):
@@ -532,36 +545,39 @@ def grid(request: pytest.FixtureRequest) -> Model:
     return tiny("bert", "nsp", layers=8, num_attention_heads=8)
 
 
+@pytest.fixture(scope="module")
+def served_grid(grid: Model) -> Iterator[Served]:
+    with serving(grid) as one:
+        yield one
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_grid_of_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
-    browser: Any, grid: Model, width: int, tmp_path: Path
+    browser: Any, grid: Model, served_grid: Served, width: int, tmp_path: Path
 ) -> None:
-    with serving(grid) as own:
-        opened = Tab(browser, own.address, width)
-        opened.type(SENTENCE)
-        opened.page.click('[data-head="6-8"]')
-        expected = log_odds(grid, [(), gates(grid, {Head(5, 7): 0.0})])
-        np.testing.assert_allclose(opened.settled(2)[:2], expected, atol=1e-6)
-        opened.page.select_option("#colors", "why")
-        opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
-        assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
-        assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
-        assert opened.page.eval_on_selector_all("#neurons li", "rows => rows.length") == 8
-        beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert opened.page.evaluate(beyond) <= 0
-        small = (
-            """controls => controls.filter(c => c.offsetWidth && c.offsetHeight < 20).map(c => c.outerHTML)"""
-        )
-        assert opened.page.eval_on_selector_all("button:not(.head), select, textarea", small) == []
-        name = "explore.png" if width == 1280 else "explore-phone.png"
-        place = DOCS if os.environ.get(PICTURES) else tmp_path
-        if place == DOCS:
-            opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
-        opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
-        opened.page.set_viewport_size({"width": width, "height": 1490 if width == 1280 else 1560})
-        opened.page.screenshot(path=str(place / name))
-        assert (place / name).stat().st_size > 20_000
-        opened.close()
+    opened = Tab(browser, served_grid.address, width)
+    opened.type(SENTENCE)
+    opened.page.click('[data-head="6-8"]')
+    expected = log_odds(grid, [(), gates(grid, {Head(5, 7): 0.0})])
+    np.testing.assert_allclose(opened.settled(2)[:2], expected, atol=1e-6)
+    opened.page.select_option("#colors", "why")
+    opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
+    assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
+    assert opened.page.eval_on_selector_all("#neurons li", "rows => rows.length") == 8
+    beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert opened.page.evaluate(beyond) <= 0
+    small = """controls => controls.filter(c => c.offsetWidth && c.offsetHeight < 20).map(c => c.outerHTML)"""
+    assert opened.page.eval_on_selector_all("button:not(.head), select, textarea", small) == []
+    name = "explore.png" if width == 1280 else "explore-phone.png"
+    place = DOCS if os.environ.get(PICTURES) else tmp_path
+    if place == DOCS:
+        opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
+    opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+    opened.page.set_viewport_size({"width": width, "height": 1490 if width == 1280 else 1560})
+    opened.page.screenshot(path=str(place / name))
+    assert (place / name).stat().st_size > 20_000
+    opened.close()
 
 
 def test_the_pictures_of_the_docs_are_there() -> None:

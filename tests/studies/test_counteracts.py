@@ -57,8 +57,16 @@ def run(settings: CounteractsSettings, tmp_path_factory: pytest.TempPathFactory)
     return counteracts([bert()], settings, tmp_path_factory.mktemp("asked") / "run")
 
 
+@pytest.fixture(scope="module")
+def drawn(settings: CounteractsSettings, tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
+    """A run of two models; tests draw its figures into it."""
+    return counteracts([bert(), gpt()], settings, tmp_path_factory.mktemp("drawn") / "run")
+
+
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    """What a study wrote, without figures that were drawn of it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".svg")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def cell_of(run: PromptsRun, name: str, kind: str, group: str = "", variant: str = BASE) -> ClozeCell:
@@ -135,10 +143,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_intervals(
 
 
 def test_a_killed_run_asks_only_what_is_missing_and_ends_with_the_same_bytes(
-    tmp_path: Path, settings: CounteractsSettings, monkeypatch: pytest.MonkeyPatch
+    drawn: PromptsRun, tmp_path: Path, settings: CounteractsSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = [bert(), gpt()]
-    counteracts(models, settings, tmp_path / "whole")
     real, kept = study._keep, list[str]()
 
     def dies(run: Any, subject: Any, *rest: Any) -> None:
@@ -157,7 +164,7 @@ def test_a_killed_run_asks_only_what_is_missing_and_ends_with_the_same_bytes(
     monkeypatch.setattr(study, "_keep", keeps)
     counteracts(models, settings, tmp_path / "killed")
     assert kept == [prompts_label("lh:gpt-mini", WITHOUT)]
-    assert content(tmp_path / "killed") == content(tmp_path / "whole")
+    assert content(tmp_path / "killed") == content(drawn.folder)
 
 
 def test_settings_say_which_weights_prompts_and_variants_and_others_are_refused(
@@ -205,17 +212,6 @@ def test_a_head_that_a_model_does_not_have_is_refused(tmp_path: Path, settings: 
 
 
 # ---- figures
-
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> PromptsRun:
-    """A run of two models."""
-    place = tmp_path_factory.mktemp("drawn")
-    (place / "set.toml").write_text(OCCUPATIONS)
-    settings = CounteractsSettings(
-        prompts=str(place / "set.toml"), draws=200, remove_heads=(Head(2, 4),), null=2
-    )
-    return counteracts([bert(), gpt()], settings, place / "run")
 
 
 def test_figures_come_from_the_run_folder_one_of_each_sort_a_k(drawn: PromptsRun) -> None:

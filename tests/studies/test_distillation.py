@@ -26,13 +26,12 @@ from levelhead.probes.training_text import training_sentences
 from levelhead.probes.words import load_words
 from levelhead.results import layout
 from levelhead.scoring.battery import Battery
-from levelhead.studies.mitigating import study
 from levelhead.studies.mitigating.distillation import Distillation
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.mitigating.training import Means, Trains, pairs
 from levelhead.studies.mitigating.writing import write_chosen
-from tests.studies.test_mitigating import few
+from tests.studies.test_mitigating import ask_few
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -42,7 +41,7 @@ TEXT = "The nurse said that she was tired. The engineer said that he was not. En
 @pytest.fixture(autouse=True, scope="module")
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "shipped_battery", few)
+        ask_few(patch)
         yield
 
 

@@ -61,13 +61,18 @@ def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
     )
 
 
+def ask_few(patch: pytest.MonkeyPatch) -> None:
+    """Let runs of mitigations ask few items, and about one other bias."""
+    patch.setattr(study, "shipped_battery", few)
+    patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
+    patch.setattr(spillover, "LPBS_TESTS", ("career",))
+    patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _few_items() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "shipped_battery", few)
-        patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
-        patch.setattr(spillover, "LPBS_TESTS", ("career",))
-        patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
+        ask_few(patch)
         yield
 
 

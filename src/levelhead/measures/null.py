@@ -169,14 +169,12 @@ def models_needed(null: Null, level: float) -> int | None:
 
     t(p, K) is what Student's p of K models comes from. For nulls of fewer than 199 models.
     """
-
-    def freedom(draws: int) -> int:
-        return min(draws - 1, LONG_TAILS) if null.long_tailed else draws - 1
-
-    z = float(stats.t.isf(null.p_value / 2, freedom(null.draws))) * math.sqrt(1 + 1 / null.draws)
-    counts = range(null.draws + 1, MANY + 1)
-    reached = (n for n in counts if 2 * stats.t.sf(z / math.sqrt(1 + 1 / n), freedom(n)) < level)
-    return next(reached, None)
+    counts = np.arange(null.draws, max(null.draws, MANY) + 1)
+    freedom = np.minimum(counts - 1, LONG_TAILS if null.long_tailed else math.inf)
+    z = float(stats.t.isf(null.p_value / 2, freedom[0])) * math.sqrt(1 + 1 / null.draws)
+    p = 2 * stats.t.sf(z / np.sqrt(1 + 1 / counts), freedom)
+    reached = counts[1:][p[1:] < level]
+    return int(reached[0]) if reached.size else None
 
 
 def sound_choice(nulls: Mapping[str, NullDistribution]) -> tuple[str, str]:

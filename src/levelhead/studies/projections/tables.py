@@ -37,7 +37,8 @@ class Outcome:
     @classmethod
     def of(cls, setting: Setting, layers: int, records: Iterable[SettingMeasured]) -> Outcome:
         """From the records of a run, those of other settings among them; layers: of the classifier."""
-        own = [record for record in records if record.variant == setting.name]
+        name = setting.name
+        own = [record for record in records if record.variant == name]
         values = {record.measurement.name: record.measurement.value for record in own}
         viable = next((record.viable for record in own if record.viable is not None), None)
         return cls.measured(setting, layers, values, viable)
