@@ -38,6 +38,7 @@ SECTIONS = [
     "Symmetrization",
     "Merged word vectors",
     "Distillation",
+    "Refitted head",
     "Other weights",
     "Certified mitigations",
     "Steering",
