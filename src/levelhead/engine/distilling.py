@@ -3,7 +3,7 @@
     θ minimizes the mean over texts x of KL( f_s(· | x) ‖ f_θ(· | x) ) + the same at every turn of x
 
 f_s is the model itself, frozen, asked at every turn of the groups and mixed (edits/symmetry.py). Causal
-models are taught at every token, masked ones at masked tokens, one of them a word for a group; classifiers by
+models are taught at every token, masked ones at masked tokens, words of a group more often; classifiers by
 their answer to pairs of sentences. The next-sentence head of a masked model is not trained: it is solved
 for afterwards (mitigation/head_fitting.py). A text without a word for a group is its own turn: there the
 student is held where the model was, but for the words of groups themselves.
@@ -31,7 +31,8 @@ from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model
 from levelhead.probes.group_swap import GroupSwap
 
-_MASKED = 0.15  # of the tokens that are no words for a group
+_MASKED = 0.15  # of the other tokens
+_MASKED_GROUP = 0.5  # of words for a group
 _TINY = 1e-30
 Places = NDArray[np.int64]
 _NOWHERE = np.empty(0, np.int64)
@@ -198,18 +199,13 @@ class TurnedTexts:
         return int("causal" in self.model.abilities)
 
     def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
-        """The positions that are taught: before every token, or of some tokens, which are masked.
-
-        Of words for a group one at a time: were two masked, nothing would say whom a pronoun is about.
-        """
+        """The positions that are taught: before every token, or of some tokens, which are masked."""
         if "causal" in self.model.abilities:
             return np.asarray([place - 1 for place in text.words if place > 0], np.int64)
         if "mlm" not in self.model.abilities:
             return _NOWHERE
-        others = np.setdiff1d(text.words, text.group)
-        drawn = others[rng.random(len(others)) < _MASKED]
-        if len(text.group):
-            drawn = np.union1d(drawn, rng.choice(text.group, 1))
+        share = np.where(np.isin(text.words, text.group), _MASKED_GROUP, _MASKED)
+        drawn = text.words[rng.random(len(text.words)) < share]
         return drawn if len(drawn) else rng.choice(text.words, 1)
 
     def _masked(self, row: Tokens, picks: Places) -> Tokens:
