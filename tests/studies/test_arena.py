@@ -30,7 +30,7 @@ from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import natural_values
+from levelhead.scoring.natural import LOG_ODDS, natural_bias, natural_values
 from levelhead.studies.mitigating import protocol, spillover, study, trying
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
@@ -191,6 +191,16 @@ def test_a_budget_is_a_time_and_every_built_in_method_says_what_it_costs() -> No
         MitigateSettings(budget="soon")
     assert [each.name for each in mitigations(("quickest",))] == ["symmetrized", "refitted head"]
     assert max(cost_of(each) for each in mitigations(())) < protocol._UNKNOWN_COST
+
+
+def test_symmetrized_odds_are_even_occupation_by_occupation(gpt: Model) -> None:
+    """Words that count stand for one other alone: with her against him, odds were 2.9 : 1 for everybody."""
+    items = parts(few(MitigateSettings(), gpt), 0).test
+    assert items.prompts is not None
+    some = replace(items, prompts=replace(items.prompts, prompts=items.prompts.prompts[:6]))
+    plain, even = natural_bias(gpt, some, LOG_ODDS, [(), (Symmetrized(GenderSwap()),)]).values
+    assert np.abs(plain).mean() > 0.5
+    assert np.abs(even).max() < 0.1  # Son begins with a capital as one token, Daughter does not
 
 
 def test_what_does_nothing_lands_on_the_base_point(bert: Model) -> None:

@@ -91,7 +91,8 @@ def test_pairs_follow_each_other_in_a_topic_and_half_of_them_end_in_another() ->
     for each in sentences:
         for part in split_sentences([each.text]):
             topics.setdefault(part, set()).add(each.topic)
-    near, far = [], []
+    near: list[tuple[bool, bool, bool]] = []
+    far: list[tuple[bool, bool, bool]] = []
     for number, (pair, each) in enumerate(zip(pairs(sentences), sentences, strict=True)):
         assert pair.first in each.text
         told = bool(GenderSwap()(f"{pair.first} {pair.second}").changes)

@@ -32,8 +32,8 @@ def sense_values(model: Model, items: Sequence[SenseItem], variants: Sequence[Va
     """The same of items with one answer each, asked as triples are: 1 where the unrelated sentence is the
     likelier one, ½ for a tie.
 
-    Two contexts exchange their next sentences, and each context is a cluster of its own: on the shipped models
-    p hardly differs where the two are one cluster.
+    Two contexts exchange their next sentences, and each is a cluster of its own: on the shipped models p is
+    hardly another where the two are one.
     """
     wrong = [1 - wins(*p.T) for p in sense_answers(model, items, variants)]
     contexts = np.asarray([item.context for item in items])

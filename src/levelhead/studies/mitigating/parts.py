@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from levelhead.probes.agreement import AgreementItem, agreement_items
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
+from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.sense import sense_items
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
@@ -16,6 +17,7 @@ from levelhead.scoring.natural import NaturalItems
 from levelhead.studies.halves import dealt, halves
 
 LARGER = 2.0  # part C, in parts B
+_SWAP = GenderSwap()
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,15 @@ def _blanks(
 
 
 def _about(prompts: ClozeSet, occupations: Collection[str]) -> ClozeSet:
-    """The prompts without knowledge about some occupations."""
+    """The prompts without knowledge about some occupations, answered by words of which each stands for one
+    other alone: not by her, which stands for his and for him, so that odds of 1 would not be neutral."""
     kept = tuple(p for p in prompts.prompts if p.kind == BASE and p.occupation in occupations)
-    return replace(prompts, prompts=kept)
+    single = {
+        word for groups in _SWAP.classes() if all(len(g) == 1 for g in groups) for g in groups for word in g
+    }
+    return replace(
+        prompts, prompts=kept, core=tuple(pair for pair in prompts.core if single.issuperset(pair))
+    )
 
 
 def _of(items: Sequence[AgreementItem], people: Collection[str]) -> tuple[AgreementItem, ...]:
