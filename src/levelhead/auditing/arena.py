@@ -1,6 +1,6 @@
-"""The quickest mitigations inside an audit: fitted, ordered and certified on the audit's own items.
+"""The quickest mitigation inside an audit, certified on the audit's own items.
 
-They are judged by a bias that the page claims, after correction for all of its claims. So nothing is tried on
+It is judged by a bias that the page claims, after correction for all of its claims. So nothing is tried on
 a model of which nothing is claimed, and no change is recommended against a bias that the page does not show.
 """
 

@@ -22,8 +22,8 @@ from levelhead.scoring.plugins import load_installed
 
 ENTRY_POINTS = "levelhead.mitigations"
 ALL = "all"  # stands for every mitigation that is registered
-QUICKEST = "quickest"  # stands for these two, which a minute is enough for
-_QUICKEST = ("symmetrized", "refitted head")
+QUICKEST = "quickest"  # stands for this one, which a minute is enough for
+_QUICKEST = ("symmetrized",)
 _UNKNOWN_COST = 100.0  # passes
 
 
@@ -72,7 +72,7 @@ def register_mitigation(mitigation: Mitigation) -> None:
 
 def mitigations(names: Sequence[str] = ()) -> tuple[Mitigation, ...]:
     """Those of these names, in their order; without names the quick ones, by the name "all" every one, and by
-    the name "quickest" two."""
+    the name "quickest" one."""
     _load_installed()
     names = _QUICKEST if tuple(names) == (QUICKEST,) else names
     if not names:

@@ -20,7 +20,7 @@ class MitigateSettings:
     """Which mitigations are tried, and what they must gain and may cost.
 
     bias: a word list by its name or path, or in memory
-    methods: names of mitigations; none: all that are quick; "all" alone: every one; "quickest" alone: two
+    methods: names of mitigations; none: all that are quick; "all" alone: every one; "quickest" alone: one
     objective: the bias that they are judged by: inferences, preference, log-odds, fill-in gap, cosine gap, or
         a benchmark; "": the first of them that the model can be asked for
     gain: what a mitigation must gain at least, in the bias's own unit
