@@ -142,6 +142,16 @@ def test_the_score_test_is_that_of_its_papers_example() -> None:
     assert p_of_cost(_answers(0, 0, 40), 0.0) == 1.0
 
 
+def test_the_score_tests_spread_is_that_of_the_likeliest_shares_at_the_margin() -> None:
+    worse, better, n, margin = 1, 3, 170, 0.02
+    shares = np.linspace(1e-6, 0.2, 200_001)  # of the better ones
+    same = n - worse - better
+    likely = worse * np.log(shares + margin) + better * np.log(shares) + same * np.log1p(-2 * shares - margin)
+    q = shares[likely.argmax()]
+    z = (worse - better - n * margin) / np.sqrt(n * (2 * q + margin - margin**2))
+    assert p_of_cost(_answers(worse, better, n), margin) == pytest.approx(stats.norm.cdf(z), rel=1e-3)
+
+
 def test_where_many_answers_change_both_tests_agree_and_without_answers_the_t_test_is_alone() -> None:
     many = _answers(30, 45, 400)
     t = p_at_most(many.before - many.after, -0.02, many)
