@@ -171,8 +171,18 @@ def test_wrong_weights_are_refused_in_one_line() -> None:
             read_one(model, asked(model), [(Reweighted("wrong", values),)])
     with pytest.raises(BadOption, match="no parameter 'b'"):
         Reweighted.moved("wrong", {}, {"b": torch.zeros(1)})
+    with pytest.raises(BadOption, match="no parameter 'b'"):
+        Reweighted.part_way("wrong", {}, {"b": torch.zeros(1)}, 0.5)
     with pytest.raises(CannotDo, match="give it as a variant"):
         shifted(model)(torch.zeros(1))
+
+
+def test_part_of_the_way_is_between_and_both_ends_are_exact() -> None:
+    own, others = {"w": torch.tensor([1.0, -2.0]), "v": torch.ones(1)}, {"w": torch.tensor([3.0, 0.1])}
+    for way, expected in ((0.0, own["w"]), (0.25, torch.tensor([1.5, -1.475])), (1.0, others["w"])):
+        given = Reweighted.part_way("some", own, others, way).values
+        assert set(given) == {"w"}
+        torch.testing.assert_close(given["w"], expected, rtol=0, atol=1e-6 if way == 0.25 else 0)
 
 
 def test_equal_names_and_numbers_make_equal_values() -> None:

@@ -9,7 +9,7 @@ from levelhead.edits.weights import Reweighted
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
-from levelhead.mitigation.head_fitting import RIDGE, LinearHead, refitted_heads, solved_head
+from levelhead.mitigation.head_fitting import RIDGE, LinearHead, doubts, refitted_heads, solved_head
 from levelhead.models.encoding import Text
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
@@ -51,20 +51,53 @@ def test_one_entry_by_hand() -> None:
         np.testing.assert_allclose(new.bias, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("turns", [2, 3])
-def test_it_is_the_least_squares_solution(turns: int) -> None:
-    vectors, goal, head = _case(3, turns)
-    weighing, common = 7.0, vectors.mean(0)
+def test_doubts_by_hand() -> None:
+    """p = ½, ¼ and 0: p (1 − p) = 4/16, 3/16 and 0, whose mean is 7/48; of three labels 1 − Σ p²."""
+    two = doubts(np.array([[3.0, 3.0], [np.log(3), 0.0], [-900.0, 0.0]]))
+    np.testing.assert_allclose(two, np.array([12, 9, 0]) / 7, atol=1e-9)
+    three = doubts(np.log([[1 / 3, 1 / 3, 1 / 3], [0.5, 0.25, 0.25]]))  # 2/3 and 5/8, whose mean is 31/48
+    np.testing.assert_allclose(three, np.array([32, 30]) / 31, atol=1e-12)
+    np.testing.assert_allclose(doubts(np.array([[900.0, 0.0]] * 4)), 1)  # decided to the last bit
+
+
+def _least_squares(
+    vectors: np.ndarray, goal: np.ndarray, head: LinearHead, weighing: float, counts: np.ndarray
+) -> np.ndarray:
+    """The same by numpy, with the bias as one more unknown that the ridge leaves alone."""
+    common, texts = vectors.mean(0), len(goal)
     apart = (vectors - common).reshape(-1, 5)
-    spread = common - common.mean(0)
-    stiff = np.sqrt(RIDGE * (spread**2).mean()) * np.eye(5)
-    rows = [spread / np.sqrt(40), np.sqrt(weighing / len(apart)) * apart, stiff]
+    spread = common - np.average(common, axis=0, weights=counts)
+    stiff = np.sqrt(RIDGE * np.average(spread**2, axis=0, weights=counts).mean()) * np.eye(5)
+    by = np.sqrt(counts / counts.sum())[:, None]
+    rows = [
+        by * np.c_[common, np.ones(texts)],
+        np.sqrt(weighing / len(apart)) * np.c_[apart, 0 * apart[:, 0]],
+    ]
+    rows += [np.c_[stiff, np.zeros(5)]]
     own, wanted = head.weight - head.weight.mean(0), goal - goal.mean(1, keepdims=True)
-    sides = [(wanted - wanted.mean(0)) / np.sqrt(40), np.zeros((len(apart), 3)), stiff @ own.T]
-    expected = np.linalg.lstsq(np.vstack(rows), np.vstack(sides), rcond=None)[0].T
-    new = solved_head(vectors, goal, head, weighing)
-    np.testing.assert_allclose(new.weight - head.weight.mean(0), expected, atol=1e-9)
-    np.testing.assert_allclose(_said(new, common).mean(0), wanted.mean(0), atol=1e-9)  # no label gains
+    sides = [by * wanted, np.zeros((len(apart), wanted.shape[1])), stiff @ own.T]
+    return np.asarray(np.linalg.lstsq(np.vstack(rows), np.vstack(sides), rcond=None)[0].T)
+
+
+@pytest.mark.parametrize("turns", [2, 3])
+def test_it_is_the_least_squares_solution_weighed_by_doubt(turns: int) -> None:
+    vectors, goal, head = _case(3, turns)
+    new = solved_head(vectors, goal, head, 7.0)
+    given = np.c_[new.weight - new.weight.mean(0), new.bias - new.bias.mean()]
+    counts = 1 - (np.exp(goal) ** 2).sum(1) / np.exp(goal).sum(1) ** 2
+    np.testing.assert_allclose(given, _least_squares(vectors, goal, head, 7.0, counts), atol=1e-9)
+    unweighed = _least_squares(vectors, goal, head, 7.0, np.ones(40))
+    assert np.abs(given - unweighed).max() > 1e-3  # the weights do count
+    apart = counts @ (_said(new, vectors.mean(0)) - (goal - goal.mean(1, keepdims=True)))
+    np.testing.assert_allclose(apart, 0, atol=1e-8)  # no label gains
+
+
+def test_texts_that_are_all_as_doubtful_count_alike() -> None:
+    vectors, _, head = _case(4)
+    goal = np.where(np.arange(40)[:, None] % 3 == [0, 1, 2], 2.0, 0.0)  # each for another label, as surely
+    new = solved_head(vectors, goal, head, 7.0)
+    given = np.c_[new.weight - new.weight.mean(0), new.bias - new.bias.mean()]
+    np.testing.assert_allclose(given, _least_squares(vectors, goal, head, 7.0, np.ones(40)), atol=1e-9)
 
 
 def test_without_weight_on_differences_it_stays_and_with_more_they_shrink() -> None:

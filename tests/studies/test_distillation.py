@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import transformers
 
 import levelhead as lh
 from levelhead.edits.symmetry import Symmetrized
-from levelhead.edits.weights import weights_of
+from levelhead.edits.weights import Reweighted, weights_of
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
@@ -26,8 +27,9 @@ from levelhead.probes.training_text import training_sentences
 from levelhead.probes.words import load_words
 from levelhead.results import layout
 from levelhead.scoring.battery import Battery
-from levelhead.studies.mitigating.distillation import Distillation
+from levelhead.studies.mitigating.distillation import WAYS, Distillation
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
+from levelhead.studies.mitigating.refitting import new_heads
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.mitigating.training import Means, Trains, pairs
 from levelhead.studies.mitigating.writing import write_chosen
@@ -64,9 +66,8 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
     model = tiny(family, head)
     means = Means(str(text), steps=12)
     candidates = Distillation(means).candidates(model, battery())
-    strengths = [each.strength for each in candidates]
-    assert strengths == [6.0, 12.0][: len(strengths)]
-    assert candidates[0].name == "distilled, 6 steps"
+    assert [each.strength for each in candidates] == list(WAYS)
+    assert [each.name for each in candidates] == [f"distilled, {n} % of the way" for n in (60, 100)]
     if head == "mlm":
         asked = TokenLogProbs(
             ["The nurse said that", "The engineer said that"], range(model.config.vocab_size)
@@ -79,6 +80,35 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
         logits = read_one(model, pairs, [(), candidates[-1].edits])
         apart = np.abs(logits[:, 0] - logits[:, 1]).sum(-1)
         assert apart[1] < apart[0]
+
+
+@pytest.mark.slow
+def test_the_next_sentence_head_of_every_candidate_is_refitted_at_a_weighing_of_10(text: Path) -> None:
+    model, means = tiny("bert", "nsp"), Means(str(text), steps=2)
+    head = {"cls.seq_relationship.weight", "cls.seq_relationship.bias"}
+    for each in Distillation(means).candidates(model, battery()):
+        (weights,) = weights_of(each.edits)
+        others = {name: value for name, value in weights.values.items() if name not in head}
+        ((expected,),) = new_heads(model, battery(), [(Reweighted("others", others),)], [10.0], means)
+        assert set(expected) == head
+        for name, value in expected.items():
+            torch.testing.assert_close(weights.values[name], value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_candidate_lies_on_the_line_from_the_model_to_the_weights_that_were_kept_last(
+    lora: bool, text: Path
+) -> None:
+    model, method = tiny("gpt2"), Distillation(Means(str(text), steps=4, lora=lora))
+    last = method.trained(model, battery()).kept[-1].weights.values
+    for each in method.candidates(model, battery()):
+        (weights,) = weights_of(each.edits)
+        assert set(weights.values) == set(last)
+        for name, value in weights.values.items():
+            own = model.hf.get_parameter(name).detach()
+            torch.testing.assert_close(value, own + each.strength * (last[name] - own), rtol=0, atol=1e-6)
+        assert any((value != model.hf.get_parameter(name)).any() for name, value in weights.values.items())
 
 
 def _kl(goal: Any, given: Any) -> float:
@@ -139,8 +169,8 @@ def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, 
     settings = lh.settings.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
     run = run_mitigations(model, settings, tmp_path / "run")
     assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
-        "distilled, 2 steps",
-        "distilled, 4 steps",
+        "distilled, 60 % of the way",
+        "distilled, 100 % of the way",
     ]
     assert not (run.folder / layout.CHECKPOINTS).exists()
     assert (run.written_model is not None) == bool(run.certified)

@@ -43,6 +43,15 @@ class Reweighted:
             raise BadOption(f"{name}: the network has no parameter {unknown[0]!r}.")
         return cls(name, {each: _moved(weights[each], step, by) for each, step in steps.items()})
 
+    @classmethod
+    def part_way(
+        cls, name: str, weights: Mapping[str, Tensor], others: Mapping[str, Tensor], way: float
+    ) -> Reweighted:
+        """weights + way · (others − weights), for the parameters that others name; 0 and 1 are exact."""
+        if unknown := [each for each in others if each not in weights]:
+            raise BadOption(f"{name}: the network has no parameter {unknown[0]!r}.")
+        return cls(name, {each: _between(weights[each], other, way) for each, other in others.items()})
+
     @property
     def site(self) -> Site:
         """All of the network; by custom, where the model answers."""
@@ -55,6 +64,11 @@ class Reweighted:
 def _moved(weight: Tensor, step: Tensor, by: float) -> Tensor:
     own = weight.detach()
     return own.clone() if by == 0 else (own.double() + by * step.to(own.device).double()).to(own.dtype)
+
+
+def _between(weight: Tensor, other: Tensor, way: float) -> Tensor:
+    own = weight.detach().to(other.device).double()
+    return own.lerp(other.double(), way).to(other.dtype)
 
 
 def weights_of(variant: Variant) -> tuple[Reweighted, ...]:

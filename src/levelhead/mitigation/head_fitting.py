@@ -1,13 +1,14 @@
 """The last linear layer of a classifier or next-sentence head, solved so that an exchange of groups moves it
 less.
 
-    W, b minimize   mean over texts of ( W c + b − z )²  +  λ · mean of ( W d )²  +  ρ v · | W − W₀ |²
+    W, b minimize   mean over texts of u ( W c + b − z )²  +  λ · mean of ( W d )²  +  ρ v · | W − W₀ |²
 
 c is the mean over the turns of the groups of the vectors that the layer reads, d how far each turn is from c,
 z the mean over the turns of the unmodified model's logits, W₀ the layer as it was, v the mean variance of the
-entries of c. λ, the strength, says how much more a difference between the groups weighs than what the head
-says of both. One linear system, no training, no other pass, an ordinary checkpoint. Logits are centered over
-the labels, which changes no probability.
+entries of c, weighed by u. u is how undecided z leaves a text (doubts): logits that could be 8 or 9 decide
+nothing, those near 0 do, so what the head decides is kept. λ, the strength, says how much more a difference
+between the groups weighs than what the head says of both. One linear system, no training, no other pass, an
+ordinary checkpoint. Logits are centered over the labels, which changes no probability.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.probes.group_swap import GroupSwap
 
+_LEAST_DOUBT = 1e-12  # of a text that is decided to the last bit
 _LENGTH = 128  # tokens of a pair; longer ones are left out
 RIDGE = 0.3  # ρ: chosen on parts A and B of the shipped items
 Doubles = NDArray[np.float64]
@@ -46,20 +48,34 @@ class LinearHead:
         return np.asarray(vectors @ self.weight.T + self.bias)
 
 
+def doubts(goal: Doubles) -> Doubles:
+    """How much each text counts: in proportion to 1 − Σ p² over the labels, with a mean of 1.
+
+    goal: [text, label], logits whose softmax is p; of two labels that is 2 p (1 − p).
+    """
+    p = np.exp(goal - goal.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    undecided = np.maximum(1 - (p**2).sum(1), _LEAST_DOUBT)
+    return np.asarray(undecided / undecided.mean())
+
+
 def solved_head(vectors: Doubles, goal: Doubles, head: LinearHead, weighing: float) -> LinearHead:
-    """The head that comes nearest to a goal, with differences between turns weighed by so much.
+    """The head that comes nearest to a goal where that is in doubt, with differences between turns weighed by
+    so much.
 
     vectors: [turn, text, entry]. goal: [text, label]. head: the layer as it was; the mean of its rows and the
     mean of its bias stay.
     """
     common = vectors.mean(0)
     apart = (vectors - common).reshape(-1, common.shape[1])
-    center, wanted = common.mean(0), goal - goal.mean(1, keepdims=True)
+    share, wanted = doubts(goal) / len(goal), goal - goal.mean(1, keepdims=True)
     own = head.weight - head.weight.mean(0)
-    spread, level = common - center, wanted.mean(0)
-    scatter, leaning = spread.T @ spread / len(spread), weighing * apart.T @ apart / len(apart)
+    center, level = share @ common, share @ wanted
+    spread = common - center
+    weighed = (share[:, None] * spread).T
+    scatter, leaning = weighed @ spread, weighing * apart.T @ apart / len(apart)
     system = scatter + leaning + RIDGE * np.diag(scatter).mean() * np.eye(len(center))
-    missing = spread.T @ (wanted - level - spread @ own.T) / len(spread) - leaning @ own.T
+    missing = weighed @ (wanted - level - spread @ own.T) - leaning @ own.T
     step = np.linalg.solve(system, missing).T
     return LinearHead(head.weight + step, level - (own + step) @ center + head.bias.mean())
 

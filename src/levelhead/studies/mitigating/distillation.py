@@ -1,14 +1,17 @@
 """The symmetrized model distilled into weights: an ordinary model again (engine/distilling.py).
 
+A short training takes more than the bias: what it forgets on the way grows with the way. So the candidates lie
+between the model and the trained weights,
+
+    W = W₀ + w (W_trained − W₀)        w, the strength: WAYS
+
 Of a model that predicts words and has a classification head too, training teaches the words; the head is
-refitted on what the trained weights give it.
+refitted on what the weights of each candidate give it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from levelhead.edits.weights import Reweighted, weights_of
+from levelhead.edits.weights import Reweighted
 from levelhead.engine.distilling import Distilling
 from levelhead.engine.reweighing import Lesson, TrainingPlan
 from levelhead.models.model import Model
@@ -18,11 +21,16 @@ from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 from levelhead.studies.mitigating.refitting import new_heads
 from levelhead.studies.mitigating.training import TrainedMitigation, has_head, turned_texts, why_no_training
 
+WAYS = (0.6, 1.0)
+_WEIGHING = 10.0  # λ of the refitted head
+
 
 class Distillation(TrainedMitigation):
-    """KL from the symmetrized model on text, half of it about nobody's group; the strength is its steps."""
+    """KL from the symmetrized model on text, half of it about nobody's group; the strength is how much of the
+    way to the trained weights is gone."""
 
     name = "distilled"
+    # the weights after half of the steps are taken where two looks without a lower loss end it early
     own_plan = TrainingPlan(steps=160, batch_size=16, word_vectors=False, keep=(0.5, 1.0))
 
     def why_not(self, model: Model, fit: Battery) -> str:
@@ -36,15 +44,19 @@ class Distillation(TrainedMitigation):
         return Distilling(model, swap, some), Distilling(model, swap, few)
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        found = super().candidates(model, fit)
-        if not (speaks(model) and has_head(model)):
-            return found
-        trained = [weights_of(each.edits)[0] for each in found]
-        heads = new_heads(model, fit, [(each,) for each in trained], means=self.means)
-        return [
-            replace(each, edits=(Reweighted(own.name, {**own.values, **head}),))
-            for each, own, (head,) in zip(found, trained, heads, strict=True)
+        """Train, and go some of the way to the weights that were kept last."""
+        own, last = dict(model.hf.named_parameters()), self.trained(model, fit).kept[-1].weights
+        parts = [
+            Reweighted.part_way(f"{self.name}, {100 * way:g} % of the way", own, last.values, way)
+            for way in WAYS
         ]
+        if speaks(model) and has_head(model):
+            heads = new_heads(model, fit, [(each,) for each in parts], [_WEIGHING], self.means)
+            parts = [
+                Reweighted(each.name, {**each.values, **head})
+                for each, (head,) in zip(parts, heads, strict=True)
+            ]
+        return [Candidate(each.name, self.name, way, (each,)) for way, each in zip(WAYS, parts, strict=True)]
 
 
 def speaks(model: Model) -> bool:

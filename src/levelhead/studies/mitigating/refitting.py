@@ -18,7 +18,7 @@ from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 from levelhead.studies.mitigating.training import NO_MEANS, Means, has_head, pairs, why_no_text
 
 WEIGHINGS = (3.0, 10.0, 30.0)
-_TEXTS = 1_000
+_TEXTS = 2_000
 
 
 class RefittedHead:
@@ -44,7 +44,7 @@ def new_heads(
     model: Model,
     fit: Battery,
     variants: Sequence[Variant],
-    weighings: Sequence[float] = WEIGHINGS[-1:],
+    weighings: Sequence[float],
     means: Means = NO_MEANS,
 ) -> list[list[Mapping[str, Tensor]]]:
     """The head of each variant at each weighing, refitted on pairs of sentences to train on."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from levelhead.engine.distilling import AlignedText, aligned
-from levelhead.engine.reweighing import Lesson, TrainingPlan, train_weights
+from levelhead.engine.reweighing import Lesson, Trained, TrainingPlan, train_weights
 from levelhead.errors import CannotDo
 from levelhead.models.copied import why_no_copy
 from levelhead.models.encoding import Text
@@ -142,15 +142,16 @@ class TrainedMitigation(ABC):
     def lessons(self, model: Model, fit: Battery) -> tuple[Lesson, Lesson]:
         """What is trained, and the same on texts apart."""
 
+    def trained(self, model: Model, fit: Battery) -> Trained:
+        """Train by its plan."""
+        folder = None if self.means.folder is None else self.means.folder / file_label(self.name)
+        return train_weights(model, self.name, self.lessons(model, fit), self.plan, self.means.seed, folder)
+
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
         """Train, and take the weights that were kept."""
-        folder = None if self.means.folder is None else self.means.folder / file_label(self.name)
-        trained = train_weights(
-            model, self.name, self.lessons(model, fit), self.plan, self.means.seed, folder
-        )
         return [
             Candidate(kept.weights.name, self.name, float(kept.step), (kept.weights,))
-            for kept in trained.kept
+            for kept in self.trained(model, fit).kept
         ]
 
 
