@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from levelhead.errors import BadOption, BadProbe
+from levelhead.probes import DATA
+from levelhead.probes.corpus import split_sentences
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 from levelhead.probes.training_text import TrainingSentence, training_sentences, training_text
 from tests.probes.shipped_texts import shipped_texts, spelled
 
 SWAP = GenderSwap()
+FRAMES = tomllib.loads((DATA / "text" / "training.toml").read_text(encoding="utf-8"))["people"]["frames"]
 COLORS = RowSwap("colors", (("red", "blue"), ("Red", "Blue")))
 
 
@@ -57,10 +61,55 @@ def test_the_same_seed_gives_the_same_sentences_and_a_beginning_is_balanced_too(
     assert training_sentences(280, seed=1) != again
 
 
+def test_forty_frames_and_more_state_a_gender_with_which_a_pronoun_behind_it_agrees() -> None:
+    frames = [frame for frame in FRAMES if "{stated}" in frame.lower()]
+    assert len(frames) >= 40
+    assert len({re.sub(r"\{\w+\}", "", frame) for frame in frames}) == len(frames)
+    for frame in frames:
+        _, behind = re.split(r"\{stated\}", frame, flags=re.IGNORECASE)
+        assert re.search(r"\b(she|her|herself)\b", behind, flags=re.IGNORECASE), frame
+        assert "{job}" not in frame
+
+
+@pytest.mark.slow
+def test_nobody_who_states_a_gender_is_followed_by_a_pronoun_of_another() -> None:
+    form = r".*\b(mother|queen|waitress|Mrs|father|king|waiter|Mr)\b.* promised that (\w+) would be back .+"
+    asked = [re.fullmatch(form, each.text) for each in training_sentences(20_000)]
+    told = {found.groups() for found in asked if found}
+    assert told <= {
+        *((word, "she") for word in ("mother", "queen", "waitress", "Mrs")),
+        *((word, "he") for word in ("father", "king", "waiter", "Mr")),
+    }
+    assert told >= {("mother", "she"), ("father", "he"), ("Mrs", "she"), ("Mr", "he")}
+
+
+@pytest.mark.slow
+def test_no_frame_and_no_sentence_is_shared_with_the_test_of_agreement() -> None:
+    tested = tomllib.loads((DATA / "sentences" / "agreement.toml").read_text(encoding="utf-8"))["frames"]
+    assert not {bare(frame) for frame in FRAMES} & {bare(frame) for frame in tested}
+    shapes = [shape(frame) for frame in tested]
+    assert any(each.fullmatch("My mother said that she was tired.") for each in shapes)
+    for each in training_sentences(20_000):
+        for part in split_sentences([each.text]):
+            assert not any(form.fullmatch(part) for form in shapes), each.text
+
+
+def bare(frame: str) -> str:
+    """A frame without its slots and pronouns."""
+    return spelled(re.sub(r"\{\w+\}|\b(she|her|herself)\b", "", frame, flags=re.IGNORECASE))
+
+
+def shape(frame: str) -> re.Pattern[str]:
+    """Whatever a frame of agreement could become, about anybody."""
+    form = re.escape(frame).replace(r"\{who\}", ".+")
+    return re.compile(re.sub(r"\\\{\w+\\\}", r"\\w+", form), re.IGNORECASE)
+
+
 @pytest.mark.slow
 def test_there_are_twenty_thousand_of_them_and_none_is_a_shipped_probe() -> None:
     ours = {spelled(each.text) for each in training_sentences(20_000)}
     assert len(ours) == 20_000
+    ours |= {spelled(part) for each in training_sentences(20_000) for part in split_sentences([each.text])}
     shared = ours & {spelled(text) for text in shipped_texts()}
     assert not shared
 

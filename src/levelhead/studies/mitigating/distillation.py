@@ -1,6 +1,6 @@
 """The symmetrized model distilled into weights: an ordinary model again (engine/distilling.py).
 
-A short training takes more than the bias: what it forgets on the way grows with the way. So the candidates lie
+A short training takes more than the bias: the further it goes, the more it forgets. So the candidates lie
 between the model and the trained weights,
 
     W = W₀ + w (W_trained − W₀)        w, the strength: WAYS
