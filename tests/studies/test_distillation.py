@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import transformers
 import levelhead as lh
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.edits.weights import Reweighted, weights_of
+from levelhead.engine.distilling import Distilling
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
@@ -27,11 +29,13 @@ from levelhead.probes.training_text import training_sentences
 from levelhead.probes.words import load_words
 from levelhead.results import layout
 from levelhead.scoring.battery import Battery
+from levelhead.studies.mitigating import training
+from levelhead.studies.mitigating.counterfactual_text import CounterfactualText
 from levelhead.studies.mitigating.distillation import WAYS, Distillation
 from levelhead.studies.mitigating.protocol import Candidate, mitigations
 from levelhead.studies.mitigating.refitting import new_heads
 from levelhead.studies.mitigating.study import run_mitigations
-from levelhead.studies.mitigating.training import Means, Trains, pairs
+from levelhead.studies.mitigating.training import Means, Trains, pairs, turned_texts, with_own_text
 from levelhead.studies.mitigating.writing import write_chosen
 from tests.studies.test_mitigating import ask_few
 from tests.tiny import tiny
@@ -113,6 +117,64 @@ def test_a_candidate_lies_on_the_line_from_the_model_to_the_weights_that_were_ke
 
 def _kl(goal: Any, given: Any) -> float:
     return float((np.exp(goal) * (goal - given)).sum(-1).mean())
+
+
+def written(lesson: Any, model: Model) -> list[str]:
+    """The texts of a lesson, as they are read."""
+    rows = [model.tokenizer.convert_ids_to_tokens(text.turns[0].ids.tolist()) for text in lesson.texts]
+    return ["".join(row).replace("Ġ", " ") for row in rows]
+
+
+def test_a_quarter_of_what_a_causal_model_is_distilled_on_it_wrote_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, means = tiny("gpt2"), Means(steps=10)
+    plain, apart = (written(lesson, model) for lesson in without_own_text(model, means))
+    seeds: list[int] = []
+
+    def samples(_: Model, starts: Any, length: int, seed: int) -> list[str]:
+        seeds.append(seed)
+        assert {len(start) for start in starts} == {1}
+        return [f"The nurse has {n} books." if n % 8 else "\ufffd she" for n in range(len(starts))]
+
+    monkeypatch.setattr(training, "sampled_texts", samples)
+    some, few = (written(lesson, model) for lesson in Distillation(means).lessons(model, battery()))
+    own = [text for text in some if "books" in text]
+    quarter = round(len(plain) / 4)
+    assert len(own) == quarter - len(range(0, quarter, 8))
+    assert [text for text in some if text not in own] == plain[len(own) :]
+    assert few == apart
+    assert seeds == [0]
+
+
+def without_own_text(model: Model, means: Means) -> tuple[Any, Any]:
+    some, few = turned_texts(model, battery(), means, Distillation(means).plan)
+    return Distilling(model, GenderSwap(), some), Distilling(model, GenderSwap(), few)
+
+
+def test_what_it_wrote_is_drawn_from_the_model_and_its_seed() -> None:
+    model = tiny("gpt2")
+    shipped = {*written(without_own_text(model, Means(steps=4))[0], model)}
+    found = []
+    for seed in (0, 0, 1):
+        texts = with_own_text(model, battery(), without_own_text(model, Means(steps=4))[0].texts, seed)
+        found.append([text for text in written(SimpleNamespace(texts=texts), model) if text not in shipped])
+    assert 0 < len(found[0]) <= 16
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("family", "head"), [("bert", "mlm"), ("bert", "nsp"), ("bert", "nli")])
+def test_no_other_model_and_no_other_mitigation_gets_text_of_its_own(
+    family: str, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def samples(*_: Any) -> list[str]:
+        raise AssertionError
+
+    monkeypatch.setattr(training, "sampled_texts", samples)
+    model, means = tiny(family, head), Means(steps=4)
+    some, _ = Distillation(means).lessons(model, battery())
+    assert written(some, model) == written(without_own_text(model, means)[0], model)
+    CounterfactualText(means).lessons(tiny("gpt2"), battery())
 
 
 def test_pairs_follow_each_other_in_a_topic_and_half_of_them_end_in_another() -> None:

@@ -19,7 +19,13 @@ from levelhead.probes.bias import swap_for
 from levelhead.scoring.battery import Battery
 from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
 from levelhead.studies.mitigating.refitting import new_heads
-from levelhead.studies.mitigating.training import TrainedMitigation, has_head, turned_texts, why_no_training
+from levelhead.studies.mitigating.training import (
+    TrainedMitigation,
+    has_head,
+    turned_texts,
+    why_no_training,
+    with_own_text,
+)
 
 WAYS = (0.6, 1.0)
 _WEIGHING = 10.0  # λ of the refitted head
@@ -41,7 +47,8 @@ class Distillation(TrainedMitigation):
     def lessons(self, model: Model, fit: Battery) -> tuple[Lesson, Lesson]:
         swap = swap_for(fit.test)
         some, few = turned_texts(model, fit, self.means, self.plan)
-        return Distilling(model, swap, some), Distilling(model, swap, few)
+        lesson = Distilling(model, swap, with_own_text(model, fit, some, self.means.seed))
+        return lesson, Distilling(model, swap, few)
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
         """Train, and go some of the way to the weights that were kept last."""

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from levelhead.engine.distilling import AlignedText, aligned
 from levelhead.engine.reweighing import Lesson, Trained, TrainingPlan, train_weights
+from levelhead.engine.sampling import sampled_texts
 from levelhead.errors import CannotDo
 from levelhead.models.copied import why_no_copy
 from levelhead.models.encoding import Text
@@ -25,6 +26,9 @@ from levelhead.studies.mitigating.protocol import Candidate, Mitigation
 
 APART = 96  # texts that decide when to stop, and are not trained on
 LENGTH = 48  # tokens of a text; longer ones are cut
+OWN = 0.25  # of the texts that a causal model is distilled on: those that it wrote itself
+_OWN_LENGTH = 32  # tokens of one of those
+_UNREADABLE = "\ufffd"  # stands for bytes that are no character
 _MOST = 24_000  # texts
 _FAR = 9  # pairs further on; odd: of the sentences that ship every other has words for a group
 
@@ -88,6 +92,26 @@ def turned_texts(
         raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
     split = apart(len(found))
     return found[split:], found[:split]
+
+
+def with_own_text(
+    model: Model, fit: Battery, texts: Sequence[AlignedText], seed: int
+) -> Sequence[AlignedText]:
+    """Of a causal model a quarter of the texts in favor of samples of its own, so that it is held where it
+    was on more than our sentences; of any other model the texts as they are.
+
+    A sample begins as the text does whose place it takes: with what opens it, or else with its first token.
+    Those that decode to no plain characters, or cannot be aligned, leave the place to the text. The texts
+    apart, which decide when to stop, have none.
+    """
+    if "causal" not in model.abilities:
+        return texts
+    given = texts[: round(OWN * len(texts))]
+    starts = [text.turns[0].ids[: max(1, int(text.words[0]))].tolist() for text in given]
+    samples = sampled_texts(model, starts, _OWN_LENGTH, seed)
+    clean = [Text(each) for each in samples if each.strip() and _UNREADABLE not in each]
+    own = aligned(model, swap_for(fit.test), clean, LENGTH).texts
+    return [*own, *texts[len(own) :]]
 
 
 def has_head(model: Model) -> bool:
