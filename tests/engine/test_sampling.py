@@ -57,13 +57,17 @@ def test_samples_are_those_of_the_models_own_probabilities_whatever_a_generation
     assert len({*texts}) == 5
 
 
+def global_states() -> list[str]:
+    """Where everybody's random numbers stand."""
+    return [str(random.getstate()), str(np.random.get_state()), str(torch.get_rng_state().tolist())]
+
+
 def test_a_seed_gives_the_same_texts_and_other_draws_stay_what_they_are() -> None:
     model = tiny("gpt2")
     given = starts(model, 70)  # more than one batch
-    states = [random.getstate(), np.random.get_state()[1].tolist(), torch.random.get_rng_state().tolist()]
+    states = global_states()
     texts = sampled_texts(model, given, 6, seed=1)
-    after = [random.getstate(), np.random.get_state()[1].tolist(), torch.random.get_rng_state().tolist()]
-    assert states == after
+    assert states == global_states()
     random.seed(8)
     np.random.seed(8)
     torch.manual_seed(8)

@@ -64,7 +64,7 @@ def drawn(p: NDArray[np.float64], at: NDArray[np.float64]) -> Ids:
     """The token of each row of probabilities in whose share of [0, 1) a number lies."""
     total = p.cumsum(1)
     before = (total <= at[:, None] * total[:, -1:]).sum(1)
-    return np.minimum(before, p.shape[1] - 1).astype(np.int64)
+    return np.asarray(np.minimum(before, p.shape[1] - 1), np.int64)
 
 
 def _text(model: Model, row: Ids, start: int) -> str:
