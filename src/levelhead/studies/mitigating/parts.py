@@ -16,7 +16,6 @@ from levelhead.scoring.lpbs import LPBS_TESTS
 from levelhead.scoring.natural import NaturalItems
 from levelhead.studies.halves import dealt, halves
 
-LARGER = 2.0  # part C, in parts B
 _SWAP = GenderSwap()
 
 
