@@ -113,7 +113,7 @@ def test_no_item_is_in_two_parts() -> None:
     every = {word for each in split.whole.blanks for word in (*each.X, *each.Y)}
     assert filled[0] | filled[1] == every - {*fit.test.X, *fit.test.Y}
     people = [{item.people for item in each.agreement} for each in (split.order, split.test)]
-    assert list(map(len, people)) == [16, 32]
+    assert list(map(len, people)) == [20, 40]
     assert not people[0] & people[1]
     assert len(split.test.agreement) >= 48
     sense = [{item.written for item in each.sense} for each in (split.order, split.test, split.whole)]
