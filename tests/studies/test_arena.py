@@ -20,7 +20,14 @@ from levelhead.engine import batches, choosing, distilling
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
+from levelhead.measures.certified import (
+    AGREEMENT,
+    Certificate,
+    Margins,
+    PairedItems,
+    certificate,
+    in_sequence,
+)
 from levelhead.models import encoding
 from levelhead.models.encoding import Text, TokenRow
 from levelhead.models.model import Model
@@ -31,6 +38,7 @@ from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LOG_ODDS, natural_bias, natural_values
+from levelhead.scoring.sense import LANGUAGE
 from levelhead.studies.mitigating import protocol, spillover, study, trying
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
@@ -349,3 +357,19 @@ def test_part_b_is_asked_about_candidates_that_need_an_order(bert: Model) -> Non
     both = try_methods(bert, split, [one, two])
     assert both.on_b is not None
     assert len(both.on_b.values.biases[0].values) == 1 + len(both.candidates) == 3
+
+
+def test_every_item_counts_for_the_hashes_of_a_run() -> None:
+    """A run that was begun with other items is not gone on with."""
+    split = parts(ITEMS, 0)
+    sense, stated = split.test.sense, split.whole.agreement
+    fewer = [
+        replace(split, test=replace(split.test, sense=(*sense[:-1], replace(sense[-1], unrelated="No.")))),
+        replace(split, whole=replace(split.whole, agreement=stated[:-1])),
+        replace(split, whole=replace(split.whole, battery=replace(ITEMS, sentences=("We waited.",)))),
+    ]
+    seen = [split.hashes(), *(each.hashes() for each in fewer)]
+    for other, name in zip(seen[1:], (LANGUAGE, AGREEMENT, "text"), strict=True):
+        assert [key for key in seen[0] if seen[0][key] != other[key]] == [name]
+    plain = parts(Battery(load_words("race"), ITEMS.contexts), 0).hashes()
+    assert not {LANGUAGE, AGREEMENT} & set(plain)

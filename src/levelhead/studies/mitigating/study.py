@@ -126,7 +126,7 @@ def run_mitigations(
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
-    hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes()}
+    hashes = {"weights": model.fingerprint, **model.facts(), **split.hashes()}
     if items is not None:
         hashes[f"items of {settings.objective}"] = items.fingerprint
     if settings.text:
