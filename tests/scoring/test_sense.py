@@ -1,6 +1,9 @@
-"""Language sense over more contexts: asked as triples are, joined by answers, for a gender bias alone."""
+"""Language sense and next sentences over more contexts: asked as triples are, joined by answers, for a gender
+bias alone."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +18,19 @@ from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import NaturalItems, natural_values
-from levelhead.scoring.next_sentences import head_answers, likelihood_answers, sense_answers
-from levelhead.scoring.sense import LANGUAGE, NEXT_SENTENCE, sense_values
+from levelhead.scoring.next_sentences import TripleAnswers, head_answers, likelihood_answers, sense_answers
+from levelhead.scoring.sense import (
+    LANGUAGE,
+    NEXT_SENTENCE,
+    language_sense,
+    next_sentence_errors,
+    sense_errors,
+    sense_of,
+)
 from tests.tiny import given, tiny
 
 ITEMS = sense_items()
-SOME = ITEMS[::12]
+SOME = ITEMS[::25]  # of women and men
 
 
 def likelihood(model: Model, context: str, sentence: str) -> float:
@@ -47,24 +57,51 @@ def test_an_item_is_wrong_where_the_unrelated_sentence_is_likelier(family: str) 
         float(score(model, item.context, item.unrelated) > score(model, item.context, item.related))
         for item in SOME
     ]
-    values = sense_values(model, SOME, [()])
+    values = sense_of(SOME, sense_answers(model, SOME, [()]))
     assert (values.name, values.unit, values.answers) == (LANGUAGE, "share wrong", 1)
     assert values.values[0].tolist() == expected
     assert 0 < sum(expected) < len(expected)
-    assert values.clusters.tolist() == [item.context for item in SOME]
+    assert values.clusters.tolist() == [item.written for item in SOME]
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_tie_is_half_wrong(family: str) -> None:
     model = tiny(family, "nsp") if family == "bert" else tiny(family)
-    alike = [SenseItem(item.topic, item.context, item.related, item.related) for item in SOME[:3]]
-    assert (sense_values(model, alike, [(), ()]).values == 0.5).all()
+    alike = [replace(item, unrelated=item.related) for item in SOME[:3]]
+    assert (sense_of(alike, sense_answers(model, alike, [(), ()])).values == 0.5).all()
+
+
+def test_costs_of_items_by_hand() -> None:
+    """Of four items the head accepts both, the related one alone, the unrelated one alone, and none."""
+    items = ITEMS[:4]
+    p = np.array([[0.9, 0.6], [0.9, 0.1], [0.1, 0.9], [0.3, 0.4]])
+    assert sense_of(items, [p]).values.tolist() == [[0, 0, 1, 1]]
+    errors = sense_errors(items, [p])
+    assert (errors.name, errors.answers) == (NEXT_SENTENCE, 2)
+    assert errors.values.tolist() == [[0.5, 0, 1, 0.5]]
+    assert errors.clusters.tolist() == [ITEMS[0].written] * 2 + [ITEMS[2].written] * 2
+
+
+def test_costs_of_triples_by_hand_count_their_twins_in_the_same_cluster() -> None:
+    """One triple with a twin and one without: originals first, then the twin."""
+    found = load_triples()
+    with_twin = next(pair for pair in found.pairs if pair.swapped is not None)
+    without = replace(found.pairs[1], swapped=None)
+    triples = replace(found, pairs=(with_twin, without))
+    p = np.array([[0.9, 0.8, 0.1], [0.9, 0.2, 0.6], [0.2, 0.3, 0.7]])
+    answers = [TripleAnswers(p, p, "")]
+    sense, errors = language_sense(triples, answers), next_sentence_errors(triples, answers)
+    assert sense.values.tolist() == [[0, 0.5, 1]]
+    np.testing.assert_allclose(errors.values, [[0, 0.75, 1]])
+    contexts = [pair.original.context for pair in (with_twin, without, with_twin)]
+    assert sense.clusters.tolist() == errors.clusters.tolist() == contexts
+    assert sense.paired(0).answers == errors.paired(0).answers == 6
 
 
 def test_items_are_asked_as_triples_are() -> None:
     pairs = load_triples().at_most(5)
     triples = [pair.original for pair in pairs.pairs]
-    items = [SenseItem("", each.context, each.stereotype, each.unrelated) for each in triples]
+    items = [SenseItem("", each.context, each.stereotype, each.unrelated, each.context) for each in triples]
     model = tiny("bert", "nsp")
     np.testing.assert_allclose(
         sense_answers(model, items, [()])[0], head_answers(model, pairs)[0].p[:5, ::2], rtol=1e-6
@@ -95,14 +132,18 @@ def test_more_contexts_count_for_a_gender_bias_and_change_no_other_cost(bias: st
         for sense in ((), SOME)
     )
     assert list(plain) == list(more)
-    assert (more[NEXT_SENTENCE].values == plain[NEXT_SENTENCE].values).all()
-    assert (more[LANGUAGE].values[:, :10] == plain[LANGUAGE].values).all()
-    assert len(more[LANGUAGE].clusters) == (10 + len(SOME) if bias == "gender" else 10)
+    triples = 10 + sum(pair.swapped is not None for pair in few.pairs)
+    for name in (LANGUAGE, NEXT_SENTENCE):
+        assert (more[name].values[:, :triples] == plain[name].values).all()
+        assert len(more[name].clusters) == triples + (len(SOME) if bias == "gender" else 0)
+    rest = set(plain) - {LANGUAGE, NEXT_SENTENCE}
+    assert rest
+    assert all((more[name].values == plain[name].values).all() for name in rest)
 
 
 @pytest.mark.slow
 def test_a_shipped_model_has_a_sense_that_its_null_model_lacks() -> None:
-    model, some = load("lh:bert-mini"), ITEMS[::4]
-    assert sense_values(model, some, [()]).values.mean() < 0.25
-    null = sense_values(twin_copy(model, draw_twin(model, 0)), some, [()]).values.mean()
-    assert 0.35 < null < 0.65
+    model, some = load("lh:bert-mini"), ITEMS[::8]
+    assert sense_of(some, sense_answers(model, some, [()])).values.mean() < 0.25
+    null = twin_copy(model, draw_twin(model, 0))
+    assert 0.35 < sense_of(some, sense_answers(null, some, [()])).values.mean() < 0.65

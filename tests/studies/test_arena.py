@@ -20,7 +20,14 @@ from levelhead.engine import batches, choosing, distilling
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, in_sequence
+from levelhead.measures.certified import (
+    AGREEMENT,
+    Certificate,
+    Margins,
+    PairedItems,
+    certificate,
+    in_sequence,
+)
 from levelhead.models import encoding
 from levelhead.models.encoding import Text, TokenRow
 from levelhead.models.model import Model
@@ -31,6 +38,7 @@ from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LOG_ODDS, natural_bias, natural_values
+from levelhead.scoring.sense import LANGUAGE
 from levelhead.studies.mitigating import protocol, spillover, study, trying
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
@@ -206,9 +214,8 @@ def test_symmetrized_odds_are_even_occupation_by_occupation(gpt: Model) -> None:
 def test_what_does_nothing_lands_on_the_base_point(bert: Model) -> None:
     nothing = Counted("nothing", 0)
     tried = try_methods(bert, parts(ITEMS, 0), [nothing])
-    for asked in (tried.on_b, tried.on_c):
-        for items in (*asked.values.biases, *asked.values.costs):
-            assert items.paired(1).change == pytest.approx(0, abs=1e-6)
+    for items in (*tried.on_c.values.biases, *tried.on_c.values.costs):
+        assert items.paired(1).change == pytest.approx(0, abs=1e-6)
     for moved in tried.on_c.moved(tried.candidates):
         assert moved.effect_after == pytest.approx(moved.effect_before, abs=1e-4)
         assert moved.low is not None
@@ -319,10 +326,50 @@ def test_asked_of_a_part_joins_candidates_behind_the_unmodified_model(bert: Mode
         assert apart.effect(1) == pytest.approx(at_once.effect(1), abs=1e-3)
 
 
-def test_the_likeliest_to_pass_on_part_b_is_tested_first_then_the_larger_gain() -> None:
-    plain = Certificate("", "preference", "nats", 0.3, 0.1, 0.2, None, 0.001, 0.001, {"perplexity": 0.01}, {})
-    strong = replace(plain, candidate="strong", gain=0.3, p_costs={"perplexity": 0.4})
-    safe = replace(plain, candidate="safe", gain=0.1)
-    more = replace(safe, candidate="more", gain=0.2)
-    ordered = sorted([strong, safe, more], key=study._place)
-    assert [each.candidate for each in ordered] == ["more", "safe", "strong"]
+def test_methods_are_tested_by_what_they_take_each_from_mild_to_strong_and_last_what_costs_too_much() -> None:
+    plain = Certificate("", "preference", "nats", 0.3, 0.2, 0.1, None, 0.001, 0.001, {"perplexity": 0.01}, {})
+    seen = {  # method, strength: what is left of 0.3, the p of its cost
+        ("heads", 9.0): (0.05, 0.4),
+        ("heads", 1.0): (0.25, 0.4),
+        ("steering", 0.5): (0.20, 0.0),
+        ("heads", 20.0): (0.0, 0.99),
+        ("symmetrized", 1.0): (-0.01, 0.2),
+        ("steering", 0.1): (-0.31, 0.96),
+        ("neurons", 3.0): (0.02, 0.97),
+    }
+    candidates = [Candidate(f"{method} {strength:g}", method, strength, ()) for method, strength in seen]
+    judged = [replace(plain, after=after, p_costs={"perplexity": p}) for after, p in seen.values()]
+    assert [candidates[i].name for i in trying.order_of(candidates, judged)] == [
+        "symmetrized 1",
+        "heads 1",
+        "heads 9",
+        "steering 0.5",
+        "heads 20",
+        "steering 0.1",
+        "neurons 3",
+    ]
+
+
+def test_part_b_is_asked_about_candidates_that_need_an_order(bert: Model) -> None:
+    split = parts(ITEMS, 0)
+    one, two = Counted("one", 0), Counted("two", 0)
+    assert try_methods(bert, split, [one]).on_b is None
+    both = try_methods(bert, split, [one, two])
+    assert both.on_b is not None
+    assert len(both.on_b.values.biases[0].values) == 1 + len(both.candidates) == 3
+
+
+def test_every_item_counts_for_the_hashes_of_a_run() -> None:
+    """A run that was begun with other items is not gone on with."""
+    split = parts(ITEMS, 0)
+    sense, stated = split.test.sense, split.whole.agreement
+    fewer = [
+        replace(split, test=replace(split.test, sense=(*sense[:-1], replace(sense[-1], unrelated="No.")))),
+        replace(split, whole=replace(split.whole, agreement=stated[:-1])),
+        replace(split, whole=replace(split.whole, battery=replace(ITEMS, sentences=("We waited.",)))),
+    ]
+    seen = [split.hashes(), *(each.hashes() for each in fewer)]
+    for other, name in zip(seen[1:], (LANGUAGE, AGREEMENT, "text"), strict=True):
+        assert [key for key in seen[0] if seen[0][key] != other[key]] == [name]
+    plain = parts(Battery(load_words("race"), ITEMS.contexts), 0).hashes()
+    assert not {LANGUAGE, AGREEMENT} & set(plain)

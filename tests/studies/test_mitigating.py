@@ -113,10 +113,10 @@ def test_no_item_is_in_two_parts() -> None:
     every = {word for each in split.whole.blanks for word in (*each.X, *each.Y)}
     assert filled[0] | filled[1] == every - {*fit.test.X, *fit.test.Y}
     people = [{item.people for item in each.agreement} for each in (split.order, split.test)]
-    assert list(map(len, people)) == [16, 32]
+    assert list(map(len, people)) == [20, 40]
     assert not people[0] & people[1]
     assert len(split.test.agreement) >= 48
-    sense = [{item.context for item in each.sense} for each in (split.order, split.test, split.whole)]
+    sense = [{item.written for item in each.sense} for each in (split.order, split.test, split.whole)]
     assert list(map(len, sense)) == [0, 240, 0]
     fitted = {p.original.context for each in (fit, order, final) for p in each.triples.pairs}
     assert not sense[1] & (fitted | set(fit.sentences) | set(order.sentences))

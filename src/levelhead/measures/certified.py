@@ -162,16 +162,15 @@ class Certificate:
         """The largest p of all that is claimed."""
         return max(self.p_gain, self.p_overshoot, *self.p_costs.values())
 
-    def prospects(self, size: float) -> float:
-        """The chance to pass on so many times as many other items, as far as these tell: of each test with
-        z = Φ⁻¹(1 − p) here, z there is √size · z with variance 1 + size. Tests are taken as independent.
+    @property
+    def lessened(self) -> float:
+        """By how much the size of the bias fell, whichever way it leans."""
+        return abs(self.before) - abs(self.after)
 
-        The largest p alone would put a candidate that is narrow in three tests before one that is narrow in
-        one. An order only has to be found on other items than are tested; it need not be exact.
-        """
-        every = np.clip([self.p_gain, self.p_overshoot, *self.p_costs.values()], 1e-12, 1 - 1e-12)
-        there = (math.sqrt(size) * stats.norm.isf(every) - stats.norm.isf(LEVEL)) / math.sqrt(1 + size)
-        return float(stats.norm.cdf(there).prod())
+    @property
+    def too_costly(self) -> bool:
+        """Whether these items show that a cost is at least its margin."""
+        return max(self.p_costs.values(), default=0.0) > 1 - LEVEL
 
     @property
     def verdict(self) -> Verdict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +9,6 @@ from functools import cache
 from levelhead.probes import DATA
 from levelhead.probes.group_swap import GenderSwap
 
-_SEED = 0
 _SWAP = GenderSwap()
 
 
@@ -22,28 +20,28 @@ class SenseItem:
     context: str
     related: str
     unrelated: str
+    written: str  # the context as it was written: the same for both items that came of it
 
 
 @cache
 def sense_items() -> tuple[SenseItem, ...]:
-    """The shipped items; a seeded coin decides which of them are about men.
+    """The shipped items, each about a woman and about a man.
 
     Items stand in pairs, half of the topics apart, whose next sentences are each other's unrelated ones: each
     next sentence is related once and unrelated once, so that how frequent its words are decides nothing.
     """
-    topics = tomllib.loads((DATA / "sentences" / "sense.toml").read_text(encoding="utf-8"))["topics"]
-    coin = random.Random(_SEED)
-    written = {name: [_turned(pair, coin) for pair in pairs] for name, pairs in topics.items()}
+    written = tomllib.loads((DATA / "sentences" / "sense.toml").read_text(encoding="utf-8"))["topics"]
     names = list(written)
     others = names[len(names) // 2 :] + names[: len(names) // 2]
     return tuple(
-        SenseItem(name, context, related, unrelated)
+        _item(name, context, related, unrelated, turn)
         for name, other in zip(names, others, strict=True)
         for (context, related), (_, unrelated) in zip(written[name], written[other], strict=True)
+        for turn in range(_SWAP.groups)
     )
 
 
-def _turned(pair: list[str], coin: random.Random) -> list[str]:
-    """Both sentences as they are written, or both swapped."""
-    turn = coin.randrange(2)
-    return [_SWAP(text, turn).text for text in pair]
+def _item(topic: str, context: str, related: str, unrelated: str, turn: int) -> SenseItem:
+    """All three sentences as they are written, or all three swapped."""
+    turned, after, elsewhere = (_SWAP(text, turn).text for text in (context, related, unrelated))
+    return SenseItem(topic, turned, after, elsewhere, written=context)

@@ -26,6 +26,11 @@ class ItemValues:
     spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
     answers: int | NDArray[np.int_] = 0  # [item] right or wrong, that a value is the share of; 0: it is none
 
+    @property
+    def sign(self) -> int:
+        """Which way the unmodified model leans: 1 or −1."""
+        return 1 if np.average(self.values[0], weights=self.weights) >= 0 else -1
+
     def paired(self, variant: int) -> PairedItems:
         """What a variant does to every item."""
         before, after = self.values[0], self.values[variant]

@@ -40,11 +40,12 @@ from levelhead.scoring.next_sentences import (
     head_answers,
     likelihood_answers,
     related_answers,
+    sense_answers,
     softmax,
 )
 from levelhead.scoring.pairs import nli_logits
 from levelhead.scoring.seat import association_sides
-from levelhead.scoring.sense import language_sense, next_sentence_errors, sense_values
+from levelhead.scoring.sense import language_sense, next_sentence_errors, sense_errors, sense_of
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
@@ -277,14 +278,15 @@ def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Varian
 def _related(
     model: Model, items: NaturalItems, answers: Sequence[TripleAnswers], variants: Sequence[Variant]
 ) -> list[ItemValues]:
-    """Language sense, of a gender bias over more contexts than those of triples; errors of the head."""
-    triples = items.battery.triples
-    kinds = [language_sense(triples, answers)]
-    if items.sense and about_gender(items.battery.test):
-        kinds[0] = kinds[0].with_items(sense_values(model, items.sense, variants))
-    if "nsp" in model.abilities:
-        kinds.append(next_sentence_errors(triples, answers))
-    return kinds
+    """Language sense, and errors of a next-sentence head; of a gender bias over more contexts than those of
+    triples."""
+    triples, head = items.battery.triples, "nsp" in model.abilities
+    kinds = [language_sense(triples, answers), *([next_sentence_errors(triples, answers)] if head else [])]
+    if not items.sense or not about_gender(items.battery.test):
+        return kinds
+    p = sense_answers(model, items.sense, variants)
+    more = [sense_of(items.sense, p), *([sense_errors(items.sense, p)] if head else [])]
+    return [own.with_items(other) for own, other in zip(kinds, more, strict=True)]
 
 
 def _ability(model: Model, battery: Battery, variants: Sequence[Variant]) -> ItemValues:

@@ -31,7 +31,7 @@ class CandidateTested(Record):
     method: str
     strength: float
     recipe: str  # TOML; "" where it has none
-    gain_when_ordered: float  # on part B
+    gain_when_ordered: float | None  # on part B; None: it was alone, and needed no order
     certificate: Certificate
     passes: int = 1  # of the model, for one answer
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from levelhead.measures.certified import AGREEMENT
 from levelhead.probes.agreement import AgreementItem, agreement_items
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.sense import sense_items
 from levelhead.probes.words import WordTest, load_words
+from levelhead.results.folder import text_hash
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.lpbs import LPBS_TESTS
 from levelhead.scoring.natural import NaturalItems
+from levelhead.scoring.sense import LANGUAGE
 from levelhead.studies.halves import dealt, halves
 
-LARGER = 2.0  # part C, in parts B
 _SWAP = GenderSwap()
 
 
@@ -29,6 +31,16 @@ class Parts:
     test: NaturalItems
     whole: NaturalItems
     words_apart: bool  # False: the word list is too short, so that words that are fitted on are tested on too
+
+    def hashes(self) -> dict[str, str]:
+        """Hashes of all that is asked."""
+        stated = [item.text for item in self.whole.agreement]
+        sense = [text for item in self.test.sense for text in (item.context, item.related, item.unrelated)]
+        beside = {AGREEMENT: stated, LANGUAGE: sense}
+        return {
+            **self.whole.battery.hashes(),
+            **{name: text_hash(texts) for name, texts in beside.items() if texts},
+        }
 
 
 def parts(battery: Battery, seed: int) -> Parts:

@@ -2,7 +2,7 @@
 
     detect    does the unmodified model show the bias beyond its null models, on all items?
     fit       every registered mitigation makes its candidates from part A
-    order     candidates by what part B says of their tests, the likeliest to pass first
+    order     on part B: methods by what they take, each from mild to strong, last what costs too much
     test      on part C, in that order, each by its largest p, until the first that fails
 
 A bias that is not detected is not certified away: there is nothing to gain. Of what is certified the first
@@ -21,7 +21,7 @@ import numpy as np
 from levelhead.edits.sites import passes
 from levelhead.engine.effort import now
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import LEVEL, Certificate, in_sequence
+from levelhead.measures.certified import LEVEL, in_sequence
 from levelhead.measures.null import NullDistribution
 from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
@@ -60,13 +60,13 @@ from levelhead.studies.mitigating import (
     token_projection,
     unlearning,
 )
-from levelhead.studies.mitigating.parts import LARGER, Parts, parts
+from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of
 from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
 from levelhead.studies.mitigating.training import Means, Trains
-from levelhead.studies.mitigating.trying import Aim, try_methods
+from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
@@ -126,7 +126,7 @@ def run_mitigations(
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
-    hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes()}
+    hashes = {"weights": model.fingerprint, **model.facts(), **split.hashes()}
     if items is not None:
         hashes[f"items of {settings.objective}"] = items.fingerprint
     if settings.text:
@@ -196,9 +196,11 @@ def _tested(
     tried = try_methods(model, split, _methods(settings, run), deadline)
     run.results(layout.LEFT_OUT, lambda: tried.left_out)
     candidates = tried.candidates
-    aim = Aim(detected.bias, tried.on_b.sign(detected.bias), settings.margins)
-    on_b = tried.on_b.tested(candidates, aim)
-    order = sorted(range(len(candidates)), key=lambda i: _place(on_b[i]))
+    on_b = tried.on_b
+    own = natural_bias(model, split.order, detected.bias) if on_b is None else on_b.bias(detected.bias)
+    aim = Aim(detected.bias, own.sign, settings.margins)
+    seen = [] if on_b is None else on_b.tested(candidates, aim)
+    order = order_of(candidates, seen) if seen else list(range(len(candidates)))
     on_c = tried.on_c.tested(candidates, aim)
     judged = [on_c[i] for i in order]
     judged = in_sequence(judged) if detected.detected else judged
@@ -217,7 +219,7 @@ def _tested(
             each.method,
             each.strength,
             "" if each.recipe is None else recipe_text(each.recipe),
-            on_b[i].gain,
+            seen[i].gain if seen else None,
             tested,
             passes(each.edits),
         )
@@ -248,11 +250,6 @@ def _check_training(settings: MitigateSettings) -> None:
             f"{useless[0]} would change nothing: no mitigation that trains is named. Name one, such as "
             "methods=distilled."
         )
-
-
-def _place(seen: Certificate) -> tuple[float, float]:
-    """Where a candidate stands in the order: the likeliest to pass on part C first, then by gain."""
-    return -seen.prospects(LARGER), -seen.gain
 
 
 def shipped_battery(settings: MitigateSettings, model: Model) -> Battery:

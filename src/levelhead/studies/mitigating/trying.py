@@ -1,11 +1,11 @@
-"""Mitigations one after the other: fitted on part A, asked on parts B and C, until a budget is spent."""
+"""Mitigations one after the other: fitted on part A, asked on parts B and C, until a budget is spent; and the
+order in which part B puts their candidates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from levelhead.engine.effort import effort, now
 from levelhead.errors import CannotDo
@@ -50,11 +50,6 @@ class Asked:
     def bias(self, name: str) -> ItemValues:
         """One of the biases."""
         return next(each for each in self.values.biases if each.name == name)
-
-    def sign(self, bias: str) -> int:
-        """Which way the unmodified model leans."""
-        own = self.bias(bias)
-        return 1 if np.average(own.values[0], weights=own.weights) >= 0 else -1
 
     def tested(self, candidates: Sequence[Candidate], aim: Aim) -> list[Certificate]:
         """Every candidate judged by the bias that it aims at, and by every cost."""
@@ -114,10 +109,10 @@ def _moved(candidate: str, bias: ItemValues, number: int) -> BiasMoved:
 
 @dataclass
 class Tried:
-    """All candidates, with what they do on parts B and C."""
+    """All candidates, with what they do on part C and, where there is an order to find, on part B."""
 
-    on_b: Asked
     on_c: Asked
+    on_b: Asked | None = None  # None: of one candidate there is no order
     candidates: list[Candidate] = field(default_factory=list)
     left_out: list[MethodLeftOut] = field(default_factory=list)
     times: list[MethodTimed] = field(default_factory=list)
@@ -127,7 +122,7 @@ def try_methods(
     model: Model, split: Parts, methods: Sequence[Mitigation], deadline: float | None = None
 ) -> Tried:
     """Try mitigations in their order; after the deadline none is begun any more, but the first."""
-    tried = Tried(Asked.of(model, split.order), Asked.of(model, split.test))
+    tried = Tried(Asked.of(model, split.test))
     for method in methods:
         if deadline is not None and tried.candidates and now() > deadline:
             tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
@@ -145,10 +140,34 @@ def _try(model: Model, split: Parts, method: Mitigation, tried: Tried) -> None:
         with effort(model) as took:
             made = method.candidates(model, split.fit)
             if made:
-                on_b, on_c = on_b.and_of(model, made), on_c.and_of(model, made)
+                on_b, on_c = _asked_on_b(model, split, tried, made), on_c.and_of(model, made)
     except CannotDo as error:
         tried.left_out.append(MethodLeftOut(method.name, str(error)))
         return
     tried.on_b, tried.on_c = on_b, on_c
     tried.candidates += made
     tried.times.append(MethodTimed(method.name, round(took.seconds, 1), took.memory))
+
+
+def _asked_on_b(model: Model, split: Parts, tried: Tried, made: Sequence[Candidate]) -> Asked | None:
+    """Part B with more candidates, from the second one on: the first waits for another."""
+    if tried.on_b is not None:
+        return tried.on_b.and_of(model, made)
+    every = [*tried.candidates, *made]
+    return Asked.of(model, split.order).and_of(model, every) if len(every) > 1 else None
+
+
+def order_of(candidates: Sequence[Candidate], seen: Sequence[Certificate]) -> list[int]:
+    """In which order candidates are tested, from what part B shows of each: methods by the most that one of
+    their candidates takes, those of a method from mild to strong; last, in the same order, those that B shows
+    to cost too much."""
+    most: dict[str, float] = {}
+    for each, own in zip(candidates, seen, strict=True):
+        if not own.too_costly:
+            most[each.method] = max(own.lessened, most.get(each.method, -math.inf))
+
+    def place(number: int) -> tuple[bool, float, float]:
+        each = candidates[number]
+        return seen[number].too_costly, -most.get(each.method, -math.inf), each.strength
+
+    return sorted(range(len(candidates)), key=place)
