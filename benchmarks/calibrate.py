@@ -48,6 +48,7 @@ from levelhead.scoring.token_rows import ask_seat_rows
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
+    contexts=None,
     score_contexts=2,
     counter_sentences=150,
     triples=2,
@@ -57,7 +58,8 @@ SIZES = AuditSizes(
     backgrounds=1,
     starts=0,
     screen=(2, 2),
-    null=19,
+    screen_every=1,
+    head_twins=19,
     triple_twins=19,
 )
 FIRST_SEED = 9_000  # of the figures; tests use others

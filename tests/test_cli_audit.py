@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from levelhead.auditing import read_audit
+from levelhead.cli.app import app
 from levelhead.cli.audit_printed import print_audit
 from levelhead.cli.terminal import print_wrapped
 from levelhead.inference.contents import open_contents
 from levelhead.pages.what_now import what_now
+from levelhead.results.presets import SMALL
 from tests.report.synthetic import write_audit
 from tests.report.synthetic.audit import PROJECTED
 from tests.report.synthetic.prompts import CLOSED
@@ -94,3 +97,11 @@ def test_a_file_gets_a_sentence_a_line_and_a_terminal_whole_words(monkeypatch: p
     assert [line[:2] for line in lines] == ["- ", "  ", "  "]
     assert max(map(len, lines)) <= 40
     assert " ".join(line[2:] for line in lines) == text
+
+
+def test_the_help_of_null_says_how_many_null_models_each_claim_has_by_default() -> None:
+    options = typer.main.get_command(app).commands["audit"].params  # type: ignore[attr-defined]
+    (said,) = [option.help for option in options if option.name == "null"]
+    assert f"{SMALL.null} for the association" in said
+    (few,) = {SMALL.head_twins, SMALL.triple_twins, SMALL.prompt_twins}
+    assert f"{few} for heads, next sentences and prompts" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +94,7 @@ def test_audits_of_given_sizes_and_quick_ones_have_no_first_look_of_their_own() 
     assert extent.Extent(lh.settings.AuditSettings(quick=True), model).first_look is None
     first = extent.Extent(lh.settings.AuditSettings(null=2, full=True), model).first_look
     assert first is not None
-    assert extent.Extent(first, model).sizes == replace(QUICK, null=2)
+    assert extent.Extent(first, model).sizes == QUICK.with_null(2)
 
 
 def test_the_answers_of_a_first_look_are_said_beside_the_progress(

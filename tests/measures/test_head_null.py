@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.head_null import half_agreement, head_test, held_scores
+from levelhead.measures.head_null import half_agreement, head_test, held_scores, largest_held
+from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import largest_settled, share
 
 
 def noise(rng: np.random.Generator, *shape: int) -> NDArray[np.float64]:
@@ -97,6 +99,59 @@ def test_students_p_of_the_largest_score_is_small_as_often_as_it_says() -> None:
         p_values.append(null.p_value)
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.03)
     assert np.mean(np.array(p_values) < 0.005) < 0.02
+
+
+def few(rng: np.random.Generator, tails: float | None) -> NDArray[np.float64]:
+    """Half scores of a model and its 9 twins in two splits: normal, or with long tails."""
+    shape = (10, 2, 2, 8, 8)
+    return rng.normal(size=shape) if tails is None else rng.standard_t(tails, size=shape)
+
+
+def test_where_nine_twins_are_planned_p_is_students_on_logarithms_by_hand() -> None:
+    scores = few(np.random.default_rng(8), None)
+    scores[0, :, :, 2, 2] = 4.0
+    test = head_test(scores[0], scores[1:], planned=9)
+    logs = np.log([np.abs(held_scores(twin)).max() for twin in scores[1:]])
+    t = (np.log(4.0) - logs.mean()) / (logs.std(ddof=1) * np.sqrt(1 + 1 / 9))
+    p = stats.t.sf(t, 8)
+    assert p < 0.001
+    assert test.p_value[2, 2] == pytest.approx(p / 0.95)  # of the error 5 % may be spent after 5 twins
+    assert test.largest.null is not None
+    assert test.largest.null.p_value == pytest.approx(p / 0.95)
+    assert test.largest.null.planned == 9
+    assert np.argwhere(test.clear).tolist() == [[2, 2]]
+    least = np.abs(test.held).min()
+    t = (np.log(least) - logs.mean()) / (logs.std(ddof=1) * np.sqrt(1 + 1 / 9)) if least else -np.inf
+    assert test.p_value.max() == pytest.approx(min(1.0, stats.t.sf(t, 8) / 0.95))
+    ranked = head_test(scores[0], scores[1:])  # without rounds it is by rank, and 9 are too few
+    assert ranked.p_value.min() == 0.1
+    assert not ranked.clear.any()
+
+
+def test_a_twin_without_any_score_that_holds_leaves_the_test_to_ranks() -> None:
+    scores = few(np.random.default_rng(9), None)
+    scores[0, :, :, 2, 2] = 9.0
+    scores[1] = 0.0
+    test = head_test(scores[0], scores[1:], planned=9)
+    assert test.p_value[2, 2] == pytest.approx(0.1 / 0.95)
+    assert not test.clear.any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tails", "most"), [(None, 0.065), (3, 0.08)])
+def test_of_models_without_meaning_one_in_twenty_has_a_clear_head_against_nine_twins(
+    tails: float | None, most: float
+) -> None:
+    """With the look after 5 twins, as an audit stops."""
+    rng, claimed = np.random.default_rng(10), []
+    for _ in range(1_000):
+        own, *twins = few(rng, tails)
+        largest = largest_held(twins)
+        value = float(np.abs(held_scores(own)).max())
+        first = NullDistribution(largest.values[:5])
+        there = first if largest_settled(first, value, 9) else largest
+        claimed.append(there.logarithmic_p_value(value) / share(len(there), 9) <= 0.05)
+    assert 0.03 < np.mean(claimed) < most
 
 
 def test_other_shapes_are_refused() -> None:

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from levelhead.measures.measurement import Null
 from levelhead.measures.null import MANY, NullDistribution
 from levelhead.measures.rounds import (
     ALPHA,
+    FUTILE,
     MAIN_LEVEL,
     SURE_LEVEL,
     closed,
@@ -114,16 +117,55 @@ def test_futility_costs_less_than_one_claim_in_a_hundred(excess: float) -> None:
     assert full - stopped_early <= len(drawn) / 100
 
 
-def test_no_claim_is_futile_before_nine_null_models_or_where_more_than_nineteen_are_planned() -> None:
+def student(nulls: np.ndarray, excess: float) -> np.ndarray:
+    """Two-sided p of a value so far from 0 against each row of null models."""
+    k = nulls.shape[1]
+    t = np.abs(excess - nulls.mean(axis=1)) / (nulls.std(axis=1, ddof=1) * np.sqrt(1 + 1 / k))
+    return np.asarray(2 * stats.t.sf(t, k - 1))
+
+
+@pytest.mark.parametrize(("look", "planned"), [(5, 9), (9, 19)])
+@pytest.mark.parametrize(("level", "most"), [(0.0025, 0.001), (0.005, 0.006), (0.0125, 0.055)])
+def test_the_power_that_futility_costs_is_what_the_method_page_says(
+    look: int, planned: int, level: float, most: float
+) -> None:
+    """Claims that all planned null models would give at a level, and that a look calls futile."""
+    rng = np.random.default_rng(9)
+    lost = []
+    for excess in np.arange(2, 8, 0.5):
+        drawn = rng.normal(size=(10_000, planned))
+        full = student(drawn, excess) / share(planned, planned) < level
+        lost.append(np.mean(full & (student(drawn[:, :look], excess) >= FUTILE[look][1])))
+    assert max(lost) < most
+    if level == 0.0125:
+        assert max(lost) > 0.03  # it does cost something
+
+
+def test_claims_are_futile_after_5_of_9_null_models_and_after_9_of_19_alone() -> None:
     nulls = np.random.default_rng(8).normal(size=PLANNED)
     assert futile(NullDistribution(nulls[:9]), 0.0, PLANNED)
     assert not futile(NullDistribution(nulls[:9]), 9.0, PLANNED)
     assert not futile(NullDistribution(nulls[:5]), 0.0, PLANNED)
+    assert futile(NullDistribution(nulls[:5]), 0.0, 9)
+    assert not futile(NullDistribution(nulls[:5]), 9.0, 9)
     assert not futile(NullDistribution(nulls[:9]), 0.0, 9)
     assert not futile(NullDistribution(nulls[:9]), 0.0, 39)
     quiet = looked_at(NullDistribution(nulls[:9]), 0.0, PLANNED).judged(0.0, "null twins")
     assert quiet.futile
     assert not says_too_little(quiet)
+
+
+def test_five_null_models_are_too_few_of_any_plan_and_nine_are_enough_where_nine_were_planned() -> None:
+    near = Null("null twins; p two-sided", 5, 0.0, 0.1, 0.06)
+    assert [replace(near, planned=planned).enough for planned in (None, 5, 9, 12, 39)] == [19, 9, 9, 12, 19]
+    assert says_too_little(near)
+    assert says_too_little(replace(near, planned=5))
+    assert says_too_little(replace(near, planned=9))
+    assert says_too_little(replace(near, draws=9))
+    assert not says_too_little(replace(near, draws=9, planned=9))
+    assert says_too_little(replace(near, draws=9, planned=19))
+    kept = looked_at(NullDistribution(np.arange(5.0)), 6.0, 9).judged(6.0, "null twins")
+    assert kept.planned == 9
 
 
 def test_a_strong_association_is_settled_at_the_first_look_and_a_doubtful_one_is_not() -> None:
@@ -148,4 +190,12 @@ def test_one_null_model_beyond_the_largest_score_settles_that_no_head_is_clear()
     assert not largest_settled(largest, 0.35, PLANNED)
     assert not largest_settled(largest, 0.25, 39)  # of 39 a head may leave one out
     assert largest_settled(largest, 0.15, 39)
-    assert largest_settled(largest, 0.35, 9)  # of so few no head can be clear at all
+
+
+def test_where_nine_are_planned_clear_heads_are_settled_by_logarithms() -> None:
+    largest = NullDistribution(np.array([0.1, 0.2, 0.15, 0.12, 0.17]))
+    assert largest_settled(largest, 0.2, 9)  # p 0.2: futile
+    assert not largest_settled(largest, 0.4, 9)  # p 0.02
+    assert not largest_settled(largest, 5.0, 9)  # p 2e-4: not yet sure, of which a first look may spend 0.05
+    assert largest_settled(largest, 100.0, 9)  # sure
+    assert not largest_settled(NullDistribution(largest.values[:4]), 0.2, 9)  # no look

@@ -19,7 +19,7 @@ from levelhead.inference.heads_in_words import clear_heads_text, removal_text, r
 from levelhead.inference.infos import claimed, verdict_of
 from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
-from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.measurement import FUTILE, Measurement, Null
 from levelhead.measures.null import models_needed
 from levelhead.measures.stereoset import SCALE_FREE
 from levelhead.pages.notebook import notebook_html
@@ -340,6 +340,28 @@ def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path:
     for said in (clear_heads_text(run), removal_text(run, [Head(0, 0)])):
         assert f"{too_few_text(3)}; at least 19" in said
     assert f"{too_few_text(3)}; at least 9" in sound_row_text(run)
+
+
+@pytest.mark.parametrize(
+    ("draws", "planned", "method", "said"),
+    [
+        (5, 9, "null twins; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
+        (5, 5, "null twins; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
+        (5, 9, f"null twins; p one-sided, {FUTILE}", "No head is clear"),
+        (9, 9, "null twins; p one-sided", "No head is clear"),
+        (9, 19, "null twins; p one-sided", f"{too_few_text(9)}; at least 19 are needed"),
+    ],
+)
+def test_how_many_null_models_are_enough_for_heads_is_what_was_planned_for_them(
+    tmp_path: Path, draws: int, planned: int, method: str, said: str
+) -> None:
+    null = Null(method, draws, 0.1, 0.05, 0.2, planned=planned)
+    largest = Measurement(LARGEST_HELD, 0.2, n=64, null=null)
+    with Run.open(tmp_path, layout.HEADS, heads_settings()) as run:
+        run.results(layout.CROSS_FIT, [largest].copy)
+        p = 0.1 if planned == 19 else 0.2  # by rank, beyond all of 9; or Student's
+        run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p, 1, 1.2))
+    assert said in clear_heads_text(open_heads(tmp_path))
 
 
 def test_a_null_model_beyond_all_heads_is_enough_to_say_that_none_is_clear(tmp_path: Path) -> None:

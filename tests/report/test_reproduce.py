@@ -28,7 +28,7 @@ from levelhead.results import layout
 from levelhead.results.asked import REQUIRED, InPython, Option, command_line, how_asked
 from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
-from levelhead.results.presets import BENCHMARK_NULLS, AuditSizes, audit_preset, survey_preset
+from levelhead.results.presets import BENCHMARK_NULLS, SMALL, AuditSizes, audit_preset, survey_preset
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
@@ -291,8 +291,7 @@ def audit_runs(draw: st.DrawFn) -> AuditRunSettings:
         full=extent == "full",
         quick=extent == "quick",
         sizes=replace(
-            preset,
-            null=draw(st.just(preset.null) | NULLS),
+            draw(st.just(preset) | st.builds(preset.with_null, NULLS)),
             contexts=draw(st.just(preset.contexts) | COUNT),
         ),
         text=draw(SOME),
@@ -554,7 +553,8 @@ def asked_for(run: RunSettings, folder: str) -> dict[str, Any]:
     }
     if isinstance(run, AuditRunSettings):  # where nothing was given, the preset decides
         preset = audit_preset(run.full, run.quick, run.large)
-        found["null"] = None if run.sizes.null == preset.null else run.sizes.null
+        as_preset = replace(run.sizes, contexts=preset.contexts) == preset
+        found["null"] = None if as_preset else run.sizes.null
         found["per_word"] = None if run.sizes.contexts == preset.contexts else run.sizes.contexts
     return {**found, "folder": folder}
 
@@ -781,6 +781,33 @@ def test_sizes_of_ones_own_are_asked_for_in_python(tmp_path: Path) -> None:
     assert "load_measures('a b.py')" in text
     asked = in_python(text.replace("load_measures('a b.py')", ""))["given"][1]
     assert asked.sizes == own
+
+
+def test_sizes_of_an_older_run_are_those_that_it_had(tmp_path: Path) -> None:
+    """An audit of 0.2 scored the heads of all null models and chose projections on whole halves."""
+    own = AuditSizes(contexts=None, null=3, head_twins=3, screen_every=1)
+    run = AuditRunSettings(
+        "audit", 0, "m", ("mlm",), 4, 5, False, "gender", None, 3, False, sizes=own, measure_files=("a b.py",)
+    )
+    stored = run.to_json()
+    for name in ("head_twins", "screen_every"):
+        del stored["sizes"][name]
+    assert AuditRunSettings.from_json(stored) == run
+    text = printed(tmp_path, layout.AUDIT, run)
+    assert in_python(text.replace("load_measures('a b.py')", ""))["given"][1].sizes == own
+    stored["sizes"]["triples"] = "9"
+    with pytest.raises(ValueError, match=r"sizes\.triples"):
+        AuditRunSettings.from_json(stored)
+
+
+def test_null_models_that_were_asked_of_every_question_are_one_option() -> None:
+    def null_of(sizes: AuditSizes) -> object:
+        run = AuditRunSettings("audit", 0, "m", ("mlm",), 4, 5, False, "gender", None, 3, False, sizes=sizes)
+        return next(each.value for each in run.asked() if each.field == "null")
+
+    assert null_of(SMALL) is None
+    assert null_of(SMALL.with_null(19)) == 19  # a default audit asks 19 for the association alone
+    assert null_of(replace(SMALL, null=5)) is None  # no option says that
 
 
 def test_defaults_of_settings_are_those_of_the_studies() -> None:

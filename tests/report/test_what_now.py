@@ -23,6 +23,7 @@ from levelhead.pages.blocks import Cards, WayOut, WhatNow
 from levelhead.pages.page import report_html
 from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.what_now import what_now
+from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import load_words
 from tests.report.synthetic import write_audit, write_heads
 from tests.report.synthetic.audit import PROJECTED, TWINS
@@ -204,6 +205,8 @@ def test_the_calibration_was_tried_with_the_shipped_list_and_the_sizes_of_the_be
     assert tried.words == load_words(tried.bias).fingerprint()
     sizes = SIZES
     assert (tried.null_models, tried.null_models_of_triples) == (sizes.null, sizes.triple_twins)
+    assert tried.null_models_of_heads == sizes.head_twins
+    assert tried.templates == (sizes.contexts or len(TEMPLATES))
     assert (tried.null_models_of_prompts, tried.splits) == (sizes.prompt_twins, sizes.splits)
     assert (tried.counter_sentences, tried.triples) == (sizes.counter_sentences, sizes.triples)
 
@@ -214,6 +217,8 @@ def test_the_calibration_was_tried_with_the_shipped_list_and_the_sizes_of_the_be
         (calibration().words, "00" * 8, "not tried with this list"),
         ('"null": 19', '"null": 5', "not tried with so few null models"),
         ('"triples": 1', '"triples": 4', "not tried with so few null models or items"),
+        ('"contexts": 16', '"contexts": 6', "not tried with so few null models or items"),
+        ('"head_twins": 19', '"head_twins": 9', "not tried with so few null models"),
         ('"null": 19', '"null": 199', CITED),
     ],
 )

@@ -21,7 +21,8 @@ from levelhead.models.model import Model, load
 from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.probes.cloze.verbalizer import make_verbalizer
-from levelhead.scoring.cloze import ask_cloze, change_nulls, cloze_texts, prompt_form, token_forms
+from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms
+from levelhead.scoring.cloze_null import change_nulls
 from tests.tiny import given, tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped
@@ -114,8 +115,9 @@ def test_log_odds_equal_those_of_a_plain_softmax_over_the_verbalizers_tokens(nam
 @pytest.mark.nightly
 def test_knowledge_moves_the_log_odds_of_a_model_whose_top_ten_have_no_gendered_word() -> None:
     model, prompts = shipped("lh:gpt-mini"), load_cloze(per_background=1)
-    nulls = change_nulls(model, one_of_three(), 5)
-    scores = ask_cloze(model, prompts)[0].scores(per_occupation=False, nulls=nulls)
+    answers = ask_cloze(model, prompts)[0]
+    (nulls,) = change_nulls(model, one_of_three(), [answers.changes()], 5)
+    scores = answers.scores(per_occupation=False, nulls=nulls)
     silent = [
         each.value
         for each in scores.measurements

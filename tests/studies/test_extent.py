@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from levelhead.results.presets import LARGE, AuditSizes
+from levelhead.results.presets import FULL, LARGE, SMALL, AuditSizes
 from levelhead.studies.extent import AuditSettings, Extent
 from tests.tiny import tiny
 
@@ -37,7 +37,46 @@ def test_changes_are_verified_on_few_contexts_of_a_word_unless_they_are_judged_b
         assert contexts_a_word([context.word for context in parts.choose.contexts]) == {3}
 
 
-def test_a_quick_audit_of_a_large_model_splits_the_words_once() -> None:
+def test_an_audit_of_a_large_model_splits_the_words_once() -> None:
     model = tiny("gpt2")
     assert Extent(AuditSettings(sizes=LARGE), model).heads.splits == 1
     assert Extent(AuditSettings(), model).heads.splits == 2
+
+
+def test_projections_are_chosen_on_every_second_item_of_a_half() -> None:
+    parts = {}
+    for step in (1, 2):
+        extent = Extent(
+            AuditSettings(sizes=replace(SIZES, triples=4, screen_every=step)), tiny("bert", "nsp")
+        )
+        parts[step] = extent.halves(extent.battery())
+    one, two = parts[1].choose, parts[2].choose
+    assert two.triples.pairs == one.triples.pairs[::2]
+    assert two.sentences == one.sentences[::2]
+    assert two.probe.occupations == one.probe.occupations[::2]
+    assert {pair.occupation for pair in two.probe.pairs} == set(two.probe.occupations)
+    premises = [list(dict.fromkeys(pair.premise for pair in each.ability.pairs)) for each in (one, two)]
+    assert premises[1] == premises[0][::2]
+    assert two.contexts == one.contexts  # words stay
+    assert parts[2].report == parts[1].report
+
+
+def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None:
+    model = tiny("bert", "nsp")
+    default, given = Extent(AuditSettings(), model), Extent(AuditSettings(null=12), model)
+    assert (default.heads.null, default.heads.scored_twins) == (19, 9)
+    assert (default.battery().null, default.prompts.null) == (9, 9)
+    assert (given.heads.null, given.heads.scored_twins) == (12, 12)
+    assert (given.battery().null, given.prompts.null) == (12, 12)
+    quick = Extent(AuditSettings(null=12, quick=True), model)
+    assert (quick.heads.null, quick.battery().null, quick.prompts.null) == (12, 12, 0)
+    none = Extent(AuditSettings(null=0), model)
+    assert (none.heads.null, none.heads.scored_twins, none.battery().null, none.prompts.null) == (0, 0, 0, 0)
+
+
+def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:
+    everything = (FULL.contexts, FULL.backgrounds, FULL.screen_every, FULL.null, FULL.head_twins)
+    assert everything == (None, None, 1, 199, 199)
+    assert LARGE.with_null(5) == LARGE
+    for name in ("contexts", "splits", "counter_sentences", "backgrounds", "starts", "null", "head_twins"):
+        assert getattr(LARGE, name) <= getattr(SMALL, name), name

@@ -18,14 +18,17 @@ from levelhead.edits.head import Head
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
 from levelhead.inference.heads_in_words import sources_text
+from levelhead.measures.rounds import looks
 from levelhead.models.model import Model
 from levelhead.pages.figures.heads import write_figures
+from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results import layout
 from levelhead.results.records.heads import CROSS_FITTED, IN_COMMON, LARGEST_HELD, OF_HIGHEST, CrossFit
 from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.word_table import WordTable, fitting, word_table
 from levelhead.studies.heads import null_models
@@ -44,6 +47,7 @@ from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.heads.sources import source_agreement
 from levelhead.studies.heads.study import heads
+from tests.report.page_text import page_text
 from tests.tiny import tiny
 from tests.word_lists import GENDER, RELIGION, gender_toml, toml
 
@@ -239,12 +243,41 @@ def test_what_a_round_has_closed_is_not_asked_of_later_twins(
     assert [each.null.draws for each in run.cross_fit if each.null is not None] == [6, 5, 6]
 
 
+def test_the_heads_of_some_null_models_are_scored_and_seat_is_asked_of_all(tmp_path: Path) -> None:
+    settings = HeadsSettings(
+        GENDER, experiments=("scores",), per_word=2, resamples=100, null=6, scored_twins=3, splits=1
+    )
+    run = heads(tiny("bert"), settings, tmp_path / "run")
+    assert [fit.twin for fit in run.cross_fits] == [None, 0, 1, 2]
+    assert run.seat is not None
+    assert run.seat.measurement.null is not None
+    assert run.seat.measurement.null.draws in looks(6)  # 5, where the association is settled, or 6
+    nulls = [each.null for each in run.cross_fit]
+    assert [(null.draws, null.planned) for null in nulls if null is not None] == [(3, 3)] * 3
+    assert run.settings.scored_twins == 3
+    shown = "1 splits of the words into halves, on the first context of each word; 3 null models on the same"
+    assert shown in page_text(write_report(tmp_path / "run"))
+    older = run.settings.to_json()
+    del older["scored_twins"]
+    assert HeadsRunSettings.from_json(older).scored_twins is None  # all of them
+
+
+def test_a_planted_head_is_clear_against_nine_twins_by_students_t() -> None:
+    rng = np.random.default_rng(2)
+    nine = [fit for fit in made_fits(rng, planted=8.0) if (fit.twin or 0) < 9]
+    _, test = held_on_other_words(nine, 9)
+    assert test is not None
+    assert [tuple(place) for place in np.argwhere(test.clear)] == [(1, 2)]
+    five = [replace(fit, rho=rng.normal()) for fit in made_fits(rng, planted=0.0) if (fit.twin or 0) < 5]
+    assert scores_closed(five, 9)  # futile
+
+
 def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
     held, test = held_on_other_words(run.cross_fits, run.settings.null)
     assert test is not None
     assert [score.held for score in run.scores] == held.ravel().tolist()
     assert [score.p for score in run.scores] == test.p_value.ravel().tolist()
-    assert run.clear_heads == []  # with two twins no head can be beyond 19 of 20
+    assert run.clear_heads == [score.head for score in run.ranked if (score.p or 1.0) <= 0.05]
     assert [each.name for each in run.cross_fit] == list(CROSS_FITTED)
 
 

@@ -24,7 +24,7 @@ from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.study import run_mitigations
 
 _NULLS = 5  # null models: Student's p allows for so few
-_CONTEXTS = 2  # per word
+CONTEXTS = 2  # per word
 _FEWEST = 8  # texts, and triples
 _JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
     headline.LOG_ODDS: LOG_ODDS,
@@ -43,7 +43,7 @@ def certify_quickest(extent: Extent, battery: Battery, run: Run[AuditRunSettings
         return
     if nulls < FEWEST_NULLS or len(battery.sentences) < _FEWEST or len(battery.triples.pairs) < _FEWEST:
         return
-    words = word_table(battery.test, battery.contexts).first_contexts(_CONTEXTS)
+    words = word_table(battery.test, battery.contexts).first_contexts(CONTEXTS)
     items = replace(battery, contexts=words.contexts, null=0)
     asked, seed = extent.settings.bias, extent.settings.seed
     settings = MitigateSettings(asked, (QUICKEST,), objective, null=nulls, seed=seed, spillover=False)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from levelhead.auditing.arena import CONTEXTS
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
+from levelhead.probes.cloze import DEFAULT_BACKGROUNDS
 from levelhead.probes.words import load_words
 from levelhead.results.presets import ASSOCIATION
 from levelhead.scoring.battery import Battery
@@ -27,12 +29,11 @@ STAGES: Mapping[str, Stage] = {  # of the questions that ship
     "fluency": Stage.TEXT,
 }
 _BLANKS = 8_000.0  # tokens of the fill-in tests that ship
-_PROMPTS = 10_400.0  # of the prompts about occupations with one background
-_BACKGROUNDS = 4.6  # times as many prompts, with all backgrounds
+_PROMPTS = 10_400.0  # of the prompts about occupations with one background: 58 x (7 + 3 backgrounds)
 _CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
-_VERIFIED = 1.3  # the same, for questions on half of the items
-_CERTIFIED = 0.9  # the same, for the quickest mitigation and its null models; where a bias is claimed
-_PROJECTIONS = 8.0  # times the next sentences, to try them
+_VERIFIED = 1.0  # the same, for questions on half of the items
+_CERTIFIED = 2.2  # the same, for the quickest mitigation and its null models; where a bias is claimed
+_PROJECTIONS = 6.5  # times the next sentences, to try them on half of the items
 _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
 
@@ -46,7 +47,7 @@ def audit_plan(
     """
     plan = {**_words(extent, battery), **_questions(extent, battery, models)}
     if not extent.settings.quick:
-        plan |= _changes(extent, plan)
+        plan |= _changes(extent, battery, models, plan)
     if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
         inside = audit_plan(look, look.battery(), models, looks=False)
@@ -68,7 +69,7 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
     scored = table.first_contexts(scores).contexts
     plan = {
         Stage.WORDS: _texts(context.text for context in table.contexts),
-        Stage.NULLS: sizes.null * (twin + fit) + fit,
+        Stage.NULLS: sizes.null * twin + (sizes.scored_heads + 1) * fit,
     }
     if settings.experiments != (ASSOCIATION,):
         asked_again = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
@@ -88,7 +89,7 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
         kinds = ("stereotype", "anti", "unrelated")
         pairs = [pair.original for pair in battery.triples.pairs]
         asked = 2 * _texts(f"{t.context} {getattr(t, kind)}" for t in pairs for kind in kinds)
-        plan[Stage.SENTENCES] = asked * (1 + battery.null * (2 / 3 if "nsp" in able else 1))
+        plan[Stage.SENTENCES] = asked * _times(battery, models)
     if "nli" in able:
         fair = [f"{pair.premise} {pair.hypothesis}" for pair in (battery.probe.pairs if ours else ())]
         ordinary = [f"{pair.premise} {pair.hypothesis}" for pair in battery.ability.pairs]
@@ -102,15 +103,24 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
     return plan
 
 
-def _changes(extent: Extent, plan: Mapping[Stage, float]) -> dict[Stage, float]:
+def _times(battery: Battery, models: Sequence[Model]) -> float:
+    """How often next sentences are asked: of the model, and without unrelated ones of null models."""
+    unrelated = any("nsp" in model.abilities for model in models)
+    return 1 + battery.null * (2 / 3 if unrelated else 1)
+
+
+def _changes(
+    extent: Extent, battery: Battery, models: Sequence[Model], plan: Mapping[Stage, float]
+) -> dict[Stage, float]:
     """Projections on half of the items, all questions again on the other half, and the arena's."""
-    asked = plan.get(Stage.SENTENCES, 0.0) / max(1, 1 + extent.sizes.null)
+    asked = plan.get(Stage.SENTENCES, 0.0) / _times(battery, models)
     rest = asked + sum(plan.get(name, 0.0) for name in (Stage.BLANKS, Stage.INFERENCES, Stage.TEXT))
     words = plan.get(Stage.WORDS, 0.0)
+    certified = min(1.0, CONTEXTS / extent.heads.contexts_per_word)
     return {
-        Stage.CHANGES: _PROJECTIONS * asked,
+        Stage.CHANGES: _PROJECTIONS * asked / extent.sizes.screen_every,
         Stage.VERIFIED: _VERIFIED * (rest + words * _verified_contexts(extent)),
-        Stage.CERTIFIED: _CERTIFIED * (rest + words),
+        Stage.CERTIFIED: _CERTIFIED * (rest + words * certified),
     }
 
 
@@ -124,8 +134,9 @@ def _verified_contexts(extent: Extent) -> float:
 def _prompts(extent: Extent) -> float:
     """How often all prompts with one background are asked: of the model, its changes and null models."""
     sizes = extent.sizes
-    own = (_BACKGROUNDS if sizes.backgrounds is None else 1) * (1 if extent.settings.quick else _CHANGED)
-    return own + min(sizes.prompt_twins, sizes.null)
+    backgrounds = DEFAULT_BACKGROUNDS if sizes.backgrounds is None else sizes.backgrounds
+    own = (7 + 3 * backgrounds) / 10 * (1 if extent.settings.quick else _CHANGED)
+    return own + sizes.asked_prompts
 
 
 def _texts(texts: Iterable[str]) -> float:

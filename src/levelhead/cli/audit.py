@@ -43,7 +43,11 @@ class AuditOptions(Options):
     per_word: PerWord = None
     null: Annotated[
         int | None,
-        typer.Option(min=0, help="Null models to hold numbers against. Default 19; 0: none."),
+        typer.Option(
+            min=0,
+            help="Null models to hold numbers against, for every claim; 0: none. Default: 19 for the "
+            "association; 9 for heads, next sentences and prompts.",
+        ),
     ] = None
     text: FluencyText = None
     measure: OwnMeasures = None

@@ -23,8 +23,10 @@ class Calibration:
     bias: str
     words: str  # the hash of the word list
     null_models: int  # of each model, and so on: an audit that asks less was not tried
+    null_models_of_heads: int
     null_models_of_triples: int
     null_models_of_prompts: int
+    templates: int  # that words were asked in
     splits: int
     counter_sentences: int
     triples: int  # one of so many was asked
@@ -42,10 +44,11 @@ class Calibration:
 
     def _asks_less(self, sizes: AuditSizes) -> bool:
         return (
-            sizes.contexts is not None
+            (sizes.contexts is not None and sizes.contexts < self.templates)
             or sizes.null < self.null_models
-            or min(sizes.triple_twins, sizes.null) < self.null_models_of_triples
-            or min(sizes.prompt_twins, sizes.null) < self.null_models_of_prompts
+            or sizes.scored_heads < self.null_models_of_heads
+            or sizes.asked_triples < self.null_models_of_triples
+            or sizes.asked_prompts < self.null_models_of_prompts
             or sizes.splits < self.splits
             or sizes.counter_sentences < self.counter_sentences
             or sizes.triples > self.triples

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from levelhead.measures.catalog import ALPHA
 from levelhead.measures.corrections import holm
-from levelhead.measures.measurement import ENOUGH, Measurement, Null
+from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import models_needed
 from levelhead.measures.rounds import says_too_little
 
@@ -41,14 +41,13 @@ class Doubt:
     about: str
     value: str
     null: Null
-    enough: int = ENOUGH  # null models from which on silence says something
 
     def too_few(self, level: float) -> str:
         """Why nothing can be told, and how many null models would do; empty where they are not too few."""
-        if not says_too_little(self.null, self.enough) or self.null.p_value < level:
+        if not says_too_little(self.null) or self.null.p_value < level:
             return ""
         needed = models_needed(self.null, level)
-        many = f"at least {self.enough}" if needed is None else f"about {needed}"
+        many = f"at least {self.null.enough}" if needed is None else f"about {needed}"
         return f"{too_few_text(self.null.draws)}; {many} are needed for p < {ALPHA:g} after correction"
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from levelhead.inference.claims import Claim, Doubt, floor_text, judged, p_text, too_few_text, valued
 from levelhead.measures.cloze.log_odds import CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
-from levelhead.measures.cloze.verdicts import ENOUGH, quiet_word
+from levelhead.measures.cloze.verdicts import quiet_word, with_plan
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.rounds import says_too_little
 from levelhead.results.records.cloze import ClozeCell
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun
@@ -77,7 +78,9 @@ def _knowledge(cell: ClozeCell) -> Claim:
         beyond_twins(cell),
         f"Knowledge, {cell.kind}: it {cell.verdict} the stereotype, {value}.",
         f"Knowledge, {cell.kind}: its effect {_SHARED}, {value}.",
-        doubt=None if change.null is None else Doubt(f"Knowledge, {cell.kind}", value, change.null, ENOUGH),
+        doubt=None
+        if change.null is None
+        else Doubt(f"Knowledge, {cell.kind}", value, with_plan(change.null)),
     )
 
 
@@ -87,15 +90,22 @@ def is_knowledge(name: str) -> bool:
 
 
 def silent_text(claims: Mapping[str, Claim]) -> list[str]:
-    """One sentence about all kinds of knowledge of which nothing is claimed; their claims by name."""
-    kinds = [name.removeprefix(_KNOWLEDGE) for name in claims]
-    draws = [claim.doubt.null.draws for claim in claims.values() if claim.doubt is not None]
-    if not kinds:
-        return []
-    if draws and min(draws) < ENOUGH:
-        few = f"{too_few_text(min(draws))}; at least {ENOUGH} are needed"
-        return [f"Knowledge, the effects of {len(kinds)} kinds: {few}: {', '.join(kinds)}."]
-    return [f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}."]
+    """A sentence about the kinds of knowledge that too few null models were asked about, and one about the
+    others of which nothing is claimed; their claims by name."""
+    few = {
+        name.removeprefix(_KNOWLEDGE): claim.doubt.null
+        for name, claim in claims.items()
+        if claim.doubt is not None and says_too_little(claim.doubt.null)
+    }
+    said = []
+    if few:
+        draws, enough = min(null.draws for null in few.values()), max(null.enough for null in few.values())
+        why = f"{too_few_text(draws)}; at least {enough} are needed"
+        said.append(f"Knowledge, the effects of {len(few)} kinds: {why}: {', '.join(few)}.")
+    kinds = [name.removeprefix(_KNOWLEDGE) for name in claims if name.removeprefix(_KNOWLEDGE) not in few]
+    if kinds:
+        said.append(f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}.")
+    return said
 
 
 def untested_text(prompts: PromptsRun | None) -> list[str]:

@@ -8,8 +8,8 @@ from levelhead.edits.head import Head
 from levelhead.inference.claims import judged, sentence, too_few_text
 from levelhead.inference.counter import contrast_claim
 from levelhead.inference.doubts import doubt_text
-from levelhead.measures.measurement import ENOUGH, Measurement, Null
-from levelhead.measures.rounds import SPENT
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.rounds import SPENT, by_rank
 from levelhead.probes.token_rows import MATCHED, ONE_TOKEN
 from levelhead.results.layout import WORDS_HASH
 from levelhead.results.records.heads import (
@@ -56,16 +56,19 @@ def clear_heads_text(run: HeadsRun) -> str:
 
 
 def too_few_for_heads(run: HeadsRun) -> str:
-    """Why no head can be clear: a head must lie beyond all of at least 19 null models; else empty.
+    """Why it cannot be told whether a head is clear: fewer null models than silence needs; else empty.
 
-    Where one of fewer lies beyond all heads, more of them would change nothing.
+    Where the test is by rank and one of fewer lies beyond all heads, more of them would change nothing, and
+    so where the claim was futile.
     """
     largest = next((each for each in run.cross_fit if each.name == LARGEST_HELD), None)
-    if largest is None or largest.null is None:
+    if largest is None or largest.null is None or largest.null.futile:
         return ""
+    null = largest.null
     least = min((score.p for score in run.scores if score.p is not None), default=0.0)
-    beaten = least * (1 + largest.null.draws) > 1.5  # (1 + null models beyond the highest head) > 1
-    return "" if beaten else _few(largest.null, ENOUGH)
+    ranked = null.planned is None or by_rank(null.planned)
+    beaten = ranked and least * (1 + null.draws) > 1.5  # (1 + null models beyond the highest head) > 1
+    return "" if beaten else _few(null, null.enough)
 
 
 def few_models(row: SeatRow) -> str:

@@ -13,7 +13,8 @@ the largest |held| over all heads of each twin, with the same splits, so that
 
 is corrected for the number of heads: at most 5 % of null models have any head with p ≤ 0.05,
 exactly, if twins are exchangeable. The largest |b| alone would not do: in meaningless models it is as large
-as in real ones. With K = 19 the smallest p is 0.05, that of a head beyond all twins. Definitions:
+as in real ones. With K = 19 the smallest p is 0.05, that of a head beyond all twins. Where fewer than 19 were
+planned, as in an audit, p is Student's on the logarithms of the twins' largest |held|. Definitions:
 docs/method.md.
 """
 
@@ -28,6 +29,7 @@ from scipy import stats
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import MANY, NullDistribution, spent_p
+from levelhead.measures.rounds import by_rank, largest_looked_at
 from levelhead.measures.statistics import FloatArray
 
 LEVEL = 0.05
@@ -52,27 +54,27 @@ class HeadTest:
 
     held: FloatArray  # [layer, head]
     p_value: FloatArray  # [layer, head], corrected for the number of heads
-    threshold: float  # a head is clear beyond it
     largest: Measurement  # the largest |held|, with that of twins as its null
 
     @property
     def clear(self) -> npt.NDArray[np.bool_]:
         """Which heads are clear: [layer, head]"""
-        return np.asarray(np.abs(self.held) > self.threshold)
+        return np.asarray(self.p_value <= LEVEL)
 
 
-def largest_held(twins: npt.ArrayLike, share: float = 1.0) -> NullDistribution:
+def largest_held(twins: npt.ArrayLike) -> NullDistribution:
     """The largest |held| of each twin, from half scores [twin, split, half, layer, head]."""
     values = [np.abs(held_scores(twin)).max() for twin in np.asarray(twins, np.float64)]
-    return NullDistribution(np.array(values), share=share)
+    return NullDistribution(np.array(values))
 
 
-def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike, share: float = 1.0) -> HeadTest:
+def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike, planned: int | None = None) -> HeadTest:
     """Compare a model's half scores [split, half, layer, head] with those of its twins [twin, split, half,
     ...].
 
-    Twins must have been scored on the same splits as the model, as many of them: then the test is exact.
-    share: of the error that may be spent at this look, where twins come in rounds (rounds.py).
+    Twins must have been scored on the same splits as the model, as many of them: then the test by rank is
+    exact. planned: how many were to come, in rounds (rounds.py); with fewer than 19 the test is Student's.
+    None: there are no rounds, and the test is by rank.
     """
     own, others = _checked(halves), np.asarray(twins, np.float64)
     if others.shape[1:] != own.shape or len(others) < 2:
@@ -80,29 +82,31 @@ def head_test(halves: npt.ArrayLike, twins: npt.ArrayLike, share: float = 1.0) -
             f"Twins {others.shape} came for scores {own.shape}; give [twin, *same shape], 2 or more."
         )
     held = held_scores(own)
-    largest = largest_held(others, share)
-    p_value = (1 + (largest.values[:, None, None] >= np.abs(held)).sum(axis=0)) / (1 + len(largest))
-    threshold = largest.upper_quantile(1 - LEVEL)
     value = float(np.abs(held).max())
+    largest = largest_held(others)
+    if planned is not None:
+        largest = largest_looked_at(largest, value, planned)
     measured = Measurement("largest held score", value, n=held.size, null=_judged(largest, value))
-    return HeadTest(held, np.asarray(p_value), threshold, measured)
+    return HeadTest(held, _p_values(np.abs(held), largest), measured)
+
+
+def _p_values(sizes: FloatArray, largest: NullDistribution) -> FloatArray:
+    """p of every |held| [layer, head]."""
+    if largest.planned is None or by_rank(largest.planned):
+        beyond = (largest.values[:, None, None] >= sizes).sum(axis=0)
+        return np.asarray((1 + beyond) / (1 + len(largest)))
+    student = [largest.logarithmic_p_value(size) / largest.share for size in sizes.ravel().tolist()]
+    return np.asarray(np.minimum(1.0, np.reshape(student, sizes.shape)), np.float64)
 
 
 def _judged(largest: NullDistribution, value: float) -> Null:
-    """The null of the largest |held|, one-sided: the exact p, or Student's where twins are too few for it.
-
-    Largest values are skewed to the right, their logarithms much less: Student's t is taken of those,
-
-        t = (log value − mean log null) / (spread of log null · sqrt(1 + 1/K)),   K − 1 degrees of freedom
-    """
+    """The null of the largest |held|, one-sided: the exact p, or Student's where twins are too few for it."""
     p, how = largest.upper_p_value(value), "exact"
     if len(largest) < MANY and min(value, largest.values.min()) > 0:
-        logs = NullDistribution(np.log(largest.values))
-        two_sided = logs.student_p_value(float(np.log(value)))
-        p = two_sided / 2 if np.log(value) > logs.floor else 1 - two_sided / 2
-        how = f"Student's t of logarithms{largest.looked}"
+        p, how = largest.logarithmic_p_value(value), f"Student's t of logarithms{largest.looked}"
     p = spent_p(p, largest.share)
-    return Null(f"null twins; p one-sided, {how}", len(largest), largest.floor, largest.spread, p)
+    said = f"null twins; p one-sided, {how}"
+    return Null(said, len(largest), largest.floor, largest.spread, p, planned=largest.planned)
 
 
 def _checked(halves: npt.ArrayLike) -> FloatArray:

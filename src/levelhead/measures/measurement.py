@@ -11,6 +11,7 @@ NULL_MODELS = "null twins"  # how the method of a null begins that was drawn fro
 LONG_TAILED = "long-tailed"  # in the method of a null that is
 FUTILE = "stopped for futility"  # in the method of a null of which no more models were asked
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
+ENOUGH_PLANNED = 9  # the same, of a claim that was planned with fewer than 19
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
 
 
@@ -31,6 +32,7 @@ class Null:
     spread: float  # standard deviation of the draws
     p_value: float
     least: float | None = None  # the one-sided 95 % limit of the distance from floor on other items, if known
+    planned: int | None = None  # null models that were to come, where a claim has its own number of them
 
     def __post_init__(self) -> None:
         if self.draws < 1 or not self.spread >= 0 or not 0 < self.p_value <= 1:
@@ -45,6 +47,11 @@ class Null:
     def long_tailed(self) -> bool:
         """Whether a few of its models lie much farther out than a normal distribution has them."""
         return LONG_TAILED in self.method
+
+    @property
+    def enough(self) -> int:
+        """From how many null models on silence says something: the planned number, from 9 to 19."""
+        return ENOUGH if self.planned is None else min(ENOUGH, max(ENOUGH_PLANNED, self.planned))
 
     @property
     def futile(self) -> bool:
@@ -209,8 +216,16 @@ def _null(data: Mapping[str, object]) -> Null | None:
         return None
     null = _mapping(data, "null")
     parts = {name: _number(f"null.{name}", _field(null, name)) for name in ("floor", "spread", "p_value")}
-    least = _number_or_none("null.least", null.get("least"))
-    return Null(_text(null, "method"), _whole("null.draws", _field(null, "draws")), **parts, least=least)
+    least, planned = _number_or_none("null.least", null.get("least")), null.get("planned")
+    return Null(
+        _text(null, "method"),
+        _whole("null.draws", _field(null, "draws")),
+        parts["floor"],
+        parts["spread"],
+        parts["p_value"],
+        least,
+        None if planned is None else _whole("null.planned", planned),
+    )
 
 
 def _mapping(data: Mapping[str, object], name: str) -> dict[str, object]:

@@ -46,6 +46,7 @@ class NullDistribution:
     long_tails: bool = False  # a few draws lie much farther out than a normal distribution has them
     share: float = 1.0  # of the error that may be spent at this look: null models come in rounds (rounds.py)
     futile: bool = False  # no more are asked: the value lies too near to these for a claim
+    planned: int | None = None  # how many were to come, where the claim has its own number of them
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, np.float64)
@@ -96,6 +97,24 @@ class NullDistribution:
         t = self.excess(value) / (self.spread * math.sqrt(1 + 1 / len(self)))
         return float(2 * stats.t.sf(abs(t), min(len(self) - 1, LONG_TAILS if self.long_tails else math.inf)))
 
+    def upper_student_p_value(self, value: float) -> float:
+        """The same, one-sided, for measures that bias can only raise."""
+        half = self.student_p_value(value) / 2
+        return half if value > self.floor else 1 - half
+
+    def logarithmic_p_value(self, value: float) -> float:
+        """One-sided, for largest values: those are skewed to the right, their logarithms much less.
+
+            t = (log value − mean log null) / (spread of log null · sqrt(1 + 1/K)),   K − 1 degrees of freedom
+
+        By rank where a draw has no logarithm; 1 for a value that has none.
+        """
+        if self.values.min() <= 0:
+            return self.upper_p_value(value)
+        if value <= 0:
+            return 1.0
+        return NullDistribution(np.log(self.values)).upper_student_p_value(math.log(value))
+
     def at_look(self, share: float) -> Self:
         """The same null at a look that may spend so much of the error."""
         return replace(self, share=share)
@@ -114,7 +133,8 @@ class NullDistribution:
         null = LONG_TAILED if self.long_tails else "normal"
         how = "exact" if len(self) >= MANY else f"Student's t, {null} null"
         p = self.claimed_p(value)
-        return Null(f"{method}; p two-sided, {how}{self.looked}", len(self), self.floor, self.spread, p)
+        said = f"{method}; p two-sided, {how}{self.looked}"
+        return Null(said, len(self), self.floor, self.spread, p, planned=self.planned)
 
     @property
     def looked(self) -> str:

@@ -15,7 +15,8 @@ whatever the n values are: equality where all of them lie on the far side of m, 
 costs no power and no error: the verdict is the one that all N would have given. A claim other than the main
 one is not pursued either
 
-    for futility             if after 9 of up to 19 null models its p, undivided, is 0.04 or more
+    for futility             if its p, undivided, is 0.05 or more after 5 of up to 9 null models, or 0.04 or
+                             more after 9 of up to 19
 
 which makes no claim, so that it adds no error; what it costs is power (docs/method.md has how much).
 Group-sequential tests: Pocock 1977; futility: DeMets and Ware 1980; Monte Carlo tests that stop: Besag and
@@ -31,11 +32,14 @@ import numpy as np
 from scipy import stats
 
 from levelhead.measures.measurement import ENOUGH, Null
-from levelhead.measures.null import LONG_TAILS, MANY, NullDistribution
+from levelhead.measures.null import LONG_TAILS, MANY, NullDistribution, spent_p
 from levelhead.measures.statistics import alike
 
 SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
-FUTILE = {9: 0.04}  # null models at an early look -> p from which on a claim beside the main one is futile
+FUTILE = {  # null models at an early look -> of how many at most, p from which on a claim is futile
+    5: (9, 0.05),
+    9: (19, 0.04),
+}
 ALPHA = 0.05  # no claim holds at a larger p, however many others do
 MAIN_LEVEL = 0.75 * ALPHA  # at which the main claim of a page holds alone
 SURE_LEVEL = 0.25 * ALPHA / 32  # at which any other claim does, on a page of up to 32 of them
@@ -87,8 +91,12 @@ def settled(null: NullDistribution, value: float, planned: int, level: float = S
 
 def futile(null: NullDistribution, value: float, planned: int) -> bool:
     """Whether a claim other than the main one is too far from holding at this look to be pursued."""
-    least = FUTILE.get(len(null), math.inf)
-    return len(null) < planned <= ENOUGH and null.student_p_value(value) >= least
+    return _futile(null.student_p_value(value), len(null), planned)
+
+
+def _futile(p: float, draws: int, planned: int) -> bool:
+    most, least = FUTILE.get(draws, (0, math.inf))
+    return draws < planned <= most and p >= least
 
 
 def closed(null: NullDistribution, value: float, planned: int) -> bool:
@@ -98,23 +106,44 @@ def closed(null: NullDistribution, value: float, planned: int) -> bool:
 
 def looked_at(null: NullDistribution, value: float, planned: int) -> NullDistribution:
     """The null at the look after which no more models were asked for a claim other than the main one."""
-    return replace(null, share=share(len(null), planned), futile=futile(null, value, planned))
+    stopped = futile(null, value, planned)
+    return replace(null, share=share(len(null), planned), futile=stopped, planned=planned)
 
 
-def says_too_little(null: Null | None, enough: int = ENOUGH) -> bool:
+def says_too_little(null: Null | None) -> bool:
     """Whether null models are so few that more of them could give a claim that these do not.
 
     A round after which none could is as good as all of them, and so is a stop for futility.
     """
-    if null is None or not null.of_models or null.draws >= enough or null.futile:
+    if null is None or not null.of_models or null.draws >= null.enough or null.futile:
         return False
-    return null.draws < 2 or least_p_of(null.p_value, null.draws, enough, null.long_tailed) < ALPHA
+    return null.draws < 2 or least_p_of(null.p_value, null.draws, null.enough, null.long_tailed) < ALPHA
+
+
+# ---- the largest of many scores, one-sided
+
+
+def by_rank(planned: int) -> bool:
+    """Whether so many null models are enough for p by rank: with 19 it can be 0.05, with fewer it cannot."""
+    return planned >= ENOUGH
 
 
 def largest_settled(largest: NullDistribution, value: float, planned: int) -> bool:
-    """Whether no head can be clear any more: too many null models have a larger score than the model's.
+    """Whether the verdict on clear heads is settled.
 
-    A head must lie beyond all of 19 null models (38 of 39 ...), so one that does not is enough.
+    By rank: a head must lie beyond all of 19 null models (38 of 39 ...), so one that does not is enough. With
+    fewer, by Student's t of logarithms: a claim holds now, or is futile.
     """
-    allowed = math.floor(ALPHA * (planned + 1) + 1e-9) - 1
-    return int(np.sum(largest.values >= value)) > allowed
+    if by_rank(planned):
+        allowed = math.floor(ALPHA * (planned + 1) + 1e-9) - 1
+        return int(np.sum(largest.values >= value)) > allowed
+    p = largest.logarithmic_p_value(value)
+    sure = spent_p(p, share(len(largest), planned)) < SURE_LEVEL
+    return sure or _futile(p, len(largest), planned)
+
+
+def largest_looked_at(largest: NullDistribution, value: float, planned: int) -> NullDistribution:
+    """The largest scores of null models at the look after which no more were asked."""
+    student = not by_rank(planned)
+    stopped = student and _futile(largest.logarithmic_p_value(value), len(largest), planned)
+    return replace(largest, share=share(len(largest), planned), futile=stopped, planned=planned)

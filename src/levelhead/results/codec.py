@@ -7,7 +7,7 @@ that has no default, a text where a number belongs, NaN or infinity are refused,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ from levelhead.errors import LevelheadError
 R = TypeVar("R")
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Json = dict[str, Any]  # a JSON object: the border of the typed house
+Stored = Mapping[str, object]  # fields of a record as they are stored
 
 
 def _read_head(written: object) -> Head:
@@ -46,6 +47,18 @@ StoredNeuron = Annotated[Neuron, BeforeValidator(_read_neuron), PlainSerializer(
 def renamed(names: Mapping[str, str]) -> BeforeValidator:
     """For a field whose values have new names: a run folder that holds an old one is read as the new one."""
     return BeforeValidator(lambda stored: names.get(stored, stored) if isinstance(stored, str) else stored)
+
+
+def completed(missing: Callable[[Stored], Stored]) -> BeforeValidator:
+    """For a field whose record has grown: what the record of an older run folder would have had."""
+
+    def complete(stored: object) -> object:
+        if not isinstance(stored, dict):
+            return stored
+        whole = {**missing(stored), **stored}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in whole.items()}
+
+    return BeforeValidator(complete)
 
 
 class Record:

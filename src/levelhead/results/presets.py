@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from levelhead.results.codec import Record
 
@@ -30,14 +30,16 @@ class AuditSizes(Record):
     screen_contexts: for each word, for choosing projections; None: all of them
     verify_contexts: for each word, for SEAT of changed models that are judged by another bias; None: all
     screen: most occupations, contexts for choosing; None: all of a half
+    screen_every: of the items of a half, one of so many is looked at for choosing
     null: how many null models (vocabulary-permuted twins)
+    head_twins: the heads of so many of them are scored and cross-fitted, at most
     triple_twins: so many of them answer all triples, at most: Student's p needs no more
     prompt_twins: so many of them answer CounterActs' prompts, at most
     resamples: of every interval: so many that its bounds do not hang on the seed
     """
 
     experiments: tuple[str, ...] = ("scores", "counter")
-    contexts: int | None = None
+    contexts: int | None = 6
     score_contexts: int | None = None
     splits: int = 2
     counter_sentences: int = 500
@@ -45,20 +47,46 @@ class AuditSizes(Record):
     occupations: tuple[int, int] | None = (41, 8)
     abilities: int | None = None
     sentences: int = 2
-    backgrounds: int | None = None
+    backgrounds: int | None = 3
     starts: int | None = 4
     screen_contexts: int | None = None
     verify_contexts: int | None = 6
     screen: tuple[int, int] | None = (25, 6)
+    screen_every: int = 2
     null: int = 19
-    triple_twins: int = 39
+    head_twins: int = 9
+    triple_twins: int = 9
     prompt_twins: int = 9
     resamples: int = 10_000
+
+    def with_null(self, number: int) -> AuditSizes:
+        """So many null models for the association, and for every other question that is asked of any."""
+        return replace(
+            self,
+            null=number,
+            head_twins=number if self.head_twins else 0,
+            triple_twins=number if self.triple_twins else 0,
+            prompt_twins=number if self.prompt_twins else 0,
+        )
+
+    @property
+    def scored_heads(self) -> int:
+        """Null models whose heads are scored, at most."""
+        return min(self.head_twins, self.null)
+
+    @property
+    def asked_triples(self) -> int:
+        """Null models that answer triples, at most."""
+        return min(self.triple_twins, self.null)
+
+    @property
+    def asked_prompts(self) -> int:
+        """Null models that answer prompts, at most."""
+        return min(self.prompt_twins, self.null)
 
 
 SMALL = AuditSizes()
 LARGE = AuditSizes(
-    contexts=6,
     splits=1,
     counter_sentences=100,
     triples=4,
@@ -66,17 +94,22 @@ LARGE = AuditSizes(
     backgrounds=1,
     starts=2,
     screen_contexts=2,
-    null=5,
-)
+    screen_every=1,
+).with_null(5)
 FULL = AuditSizes(
     experiments=EXPERIMENTS,
+    contexts=None,
     score_contexts=8,
     occupations=None,
     sentences=1,
+    backgrounds=None,
     starts=None,
     verify_contexts=None,
     screen=None,
+    screen_every=1,
     null=199,
+    head_twins=199,
+    triple_twins=39,
 )
 QUICK = AuditSizes(  # the first look
     experiments=(ASSOCIATION,),
@@ -90,13 +123,14 @@ QUICK = AuditSizes(  # the first look
     sentences=16,
     backgrounds=1,
     starts=0,
-    null=5,
     prompt_twins=0,
     resamples=2_000,
+).with_null(5)
+SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
+    contexts=None, backgrounds=None, null=0, triple_twins=39
 )
-SURVEY = AuditSizes(null=0)  # what is asked of a small model
-QUICK_SURVEY = AuditSizes(
-    contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, null=0, resamples=2_000
+QUICK_SURVEY = replace(
+    SURVEY, contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, resamples=2_000
 )
 QUICK_CONTEXTS = 2  # per word, of a quick SEAT
 QUICK_TRIPLES = 40  # of quick next sentences

@@ -17,7 +17,7 @@ from levelhead.results.asked import (
     Option,
     asked,
 )
-from levelhead.results.codec import Record, StoredHead
+from levelhead.results.codec import Record, Stored, StoredHead, completed
 from levelhead.results.presets import (
     BENCHMARK_NULLS,
     GLUE_ROWS,
@@ -38,6 +38,11 @@ _OF_A_PAPER = frozenset({"--seed", "--dtype", "--allow-pickle", "--trust-remote-
 _OF_TWO_MODELS = _OF_A_PAPER | {"--nli", "--labels"}
 BenchmarkFiles = Annotated[Mapping[str, str], Option("--benchmark", {}, "named")]
 InMemory = Annotated[bool, InPython(False)]  # whether Python made what the command line names
+
+
+def _sizes_before(stored: Stored) -> Stored:
+    """Sizes that audits up to 0.2 did not store: the heads of all null models, and all items of a half."""
+    return {"head_twins": stored.get("null", 0), "screen_every": 1}
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class HeadsRunSettings(RunSettings):
     text: Annotated[str | None, Option("--text", needs=("experiments", "debias"))] = None  # None: ours
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
+    scored_twins: Annotated[int | None, InPython(None)] = None  # twins whose heads are scored; None: all
 
 
 @dataclass(frozen=True)
@@ -244,7 +250,7 @@ class AuditRunSettings(RunSettings):
     nli: Annotated[str | None, Option("--nli")]
     top: Annotated[int, Option("--top", 3)]
     full: Annotated[bool, Option("--full", False, "switch")]
-    sizes: Annotated[AuditSizes, Follows()] = SMALL
+    sizes: Annotated[AuditSizes, Follows(), completed(_sizes_before)] = SMALL
     measures: Annotated[tuple[str, ...], Follows()] = ()  # names of the user's own
     text: Annotated[str | None, _TEXT] = None  # of the user's, for fluency; None: ours
     glue: Annotated[str | None, Option("--glue")] = None  # a folder or hub:glue; None: nothing is fine-tuned
@@ -262,10 +268,11 @@ class AuditRunSettings(RunSettings):
         """The settings, and what of the sizes was asked for."""
         yield from asked(self)
         preset = audit_preset(self.full, self.quick, self.large)
-        own = replace(preset, null=self.sizes.null, contexts=self.sizes.contexts)
-        yield Asked("null", self.sizes.null, Option("--null", preset.null))
-        yield Asked("per_word", self.sizes.contexts, Option("--per-word", preset.contexts))
-        yield Asked("sizes", self.sizes, InPython(own))
+        own = preset if self.sizes.contexts is None else replace(preset, contexts=self.sizes.contexts)
+        null = self.sizes.null if self.sizes == own.with_null(self.sizes.null) != own else None
+        yield Asked("null", null, Option("--null"))
+        yield Asked("per_word", own.contexts, Option("--per-word", preset.contexts))
+        yield Asked("sizes", self.sizes, InPython(own if null is None else own.with_null(null)))
         if self.glue is not None:
             yield Asked("glue_rows", self.glue_rows or 0, Option("--train-rows", GLUE_ROWS))
 

@@ -33,13 +33,13 @@ from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
-from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.models.vocabulary import word_shape
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text, stated
 from levelhead.probes.cloze.file import SLOT
 from levelhead.probes.cloze.verbalizer import TokenForm
 
 Form = Literal["sentence pair", "one text", "continuation", "chat"]
+Change = tuple[str, str]  # the name of a change of log-odds, and the kind of knowledge
 _DIGITS = 5  # of log-odds: what lies beyond is rounding of log-probabilities in float32
 _NO_TEXT = "\ufffd"  # what a decoder answers for a token that holds a part of a character
 
@@ -59,11 +59,11 @@ class ClozeAnswers:
         self,
         resampling: Resampling = DEFAULT,
         per_occupation: bool = True,
-        nulls: Mapping[tuple[str, str], NullDistribution] | None = None,
+        nulls: Mapping[Change, NullDistribution] | None = None,
     ) -> ClozeScores:
         """Log-odds, and for every k masses, margins, changes, relative probabilities and robustness.
 
-        nulls: changes of log-odds in null twins, by name and kind, which verdicts rest on (change_nulls).
+        nulls: changes of log-odds in null twins, which verdicts rest on (scoring/cloze_null.py).
         """
         scores = score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
         for words, x in self.log_odds.items():
@@ -74,6 +74,14 @@ class ClozeAnswers:
                 verdicts=(*scores.verdicts, *odds.verdicts),
             )
         return scores
+
+    def changes(self) -> dict[Change, float]:
+        """What each kind of knowledge does to the log-odds, of all words and of counterparts."""
+        return {
+            change: value
+            for words, x in self.log_odds.items()
+            for change, value in log_odds_changes(self.table, x, words).items()
+        }
 
 
 def ask_cloze(
@@ -157,28 +165,6 @@ class _Asked:
     def of_groups(self, codes: Ints) -> Ints:
         """Codes of the tokens that were asked for, at each prompt: [prompt, token]"""
         return np.asarray(codes[self.spaced, np.asarray(self.groups.tokens)])
-
-
-def change_nulls(
-    model: Model, cloze_set: ClozeSet, twins: int, seed: int = 0, chat: bool = False
-) -> dict[tuple[str, str], NullDistribution]:
-    """What knowledge does to the log-odds of null models: by name of the change and kind.
-
-    Any two words are moved apart by a sentence that names one of them; only what goes beyond that is meaning.
-    A few twins copy the named word and are moved ten times as far as the others: the tails are long.
-    """
-    changes: dict[tuple[str, str], list[float]] = {}
-    for number in range(twins):
-        with twinned(model, draw_twin(model, twin_seed(seed, number))):
-            answers = ask_cloze(model, cloze_set, ks=(1,), chat=chat)[0]
-        for words, x in answers.log_odds.items():
-            for change, value in log_odds_changes(answers.table, x, words).items():
-                changes.setdefault(change, []).append(value)
-    return {
-        key: NullDistribution(np.asarray(each), long_tails=True)
-        for key, each in changes.items()
-        if len(each) > 1
-    }
 
 
 def prompt_table(cloze_set: ClozeSet) -> PromptTable:

@@ -36,7 +36,8 @@ from levelhead.results.records.cloze import AnswerWord, ClozeCell, ClozeForm, Oc
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
 from levelhead.results.settings import PromptsRunSettings
-from levelhead.scoring.cloze import ClozeAnswers, ask_cloze, change_nulls, prompt_form
+from levelhead.scoring.cloze import Change, ClozeAnswers, ask_cloze, prompt_form
+from levelhead.scoring.cloze_null import change_nulls
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 
 
@@ -59,7 +60,7 @@ class CounteractsSettings:
     per_background: None: as the set says
     ks: how many likeliest tokens count
     draws: of the bootstrap
-    null: null twins that verdicts are held against; 0: verdicts stay untested
+    null: null twins that verdicts are held against, at most; 0: verdicts stay untested
     remove_heads: asks every model without these heads too
     chat: through the chat template of each model's tokenizer; else in plain text
     """
@@ -117,23 +118,27 @@ def counteracts(
             missing = [name for name, subject in subjects.items() if subject.cells not in run]
             edits = [edited[name].edits(model) for name in missing]
             answers = ask_cloze(model, cloze_set, edits, settings.ks, settings.chat) if missing else []
-            nulls = _nulls(model, settings) if missing else {}
-            for name, answer in zip(missing, answers, strict=True):
-                scores = answer.scores(Resampling(settings.draws, settings.seed), nulls=nulls)
+            nulls = _nulls(model, settings, answers)
+            for name, answer, null in zip(missing, answers, nulls, strict=True):
+                scores = answer.scores(Resampling(settings.draws, settings.seed), nulls=null)
                 _keep(run, subjects[name], cloze_set, answer, scores)
         note_places(run, models)
         return PromptsRun(run.data())
 
 
-def _nulls(model: Model, settings: CounteractsSettings) -> dict[tuple[str, str], NullDistribution]:
-    """Changes in null twins; none for a tokenizer without words to deal out, and for a model that does not
-    read plain English: their verdicts stay untested."""
-    if model.opening.doubt:
-        return {}
+def _nulls(
+    model: Model, settings: CounteractsSettings, answers: Sequence[ClozeAnswers]
+) -> list[dict[Change, NullDistribution]]:
+    """Changes in null twins, for each answer; none for a tokenizer without words to deal out, and for a model
+    that does not read plain English: their verdicts stay untested."""
+    untested: list[dict[Change, NullDistribution]] = [{} for _ in answers]
+    if model.opening.doubt or not answers:
+        return untested
+    changes, few = [answer.changes() for answer in answers], settings.load_fewest()
     try:
-        return change_nulls(model, settings.load_fewest(), settings.null, settings.seed, settings.chat)
+        return change_nulls(model, few, changes, settings.null, settings.seed, settings.chat)
     except CannotDo:
-        return {}
+        return untested
 
 
 def _all_variants(settings: CounteractsSettings, variants: Mapping[str, Edited]) -> dict[str, Edited]:

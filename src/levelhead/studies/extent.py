@@ -20,7 +20,7 @@ from levelhead.scoring.registry import Question
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.counteracts import CounteractsSettings
 from levelhead.studies.glue import GlueSettings
-from levelhead.studies.halves import Halves, halves
+from levelhead.studies.halves import Halves, halves, one_of
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings
 
@@ -65,8 +65,9 @@ class AuditSettings:
             raise BadOption(f"top={self.top} came; at least 1 head is closed.")
         if self.glue is not None:
             self.glue.chosen()  # a task that is not there is said before anything is asked
-        if self.sizes is not None and min(self.sizes.triples, self.sizes.sentences) < 1:
-            given = f"triples={self.sizes.triples}, sentences={self.sizes.sentences}"
+        sizes = self.sizes
+        if sizes is not None and min(sizes.triples, sizes.sentences, sizes.screen_every) < 1:
+            given = f"triples={sizes.triples}, sentences={sizes.sentences}, screen_every={sizes.screen_every}"
             raise BadOption(f"{given} came; one of so many is asked, so each needs at least 1.")
 
 
@@ -108,7 +109,7 @@ class Extent:
         sizes = settings.sizes or audit_preset(settings.full, settings.quick, self.large)
         if settings.per_word is not None:
             sizes = replace(sizes, contexts=settings.per_word)
-        return sizes if settings.null is None else replace(sizes, null=settings.null)
+        return sizes if settings.null is None else sizes.with_null(settings.null)
 
     @property
     def heads(self) -> HeadsSettings:
@@ -122,6 +123,7 @@ class Extent:
             text=self.settings.text,
             resamples=self.sizes.resamples,
             null=self.sizes.null,
+            scored_twins=self.sizes.scored_heads,
             splits=self.sizes.splits,
             seed=self.settings.seed,
         )
@@ -132,7 +134,7 @@ class Extent:
         return CounteractsSettings(
             seed=self.settings.seed,
             per_background=self.sizes.backgrounds,
-            null=min(self.sizes.prompt_twins, self.sizes.null),
+            null=self.sizes.asked_prompts,
         )
 
     def battery(self) -> Battery:
@@ -146,7 +148,7 @@ class Extent:
             ability=ability_pairs(limit=self.sizes.abilities),
             sentences=fluency_text(self.settings.text, len(fluency_sentences()))[:: self.sizes.sentences],
             resampling=Resampling(self.sizes.resamples, self.settings.seed, items=True),
-            null=min(self.sizes.triple_twins, self.sizes.null),
+            null=self.sizes.asked_triples,
         )
 
     def halves(self, battery: Battery) -> Halves:
@@ -156,9 +158,10 @@ class Extent:
         """
         parts = halves(battery, self.settings.seed, self.sizes.screen)
         by_seat = main_bias(self.model, battery.test) == "seat"
+        looked_at = one_of(parts.choose, self.sizes.screen_every)
         return replace(
             parts,
-            choose=_in_few_contexts(parts.choose, self.sizes.screen_contexts),
+            choose=_in_few_contexts(looked_at, self.sizes.screen_contexts),
             report=_in_few_contexts(parts.report, None if by_seat else self.sizes.verify_contexts),
         )
 

@@ -57,6 +57,18 @@ def halves(battery: Battery, seed: int, screen: tuple[int, int] | None = None) -
     return Halves(parts[0], parts[1], words_apart=tests[0] is not tests[1])
 
 
+def one_of(battery: Battery, step: int) -> Battery:
+    """A battery with one of so many triples, occupations, premises and sentences; its words stay."""
+    premises = list(dict.fromkeys(pair.premise for pair in battery.ability.pairs))[::step]
+    return replace(
+        battery,
+        triples=battery.triples.every(step),
+        probe=battery.probe.about(battery.probe.occupations[::step]),
+        ability=battery.ability.about(premises),
+        sentences=battery.sentences[::step],
+    )
+
+
 def dealt(items: Iterable[str], seed: int) -> tuple[frozenset[str], frozenset[str]]:
     """Distinct items dealt out in turns, in an order that the seed draws; the second gets the odd one."""
     distinct = list(dict.fromkeys(items))

@@ -172,12 +172,12 @@ def test_verdicts(change: float, spread: float, word: str) -> None:
     assert set(verdicts) == {("background", ""), ("background", "female"), ("background", "male")}
     assert verdicts["background", ""] == ("no change" if word == "no change" else "untested")
     (change_of_all,) = [v.change for v in scores.verdicts if not v.group]
-    held = replace(change_of_all, null=Null("twins", 9, 0.0, 0.01, 0.001))
+    held = replace(change_of_all, null=Null("null twins", 9, 0.0, 0.01, 0.001))
     assert Verdict.of(held).word == word
     silent = "no change" if word == "no change" else "not more than in null models"
-    assert Verdict.of(replace(held, null=Null("twins", 9, 0.0, 0.1, 0.3))).word == silent
+    assert Verdict.of(replace(held, null=Null("null twins", 9, 0.0, 0.1, 0.3))).word == silent
     few = "no change" if word == "no change" else "too few null models"
-    assert Verdict.of(replace(held, null=Null("twins", 3, 0.0, 0.1, 0.3))).word == few
+    assert Verdict.of(replace(held, null=Null("null twins", 3, 0.0, 0.1, 0.3))).word == few
 
 
 def test_intervals_resample_occupations_and_so_do_not_shrink_with_repeated_prompts() -> None:

@@ -17,6 +17,7 @@ from levelhead.measures.viability import viable
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.keys import TextFile
+from levelhead.results.presets import SMALL
 from levelhead.results.records.audit import Headline, Mitigation, NamedValue, ProjectionCandidate
 from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.results.records.heads import ArcPair, ArcSheet, ArcVersion
@@ -69,6 +70,7 @@ def _settings(model: str, seed: int) -> AuditRunSettings:
         nli=CLASSIFIER,
         top=2,
         full=False,
+        sizes=replace(SMALL, contexts=16).with_null(19),
     )
 
 

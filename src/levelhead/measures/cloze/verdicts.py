@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.measures.rounds import says_too_little
 from levelhead.measures.statistics import Interval
 
 ALPHA = 0.05  # a change's p must be below it
-ENOUGH = 9  # null models from which on it says something that a change is not more than theirs
+PLANNED = 9  # null models of runs that did not store how many were planned
 VerdictWord = Literal[
     "strengthens",
     "weakens",
@@ -72,8 +73,13 @@ def quiet_word(change: Measurement) -> VerdictWord:
     """The word for a change of which nothing is claimed: none, one as in null models, or too few of those."""
     if change.interval is None or change.interval[0] <= 0 <= change.interval[1]:
         return "no change"
-    few = change.null is not None and change.null.draws < ENOUGH
+    few = says_too_little(None if change.null is None else with_plan(change.null))
     return "too few null models" if few else "not more than in null models"
+
+
+def with_plan(null: Null) -> Null:
+    """A null of a change with the number of null models that were planned."""
+    return null if null.planned is not None else replace(null, planned=PLANNED)
 
 
 def _word(change: Measurement) -> VerdictWord:

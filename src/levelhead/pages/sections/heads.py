@@ -67,9 +67,10 @@ def _holds_table(contents: Contents, run: HeadsRun) -> Table:
         title = CROSS_FITTED_TITLES.get(each.name, each.name)
         lines.append([words(title), value, number(floor, at, 3), number(spread, at, 3)])
         lines[-1].append(probability(p, at))
+    scored = len({fit.twin for fit in run.cross_fits} - {None})
     note = (
         f"{run.settings.splits} splits of the words into halves, on the first context of each word; "
-        f"{run.settings.null} null models on the same splits. {clear_heads_text(run)}"
+        f"{scored} null models on the same splits. {clear_heads_text(run)}"
     )
     columns = ("On other words", "Value", "Null models", "Null SD", "p")
     return Table("other-words", "Do these heads hold on other words?", columns, lines, note)

@@ -81,6 +81,10 @@ class ClozeSet:
         """The prompts about these occupations, a part of the set."""
         return replace(self, prompts=tuple(p for p in self.prompts if p.occupation in occupations))
 
+    def of_kinds(self, kinds: Collection[str]) -> ClozeSet:
+        """The prompts of these kinds, a part of the set."""
+        return replace(self, prompts=tuple(p for p in self.prompts if p.kind in kinds))
+
 
 def load_cloze(
     name_or_path: str | Path = "gender-occupation",

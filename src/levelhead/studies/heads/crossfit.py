@@ -27,7 +27,7 @@ from levelhead.engine.ways_back import GateGradients
 from levelhead.measures.head_null import HeadTest, half_agreement, head_test, held_scores, largest_held
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
-from levelhead.measures.rounds import closed, largest_settled, looked_at, share
+from levelhead.measures.rounds import closed, largest_settled, looked_at
 from levelhead.measures.seat_effect import WordSets
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest
@@ -134,8 +134,7 @@ def held_on_other_words(fits: Sequence[CrossFit], planned: int) -> tuple[Doubles
     planned: how many twins there were to be; they come in rounds (measures/rounds.py).
     """
     own, *twins = _halves(fits)
-    look = share(len(twins), planned)
-    return held_scores(own), head_test(own, np.array(twins), look) if len(twins) > 1 else None
+    return held_scores(own), head_test(own, np.array(twins), planned) if len(twins) > 1 else None
 
 
 def scores_closed(fits: Sequence[CrossFit], planned: int) -> bool:

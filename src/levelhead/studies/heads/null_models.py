@@ -55,6 +55,12 @@ class NullModels:
     fits: list[CrossFit] = field(default_factory=list)  # of the model, then of each twin
     why_not: str = ""  # there are no fits
 
+    @property
+    def scored(self) -> int:
+        """How many of the planned null models have their heads scored, at most."""
+        most = self.settings.scored_twins
+        return self.planned if most is None else min(most, self.planned)
+
     @cached_property
     def rows(self) -> RowsQuestion:
         """SEAT of all rows."""
@@ -76,8 +82,10 @@ class NullModels:
             for number in range(self.planned):
                 if number in looks(self.planned):
                     seats = seats and not self.rows.settled(self.planned)
-                    removals = fits and removals and not removal_closed(self.fits, self.planned)
-                    fits = fits and (removals or not scores_closed(self.fits, self.planned))
+                fits = fits and number < self.scored
+                if number in looks(self.scored):
+                    removals = fits and removals and not removal_closed(self.fits, self.scored)
+                    fits = fits and (removals or not scores_closed(self.fits, self.scored))
                 if seats or fits:
                     self._ask_twin(number, seats, fits, removals)
                     fits = fits and bool(self.fits)

@@ -33,6 +33,7 @@ class HeadsSettings:
     trim: cut X and Y to equal size
     resamples: bootstrap samples of every interval
     null: how many null models (vocabulary-permuted twins) are asked; 0: none
+    scored_twins: the heads of so many of them are scored, at most; None: of all
     splits: how often the words are split into halves, to choose heads on one and judge them on the other
     seed: of every draw
     score_contexts: contexts per word, for scores and removals; by default 2 to 16 templates, or all
@@ -52,6 +53,7 @@ class HeadsSettings:
     splits: int = 2
     seed: int = 0
     score_contexts: int | None = None
+    scored_twins: int | None = None
 
     def __post_init__(self) -> None:
         allowed = (*EXPERIMENTS, ASSOCIATION)
@@ -68,6 +70,8 @@ class HeadsSettings:
         if min(self.null, self.splits) < 0 or self.null == 1:
             values = f"null={self.null}, splits={self.splits}"
             raise BadOption(f"{values} came; null needs 0 or at least 2 twins, splits 0 or more.")
+        if self.scored_twins is not None and (self.scored_twins < 0 or self.scored_twins == 1):
+            raise BadOption(f"scored_twins={self.scored_twins} came; give 0, or at least 2 twins.")
 
     @property
     def contexts_per_word(self) -> int:

@@ -181,7 +181,7 @@ def _cross_fit(nulls: NullModels) -> list[Measurement]:
     """Heads chosen on half of the words, judged on the other half; none where a half is too small."""
     if nulls.why_not:
         return [Measurement.missing(name, nulls.why_not) for name in CROSS_FITTED]
-    return summaries(nulls.fits, nulls.planned)
+    return summaries(nulls.fits, nulls.scored)
 
 
 def _scores(nulls: NullModels) -> Doubles:
@@ -189,7 +189,7 @@ def _scores(nulls: NullModels) -> Doubles:
     model, run, fits = nulls.model, nulls.run, nulls.fits
 
     def scored() -> list[HeadScore]:
-        held, test = held_on_other_words(fits, nulls.planned) if fits else (None, None)
+        held, test = held_on_other_words(fits, nulls.scored) if fits else (None, None)
         return score_records(
             head_scores(model, nulls.prepared.scored), held, None if test is None else test.p_value
         )

@@ -1,0 +1,74 @@
+"""What an audit plans is what it does: null models at each question, contexts, prompts, projections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from benchmarks.audit_cost import recorded
+
+from levelhead.auditing.plan import audit_plan
+from levelhead.models.model import Model
+from levelhead.results.presets import SMALL, AuditSizes
+from levelhead.studies.extent import AuditSettings, Extent
+from levelhead.studies.heads.study import heads
+from levelhead.work import Stage
+from tests.tiny import tiny
+
+
+@cache
+def model() -> Model:
+    return tiny("bert", "nsp")
+
+
+@cache
+def planned(sizes: AuditSizes) -> dict[Stage, float]:
+    extent = Extent(AuditSettings(sizes=sizes), model())
+    return audit_plan(extent, extent.battery(), [model()], looks=False)
+
+
+@pytest.mark.slow
+def test_null_models_are_planned_question_by_question() -> None:
+    whole = planned(SMALL)
+    alone = planned(replace(SMALL, head_twins=0, triple_twins=0, prompt_twins=0))
+    none = planned(SMALL.with_null(0))
+    seats, fit = (alone[Stage.NULLS] - none[Stage.NULLS]) / 19, none[Stage.NULLS]
+    assert seats == pytest.approx(2 * whole[Stage.WORDS] / 6, rel=0.25)  # two contexts per word of six
+    assert whole[Stage.NULLS] == pytest.approx(19 * seats + (9 + 1) * fit)  # heads of 9, and the model's
+    asked = none[Stage.SENTENCES]
+    assert whole[Stage.SENTENCES] == pytest.approx(asked * (1 + 9 * 2 / 3))  # without unrelated sentences
+    assert whole[Stage.PROMPTS] - alone[Stage.PROMPTS] == pytest.approx(9 * 10_400)
+    assert {stage: tokens for stage, tokens in whole.items() if stage not in _OF_NULLS} == pytest.approx(
+        {stage: tokens for stage, tokens in none.items() if stage not in _OF_NULLS}
+    )
+
+
+_OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS)
+
+
+@pytest.mark.slow
+def test_half_of_the_items_is_half_of_the_work_of_choosing() -> None:
+    every, second = planned(replace(SMALL, screen_every=1)), planned(SMALL)
+    assert second[Stage.CHANGES] == pytest.approx(every[Stage.CHANGES] / 2)
+    assert second[Stage.VERIFIED] == every[Stage.VERIFIED]
+
+
+@pytest.mark.slow
+def test_prompts_are_planned_by_their_backgrounds() -> None:
+    """58 x (1 + 6 + 3 x backgrounds) prompts."""
+    own = {n: planned(replace(SMALL, backgrounds=n, prompt_twins=0))[Stage.PROMPTS] for n in (1, 3, None)}
+    assert own[3] / own[1] == pytest.approx(16 / 10)
+    assert own[None] / own[1] == pytest.approx(46 / 10)  # 13 of them
+
+
+@pytest.mark.slow
+def test_the_null_models_of_a_heads_study_are_as_much_work_as_is_planned(tmp_path: Path) -> None:
+    sizes = replace(SMALL, experiments=("scores",), contexts=4, splits=1, null=4, head_twins=2, resamples=100)
+    extent = Extent(AuditSettings(bias="career", sizes=sizes), model())
+    plan = audit_plan(extent, extent.battery(), [model()], looks=False)
+    with recorded() as done:
+        heads(model(), extent.heads, tmp_path / "run")
+    share = done.tokens[Stage.NULLS] / done.tokens[Stage.WORDS]
+    assert share == pytest.approx(plan[Stage.NULLS] / plan[Stage.WORDS], rel=0.2)
