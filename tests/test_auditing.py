@@ -72,6 +72,7 @@ SMALL = AuditSizes(
     backgrounds=1,
     starts=1,
     screen=(12, 2),
+    screen_every=1,
 )
 
 

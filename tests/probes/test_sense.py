@@ -68,5 +68,5 @@ def test_no_sentence_is_in_another_probe_or_in_the_text_that_models_are_trained_
     trained = [each.text for each in training_sentences(20_000)]
     others = "|".join(f" {spelled(text)} " for text in (*shipped_texts(), *trained))
     assert " by six o clock she had dinner on the table " in others
-    forms = [form for text in SENTENCES for form in (text, swap(text).text)]
+    forms = {form for text in SENTENCES for form in (text, swap(text).text)}
     assert not [form for form in forms if f" {spelled(form)} " in others]
