@@ -13,7 +13,7 @@ import torch
 
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import callbacks
-from levelhead.engine.distilling import Aligned, Distilling, TokenMixture, aligned
+from levelhead.engine.distilling import Aligned, AlignedText, Distilling, TokenMixture, aligned
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.engine.run import read_one
@@ -60,7 +60,7 @@ def test_a_causal_target_is_what_the_symmetrized_model_answers_after_every_prefi
     target = own.targets(own.batch(range(4), (0, 0)))
     first = 0  # answer of a text's first row
     for number, text in enumerate(SPOKEN):
-        answers = len(own.texts[number].words) - 1
+        answers = own.texts[number].words.shape[1] - 1
         for words in range(2, len(text.split())):
             prefix = " ".join(text.split()[:words])
             asked = TokenLogProbs([prefix], range(model.config.vocab_size))
@@ -136,14 +136,49 @@ def test_a_model_that_is_symmetric_already_has_nothing_to_learn() -> None:
 # ---- alignment
 
 
-def test_texts_whose_words_have_no_counterpart_of_one_token_are_counted_and_left_out() -> None:
+def spelled(model: Model, text: AlignedText, group: bool) -> list[str]:
+    """The taught words of every turn that change, or that do not."""
+    taught = text.words[:, text.group == group]
+    rows = zip(text.turns, taught, strict=True)
+    return [" ".join(model.tokenizer.convert_ids_to_tokens(row.ids[own].tolist())) for row, own in rows]
+
+
+def test_words_of_groups_and_all_others_are_taught_in_their_places() -> None:
     model = tiny("bert")
-    found: Aligned = aligned(model, SWAP, [Text("Her grandmother works."), Text(TEXTS[0])], 40)
-    assert found.left_out == 1
-    assert [len(text.turns) for text in found.texts] == [2]
+    (text,) = aligned(model, SWAP, [Text(TEXTS[0])], 40).texts
+    assert spelled(model, text, group=True) == ["she him", "he her"]
+    assert spelled(model, text, group=False) == ["saw in the kitchen ."] * 2
+
+
+def test_around_a_word_with_another_number_of_tokens_the_rest_is_taught() -> None:
+    model = tiny("bert")
+    found = aligned(model, SWAP, [Text("Her grandmother said that she saw him.", "She works.")], 60)
     (text,) = found.texts
-    tokens = [model.tokenizer.convert_ids_to_tokens(row.ids[text.group].tolist()) for row in text.turns]
-    assert tokens == [["she", "him"], ["he", "her"]]
+    assert not found.left_out
+    assert len({len(row.ids) for row in text.turns}) == 2
+    women, men = spelled(model, text, group=True)
+    assert (women.split()[-3:], men.split()[-3:]) == (["she", "him", "she"], ["he", "her", "he"])
+    assert {"said", "that", "saw", "."} < set(spelled(model, text, group=False)[0].split())
+    assert len(set(spelled(model, text, group=False))) == 1
+
+
+def test_a_target_behind_a_word_with_another_number_of_tokens_is_the_symmetrized_answer() -> None:
+    model = tiny("gpt2")
+    prefix = "My wife said that"
+    own = lesson(model, [f"{prefix} she was tired."])
+    (text,) = own.texts
+    assert len({len(row.ids) for row in text.turns}) == 2
+    asked = text.words[0].tolist().index(len(model.tokenizer(prefix)["input_ids"]))
+    taught = int((text.words[:, :asked].min(axis=0) > 0).sum())
+    target = own.targets(own.batch([0], (0, 0)))[taught]
+    expected = read_one(model, TokenLogProbs([prefix], range(model.config.vocab_size)), [SYMMETRIZED])[0, 0]
+    np.testing.assert_allclose(np.log(target.numpy()), expected, atol=1e-4)
+
+
+def test_a_text_of_which_nothing_can_be_taught_is_counted_and_left_out() -> None:
+    model = tiny("bert")
+    found: Aligned = aligned(model, SWAP, [Text("grandmother"), Text(TEXTS[0])], 40)
+    assert (len(found.texts), found.left_out) == (1, 1)
 
 
 # ---- training

@@ -46,6 +46,56 @@ def test_items_of_one_cluster_count_once() -> None:
     assert p_at_most(np.repeat(values, 2), 0.0, doubled) == pytest.approx(p_at_most(values, 0.0, single))
 
 
+def _two_kinds(values: np.ndarray, first: int) -> PairedItems:
+    """Items of their own each, the first so many of one kind; both kinds count one half."""
+    kinds = (np.arange(len(values)) >= first).astype(np.int64)
+    weights = np.where(kinds == 0, 1 / first, 1 / (len(values) - first))
+    names = np.asarray([str(i) for i in range(len(values))])
+    return PairedItems("log-odds", "nats", np.zeros(len(values)), values, names, weights, strata=kinds)
+
+
+def test_of_two_kinds_with_a_share_each_the_test_is_that_of_two_samples() -> None:
+    a, b = np.asarray([0.3, 0.1, 0.5, -0.2, 0.4]), np.asarray([1.2, 1.0, 1.4, 0.9])
+    items = _two_kinds(np.concatenate([a, b]), 5)
+    low, high = mean_interval(items.after, items) or (0.0, 0.0)
+    stderr = 0.5 * np.sqrt(a.var(ddof=1) / 5 + b.var(ddof=1) / 4)
+    assert (low + high) / 2 == pytest.approx((a.mean() + b.mean()) / 2)
+    assert high - low == pytest.approx(2 * stats.t.ppf(0.975, 9 - 2) * stderr)
+
+
+def test_what_lifts_one_kind_and_lowers_the_other_is_no_uncertainty_of_their_mean() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.2, 0.1, 40)
+    apart = values + np.where(np.arange(40) < 20, 5.0, -5.0)
+    assert p_at_most(apart, 0.0, _two_kinds(apart, 20)) == pytest.approx(
+        p_at_most(values, 0.0, _two_kinds(values, 20))
+    )
+    one_kind = replace(_two_kinds(apart, 20), strata=None)
+    assert p_at_most(apart, 0.0, one_kind) > 0.3
+
+
+def test_a_mean_of_two_kinds_at_the_bound_passes_in_five_of_a_hundred_at_most() -> None:
+    rng = np.random.default_rng(4)
+    passed = 0
+    for _ in range(2000):
+        values = rng.normal(0.0, 1.0, 24) + np.where(np.arange(24) < 8, 0.7, -0.7)
+        passed += p_at_most(values, 0.0, _two_kinds(values, 8)) < 0.05
+    assert passed <= 130  # 100 expected, standard deviation 10
+
+
+def test_a_cluster_with_items_of_both_kinds_counts_once() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(0.3, 1.0, 20)
+    alone = _two_kinds(np.concatenate([values, values]), 20)
+    shared = replace(alone, clusters=np.tile(alone.clusters[:20], 2))
+    width, wider = (
+        interval[1] - interval[0]
+        for interval in (mean_interval(each.after, each) for each in (alone, shared))
+        if interval is not None
+    )
+    assert wider > 1.3 * width  # as of 20 items, not of 40
+
+
 def test_what_is_exactly_neutral_afterwards_does_not_overshoot() -> None:
     rng = np.random.default_rng(0)
     before = rng.normal(0.3, 0.2, 60).tolist()

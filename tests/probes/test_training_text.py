@@ -17,7 +17,8 @@ from levelhead.probes.training_text import TrainingSentence, training_sentences,
 from tests.probes.shipped_texts import shipped_texts, spelled
 
 SWAP = GenderSwap()
-FRAMES = tomllib.loads((DATA / "text" / "training.toml").read_text(encoding="utf-8"))["people"]["frames"]
+SHIPPED = tomllib.loads((DATA / "text" / "training.toml").read_text(encoding="utf-8"))
+FRAMES, SLOTS = SHIPPED["people"]["frames"], SHIPPED["slots"]
 COLORS = RowSwap("colors", (("red", "blue"), ("Red", "Blue")))
 
 
@@ -42,10 +43,9 @@ def test_whatever_is_said_of_women_is_said_of_men_and_comes_back(some: tuple[Tra
         assert turned.reversible, each.text
     words = Counter(word for each in some for word in re.findall(r"\w+", each.text.lower()))
     assert abs(words["she"] - words["he"]) < 0.1 * (words["she"] + words["he"])
-    jobs = Counter(
-        w for each in some if " she " in each.text for w in re.findall(r"nurse|engineer", each.text)
-    )
-    assert min(jobs["nurse"], jobs["engineer"]) > 0
+    jobs = re.compile(f"the ({'|'.join(SLOTS['job'])})", re.IGNORECASE)
+    women, men = (sum(f" {who} " in t.text and bool(jobs.search(t.text)) for t in some) for who in ("she", "he"))
+    assert min(women, men) > 0.7 * max(women, men) > 30
 
 
 def test_sentences_are_plain_english_on_the_surface(some: tuple[TrainingSentence, ...]) -> None:

@@ -40,34 +40,39 @@ _NOWHERE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class AlignedText:
-    """A text at every turn of the groups, token by token; one row if no token changes."""
+    """A text at every turn of the groups, and which tokens of its turns stand for each other; one row if no
+    token changes."""
 
     turns: tuple[Tokens, ...]
-    words: Places  # positions of the text's own tokens
-    group: Places  # those of them that change
+    words: Places  # [turn, token]: positions of tokens that stand for each other
+    group: NDArray[np.bool_]  # [token]: whether it changes
 
     @property
     def length(self) -> int:
-        """Tokens of a row."""
-        return len(self.turns[0].ids)
+        """Tokens of the longest row."""
+        return max(len(turn.ids) for turn in self.turns)
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Texts that can be distilled, and how many could not be aligned."""
+    """Texts that can be distilled, and how many have no token that could be taught."""
 
     texts: tuple[AlignedText, ...]
     left_out: int
 
 
 def aligned(model: Model, swap: GroupSwap, texts: Sequence[Text], cut: int) -> Aligned:
-    """Texts whose turns differ in words of one token each, token by token; the others are counted."""
+    """Texts whose tokens stand for each other at every turn.
+
+    A word may have other numbers of tokens at other turns: then what stands around it is taught, but not
+    the word itself.
+    """
     limit = min(cut, model.max_tokens or cut)
     turned = [[turned_text(swap, text, turn) for text in texts] for turn in range(swap.groups)]
     rows = zip(*(encode(model, some, limit) for some in turned), strict=True)
     place = _places(token_classes(model, swap))
-    found = [_aligned(row, place, swap.groups) for row in rows]
-    kept = tuple(each for each in found if each is not None)
+    found = [_aligned(text, row, swap, place) for text, row in zip(texts, rows, strict=True)]
+    kept = tuple(each for each in found if each.words.size)
     return Aligned(kept, len(found) - len(kept))
 
 
@@ -87,18 +92,51 @@ def _places(classes: TokenClasses) -> dict[int, tuple[int, int]]:
     }
 
 
-def _aligned(rows: Sequence[TokenRow], place: dict[int, tuple[int, int]], groups: int) -> AlignedText | None:
+def _aligned(
+    text: Text, rows: Sequence[TokenRow], swap: GroupSwap, place: dict[int, tuple[int, int]]
+) -> AlignedText:
     own = rows[0]
-    if len({len(row.ids) for row in rows}) > 1:
-        return None
-    changed = np.flatnonzero(np.any([row.ids != own.ids for row in rows], axis=0))
-    for position in changed:
-        places = [place.get(int(row.ids[position])) for row in rows]
-        first = places[0]
-        if first is None or places != [(first[0], (first[1] + turn) % groups) for turn in range(groups)]:
-            return None
-    turns = tuple(Tokens(row.ids, row.types) for row in (rows if len(changed) else rows[:1]))
-    return AlignedText(turns, np.flatnonzero(own.part >= 0), changed)
+    if all(np.array_equal(row.ids, own.ids) for row in rows):
+        words = np.flatnonzero(own.part >= 0)[None]
+        return AlignedText((Tokens(own.ids, own.types),), words, np.zeros(words.shape[1], np.bool_))
+    found = [_counterparts(text, own, row, swap, turn) for turn, row in enumerate(rows)]
+    everywhere = np.flatnonzero(np.all([each >= 0 for each in found], axis=0))
+    kept, changes = [], []
+    for position in everywhere:
+        tokens = [int(row.ids[each[position]]) for row, each in zip(rows, found, strict=True)]
+        changed = len(set(tokens)) > 1
+        if not changed or _are_counterparts(tokens, place, swap.groups):
+            kept.append(position)
+            changes.append(changed)
+    turns = tuple(Tokens(row.ids, row.types) for row in rows)
+    return AlignedText(turns, np.stack(found)[:, kept], np.asarray(changes, np.bool_))
+
+
+def _are_counterparts(tokens: Sequence[int], place: dict[int, tuple[int, int]], groups: int) -> bool:
+    """Whether each token, of one turn each, stands for the first after its turn."""
+    first = place.get(tokens[0])
+    if first is None:
+        return False
+    return [place.get(token) for token in tokens] == [
+        (first[0], (first[1] + turn) % groups) for turn in range(groups)
+    ]
+
+
+def _counterparts(text: Text, own: TokenRow, row: TokenRow, swap: GroupSwap, turn: int) -> Places:
+    """Where the characters of each token of the text stand after a turn, as a token; −1 where they are none,
+    or where the token is part of the text's frame."""
+    sentences = [swap(each, turn) for each in (text.first, text.second or "")]
+    at = {
+        (int(part), int(start), int(end)): position
+        for position, (part, (start, end)) in enumerate(zip(row.part, row.offsets, strict=True))
+    }
+    return np.asarray(
+        [
+            at.get((int(part), *sentences[part].place((int(start), int(end)))), -1) if part >= 0 else -1
+            for part, (start, end) in zip(own.part, own.offsets, strict=True)
+        ],
+        np.int64,
+    )
 
 
 # ---- the mixture
@@ -178,10 +216,11 @@ class TurnedTexts:
                     [first + (turn + s) % turns * len(picks) + i for s in range(groups)]
                     for i in range(len(picks))
                 ]
-                asked += [(len(rows) + turn, int(position)) for position in picks]
-                labels += [int(token) for token in text.turns[turn].ids[picks + self._ahead]]
+                places = text.words[turn, picks]
+                asked += [(len(rows) + turn, int(position)) for position in places - self._ahead]
+                labels += [int(token) for token in text.turns[turn].ids[places]]
             classified += [[len(rows) + (turn + s) % turns for s in range(groups)] for turn in range(turns)]
-            rows += [self._masked(row, picks) for row in text.turns]
+            rows += [self._masked(row, own[picks]) for row, own in zip(text.turns, text.words, strict=True)]
         batch = inputs(self.model, rows)
         width = batch["input_ids"].shape[1]
         flat = torch.tensor([row * width + position for row, position in asked], dtype=torch.long)
@@ -199,20 +238,20 @@ class TurnedTexts:
         return int("causal" in self.model.abilities)
 
     def _picks(self, text: AlignedText, rng: np.random.Generator) -> Places:
-        """The positions that are taught: before every token, or of some tokens, which are masked."""
+        """Which of a text's words are taught: all behind another token, or some, which are masked."""
         if "causal" in self.model.abilities:
-            return np.asarray([place - 1 for place in text.words if place > 0], np.int64)
+            return np.flatnonzero(text.words.min(axis=0) > 0)
         if "mlm" not in self.model.abilities:
             return _NOWHERE
-        share = np.where(np.isin(text.words, text.group), _MASKED_GROUP, _MASKED)
-        drawn = text.words[rng.random(len(text.words)) < share]
-        return drawn if len(drawn) else rng.choice(text.words, 1)
+        numbers = np.arange(text.words.shape[1])
+        drawn = numbers[rng.random(len(numbers)) < np.where(text.group, _MASKED_GROUP, _MASKED)]
+        return drawn if len(drawn) else rng.choice(numbers, 1)
 
-    def _masked(self, row: Tokens, picks: Places) -> Tokens:
-        if "causal" in self.model.abilities or not len(picks):
+    def _masked(self, row: Tokens, places: Places) -> Tokens:
+        if "causal" in self.model.abilities or not len(places):
             return row
         ids = row.ids.copy()
-        ids[picks] = self.model.tokenizer.mask_token_id
+        ids[places] = self.model.tokenizer.mask_token_id
         return Tokens(ids, row.types)
 
 

@@ -99,11 +99,12 @@ def _portions(items: Sequence[str], size: int, advance: Advance) -> Iterator[Seq
 
 
 def _joined(parts: Sequence[ItemValues]) -> ItemValues:
-    """The items of all portions; weights are those of the portions."""
+    """The items of all portions; weights and strata are those of the portions."""
     weights = None if parts[0].weights is None else np.concatenate([p.weights for p in parts])
+    strata = None if parts[0].strata is None else np.concatenate([p.strata for p in parts])
     values = np.concatenate([part.values for part in parts], axis=1)
     clusters = np.concatenate([part.clusters for part in parts])
-    return replace(parts[0], values=values, clusters=clusters, weights=weights)
+    return replace(parts[0], values=values, clusters=clusters, weights=weights, strata=strata)
 
 
 def _preferences(model: Model, test: WordTest, variants: Variants, advance: Advance) -> ItemValues:

@@ -46,11 +46,11 @@ class PairedItems:
     clusters: npt.NDArray[np.str_]  # [item]
     weights: FloatArray | None = None  # [item]; None: all alike
     answers: int = 0  # right or wrong, that the values are shares of; 0: they are no shares
+    strata: npt.NDArray[np.int_] | None = None  # [item] kinds with a fixed share each; None: one kind
 
     def __post_init__(self) -> None:
         sizes = {len(self.before), len(self.after), len(self.clusters)}
-        if self.weights is not None:
-            sizes.add(len(self.weights))
+        sizes |= {len(each) for each in (self.weights, self.strata) if each is not None}
         finite = np.isfinite(self.before).all() and np.isfinite(self.after).all()
         if len(sizes) != 1 or not len(self.before) or not finite:
             raise BadProbe(f"{self.name}: give the same items before and after, finite, at least one.")
@@ -113,16 +113,27 @@ def mean_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -
 
 
 def _robust(values: FloatArray, items: PairedItems) -> tuple[float, float | None, int]:
-    """Mean, its cluster-robust standard error (CR1), and the number of clusters."""
+    """Mean, its cluster-robust standard error (CR1), and the clusters, of every stratum but one without one.
+
+    Items of a stratum are held against its own mean: what lifts one kind and lowers the other is no
+    uncertainty of the mean, for either has its share in every sample.
+    """
     weights = np.ones(len(values)) if items.weights is None else items.weights
+    strata = np.zeros(len(values), np.int64) if items.strata is None else items.strata
     mean = float(np.average(values, weights=weights))
     names, member = np.unique(items.clusters, return_inverse=True)
-    if len(names) < 2:
-        return mean, None, len(names)
-    scores = np.bincount(member, weights * (values - mean) / weights.sum(), len(names))
-    variance = len(names) / (len(names) - 1) * float((scores**2).sum())
-    scale = float(np.abs(values).max())
-    return mean, math.sqrt(variance) if variance > (1e-12 * scale) ** 2 else 0.0, len(names)
+    scores, kinds = np.zeros(len(names)), np.unique(strata)
+    for kind in kinds:
+        own = strata == kind
+        size = len(np.unique(member[own]))
+        if size < 2:
+            return mean, None, size
+        share = weights[own] / weights.sum() * math.sqrt(size / (size - 1))
+        apart = values[own] - np.average(values[own], weights=weights[own])
+        scores += np.bincount(member[own], share * apart, len(names))
+    stderr = math.sqrt(float((scores**2).sum()))
+    rounding = 1e-12 * float(np.abs(values).max())
+    return mean, stderr if stderr > rounding else 0.0, max(2, len(names) - len(kinds) + 1)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class ItemValues:
     weights: Doubles | None = None  # [item]
     spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
     answers: int | NDArray[np.int_] = 0  # [item] right or wrong, that a value is the share of; 0: it is none
+    strata: NDArray[np.int_] | None = None  # [item] kinds with a fixed share each; None: one kind
 
     @property
     def sign(self) -> int:
@@ -35,7 +36,9 @@ class ItemValues:
         """What a variant does to every item."""
         before, after = self.values[0], self.values[variant]
         answers = int(self.each_answers().sum())
-        return PairedItems(self.name, self.unit, before, after, self.clusters, self.weights, answers)
+        return PairedItems(
+            self.name, self.unit, before, after, self.clusters, self.weights, answers, self.strata
+        )
 
     def effect(self, variant: int) -> float:
         """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""

@@ -192,7 +192,14 @@ def _log_odds(model: Model, items: NaturalItems, variants: Sequence[Variant]) ->
     table, x = ask_log_odds(model, items.prompts, variants)
     base = np.flatnonzero(table.kinds == BASE)
     own = table.own[base]
-    return ItemValues(LOG_ODDS, "nats", own * x[:, base], table.occupations[base], halves_of(own > 0))
+    return ItemValues(
+        LOG_ODDS,
+        "nats",
+        own * x[:, base],
+        table.occupations[base],
+        halves_of(own > 0),
+        strata=(own > 0).astype(np.int64),
+    )
 
 
 def _fill_ins(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
@@ -208,6 +215,9 @@ def _fill_ins(model: Model, items: NaturalItems, variants: Sequence[Variant]) ->
         np.concatenate([each.clusters for each in known]),
         np.concatenate([each.weights for each in known if each.weights is not None]),
         np.mean([each.spread for each in known if each.spread is not None], axis=0),
+        strata=np.concatenate(
+            [2 * n + each.strata for n, each in enumerate(known) if each.strata is not None]
+        ),
     )
 
 
@@ -243,7 +253,9 @@ def two_sided(
     in_x = np.repeat([True, False], [len(sides[0][0]), len(sides[0][1])])
     values = np.stack([np.concatenate([2 * x, -2 * y]) for x, y in sides])
     spread = np.asarray([np.concatenate(side).std(ddof=1) for side in sides])
-    return ItemValues(name, unit, values, np.asarray(words), halves_of(in_x), spread)
+    return ItemValues(
+        name, unit, values, np.asarray(words), halves_of(in_x), spread, strata=in_x.astype(np.int64)
+    )
 
 
 def lpbs_items(

@@ -27,7 +27,7 @@ from levelhead.studies.mitigating.training import (
     with_own_text,
 )
 
-WAYS = (0.6, 1.0)
+WAYS = (0.6, 0.8, 1.0)
 _WEIGHING = 10.0  # λ of the refitted head
 
 
@@ -37,7 +37,7 @@ class Distillation(TrainedMitigation):
 
     name = "distilled"
     # the weights after half of the steps are taken where two looks without a lower loss end it early
-    own_plan = TrainingPlan(steps=160, batch_size=16, word_vectors=False, keep=(0.5, 1.0))
+    own_plan = TrainingPlan(steps=240, batch_size=16, word_vectors=False, keep=(0.5, 1.0))
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if not (speaks(model) or has_head(model)):

@@ -107,7 +107,8 @@ def with_own_text(
     if "causal" not in model.abilities:
         return texts
     given = texts[: round(OWN * len(texts))]
-    starts = [text.turns[0].ids[: max(1, int(text.words[0]))].tolist() for text in given]
+    opening = max(1, min((int(text.words[0].min()) for text in given), default=1))
+    starts = [text.turns[0].ids[:opening].tolist() for text in given]
     samples = sampled_texts(model, starts, _OWN_LENGTH, seed)
     clean = [Text(each) for each in samples if each.strip() and _UNREADABLE not in each]
     own = aligned(model, swap_for(fit.test), clean, LENGTH).texts
