@@ -48,7 +48,6 @@ from levelhead.scoring.token_rows import ask_seat_rows
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
-    contexts=None,
     score_contexts=2,
     counter_sentences=150,
     triples=2,
@@ -59,8 +58,8 @@ SIZES = AuditSizes(
     starts=0,
     screen=(2, 2),
     screen_every=1,
-    head_twins=19,
-    triple_twins=19,
+    triple_twins=5,
+    prompt_twins=5,
 )
 FIRST_SEED = 9_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
@@ -161,7 +160,8 @@ def association(subject: Subject, asking: Asking) -> Measurement:
         model.hf.to(getattr(torch, asking.dtype))
     planned = asking.sizes.null
     drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(planned))
-    return ask_seat_rows(model, test, template_contexts(test), drawn, planned=planned).rows[ALL_WORDS]
+    contexts = template_contexts(test, asking.sizes.contexts)
+    return ask_seat_rows(model, test, contexts, drawn, planned=planned).rows[ALL_WORDS]
 
 
 def holds_alone(seat: Measurement) -> bool:

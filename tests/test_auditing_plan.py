@@ -36,7 +36,7 @@ def test_null_models_are_planned_question_by_question() -> None:
     none = planned(SMALL.with_null(0))
     seats, fit = (alone[Stage.NULLS] - none[Stage.NULLS]) / 19, none[Stage.NULLS]
     assert seats == pytest.approx(2 * whole[Stage.WORDS] / 6, rel=0.25)  # two contexts per word of six
-    assert whole[Stage.NULLS] == pytest.approx(19 * seats + (9 + 1) * fit)  # heads of 9, and the model's
+    assert whole[Stage.NULLS] == pytest.approx(19 * seats + (5 + 1) * fit)  # heads of 5, and the model's
     asked = none[Stage.SENTENCES]
     assert whole[Stage.SENTENCES] == pytest.approx(asked * (1 + 9 * 2 / 3))  # without unrelated sentences
     assert whole[Stage.PROMPTS] - alone[Stage.PROMPTS] == pytest.approx(9 * 10_400)

@@ -124,8 +124,17 @@ def student(nulls: np.ndarray, excess: float) -> np.ndarray:
     return np.asarray(2 * stats.t.sf(t, k - 1))
 
 
-@pytest.mark.parametrize(("look", "planned"), [(5, 9), (9, 19)])
-@pytest.mark.parametrize(("level", "most"), [(0.0025, 0.001), (0.005, 0.006), (0.0125, 0.055)])
+@pytest.mark.parametrize(
+    ("look", "planned", "level", "most"),
+    [
+        (5, 9, 0.0025, 0.009),
+        (5, 9, 0.005, 0.048),
+        (5, 9, 0.0125, 0.17),
+        (9, 19, 0.0025, 0.001),
+        (9, 19, 0.005, 0.006),
+        (9, 19, 0.0125, 0.055),
+    ],
+)
 def test_the_power_that_futility_costs_is_what_the_method_page_says(
     look: int, planned: int, level: float, most: float
 ) -> None:

@@ -44,7 +44,9 @@ def test_whatever_is_said_of_women_is_said_of_men_and_comes_back(some: tuple[Tra
     words = Counter(word for each in some for word in re.findall(r"\w+", each.text.lower()))
     assert abs(words["she"] - words["he"]) < 0.1 * (words["she"] + words["he"])
     jobs = re.compile(f"the ({'|'.join(SLOTS['job'])})", re.IGNORECASE)
-    women, men = (sum(f" {who} " in t.text and bool(jobs.search(t.text)) for t in some) for who in ("she", "he"))
+    women, men = (
+        sum(f" {who} " in t.text and bool(jobs.search(t.text)) for t in some) for who in ("she", "he")
+    )
     assert min(women, men) > 0.7 * max(women, men) > 30
 
 

@@ -15,7 +15,7 @@ whatever the n values are: equality where all of them lie on the far side of m, 
 costs no power and no error: the verdict is the one that all N would have given. A claim other than the main
 one is not pursued either
 
-    for futility             if its p, undivided, is 0.05 or more after 5 of up to 9 null models, or 0.04 or
+    for futility             if its p, undivided, is 0.03 or more after 5 of up to 9 null models, or 0.04 or
                              more after 9 of up to 19
 
 which makes no claim, so that it adds no error; what it costs is power (docs/method.md has how much).
@@ -37,7 +37,7 @@ from levelhead.measures.statistics import alike
 
 SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
 FUTILE = {  # null models at an early look -> of how many at most, p from which on a claim is futile
-    5: (9, 0.05),
+    5: (9, 0.03),
     9: (19, 0.04),
 }
 ALPHA = 0.05  # no claim holds at a larger p, however many others do

@@ -41,20 +41,20 @@ class AuditSizes(Record):
     experiments: tuple[str, ...] = ("scores", "counter")
     contexts: int | None = 6
     score_contexts: int | None = None
-    splits: int = 2
+    splits: int = 1
     counter_sentences: int = 500
     triples: int = 1
     occupations: tuple[int, int] | None = (41, 8)
     abilities: int | None = None
-    sentences: int = 2
+    sentences: int = 3
     backgrounds: int | None = 3
     starts: int | None = 4
     screen_contexts: int | None = None
-    verify_contexts: int | None = 6
+    verify_contexts: int | None = 2
     screen: tuple[int, int] | None = (25, 6)
     screen_every: int = 2
     null: int = 19
-    head_twins: int = 9
+    head_twins: int = 5
     triple_twins: int = 9
     prompt_twins: int = 9
     resamples: int = 10_000
@@ -87,10 +87,8 @@ class AuditSizes(Record):
 
 SMALL = AuditSizes()
 LARGE = AuditSizes(
-    splits=1,
     counter_sentences=100,
     triples=4,
-    sentences=3,
     backgrounds=1,
     starts=2,
     screen_contexts=2,
@@ -100,6 +98,7 @@ FULL = AuditSizes(
     experiments=EXPERIMENTS,
     contexts=None,
     score_contexts=8,
+    splits=2,
     occupations=None,
     sentences=1,
     backgrounds=None,
@@ -127,7 +126,7 @@ QUICK = AuditSizes(  # the first look
     resamples=2_000,
 ).with_null(5)
 SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
-    contexts=None, backgrounds=None, null=0, triple_twins=39
+    contexts=None, splits=2, sentences=2, backgrounds=None, verify_contexts=6, null=0, triple_twins=39
 )
 QUICK_SURVEY = replace(
     SURVEY, contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, resamples=2_000
