@@ -22,9 +22,9 @@ def words(text: str) -> list[str]:
     return [word.strip(".,").casefold() for word in text.split()]
 
 
-def test_there_are_twelve_topics_of_twenty_contexts_and_no_sentence_is_written_twice() -> None:
-    assert Counter(Counter(item.topic for item in ITEMS).values()) == {40: 12}
-    assert Counter(Counter(item.written for item in ITEMS).values()) == {2: 240}
+def test_there_are_24_topics_of_twenty_contexts_and_no_sentence_is_written_twice() -> None:
+    assert Counter(Counter(item.topic for item in ITEMS).values()) == {40: 24}
+    assert Counter(Counter(item.written for item in ITEMS).values()) == {2: 480}
     feminine = {min(text, swap(text).text) for text in SENTENCES}
     assert len(feminine) == len(ITEMS)
 
@@ -35,6 +35,13 @@ def test_two_items_of_different_topics_exchange_their_next_sentences() -> None:
         others = [other for other in ITEMS if (other.related, other.unrelated) == wanted]
         assert 1 <= len(others) <= 2
         assert item.topic not in {other.topic for other in others}
+
+
+def test_an_item_of_the_first_twelve_topics_kept_its_unrelated_sentence_when_twelve_more_came() -> None:
+    first, last = ITEMS[0], next(item for item in ITEMS if item.topic == "music")
+    assert first.context == "My mother put a pot of water on the stove for the pasta."
+    assert first.unrelated == "Tonight she will play two slow pieces with the youth orchestra."
+    assert last.unrelated == "When it boiled, she added salt and the spaghetti."
 
 
 def test_every_item_has_a_word_for_a_gender_and_its_swap_comes_back() -> None:

@@ -135,7 +135,7 @@ def test_no_item_is_in_two_parts() -> None:
     assert not people[0] & people[1]
     assert len(split.test.agreement) == 640
     sense = [{item.written for item in each.sense} for each in (split.order, split.test, split.whole)]
-    assert list(map(len, sense)) == [0, 240, 0]
+    assert list(map(len, sense)) == [0, 480, 0]
     fitted = {p.original.context for each in (fit, order, final) for p in each.triples.pairs}
     assert not sense[1] & (fitted | set(fit.sentences) | set(order.sentences))
 
