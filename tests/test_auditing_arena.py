@@ -17,7 +17,7 @@ from levelhead.results.runs import AuditRun
 from levelhead.scoring.natural import COSINE
 from levelhead.studies.extent import AuditSettings
 from tests.audit_sizes import FEWEST, ask_little
-from tests.studies.test_mitigating import ask_few_sentences
+from tests.studies.test_mitigating import ask_few_frames
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
@@ -30,7 +30,8 @@ def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_wh
 ) -> None:
     ask_little(monkeypatch, tmp_path)
     monkeypatch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
-    ask_few_sentences(monkeypatch)
+    ask_few_frames(monkeypatch)
+    monkeypatch.setattr("levelhead.auditing.arena._SENSE_EVERY", 20)
     model = tiny("bert", "nsp", layers=2, max_position_embeddings=256)
     settings = AuditSettings(bias=gender_toml(tmp_path), sizes=ENOUGH)
     audit(model, tmp_path / "run", settings)

@@ -29,6 +29,12 @@ def test_there_are_24_topics_of_twenty_contexts_and_no_sentence_is_written_twice
     assert len(feminine) == len(ITEMS)
 
 
+def test_of_fewer_contexts_every_topic_has_as_many_and_partners_stay() -> None:
+    some = sense_items(4)
+    assert Counter(Counter(item.topic for item in some).values()) == {10: 24}
+    assert set(some) < set(ITEMS)
+
+
 def test_two_items_of_different_topics_exchange_their_next_sentences() -> None:
     for item in ITEMS:
         wanted = (item.unrelated, item.related)

@@ -49,8 +49,8 @@ from levelhead.studies.mitigating.token_projection import TokenProjection
 from levelhead.studies.mitigating.training import Means, TrainedMitigation
 from levelhead.studies.mitigating.trying import Asked, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
-from tests.studies.test_mitigating import all_sentences as all_sentences
-from tests.studies.test_mitigating import ask_few_sentences, few
+from tests.studies.test_mitigating import all_frames as all_frames
+from tests.studies.test_mitigating import ask_few_frames, few
 from tests.tiny import tiny
 
 ITEMS = few(MitigateSettings())
@@ -60,7 +60,7 @@ ITEMS = few(MitigateSettings())
 def _two_tests_of_blanks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career", "science"))
-        ask_few_sentences(patch)
+        ask_few_frames(patch)
         yield
 
 
@@ -91,7 +91,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("all_sentences")
+@pytest.mark.usefixtures("all_frames")
 def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, rows: set[bytes]) -> None:
     """For every method and every kind of item: words, triples, contexts of language sense, prompts,
     inferences, plain text. The priors of LPBS, in which the target is masked, hold no word of a part."""

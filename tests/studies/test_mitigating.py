@@ -26,7 +26,6 @@ from levelhead.pages.page import write_report
 from levelhead.probes.agreement import agreement_items
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe
-from levelhead.probes.sense import sense_items
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
@@ -60,6 +59,7 @@ def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
         triples.about(contexts),
         nli_probe(limit=(4, 1)),
         sentences=tuple(text for text in fluency_sentences() if len(text) < 60)[:8],
+        sense_every=20,
     )
 
 
@@ -69,20 +69,18 @@ def ask_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
     patch.setattr(spillover, "LPBS_TESTS", ("career",))
     patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
-    ask_few_sentences(patch)
+    ask_few_frames(patch)
 
 
-def ask_few_sentences(patch: pytest.MonkeyPatch) -> None:
-    """Let costs be asked of a tenth of the contexts of language sense, and of two frames of agreement."""
+def ask_few_frames(patch: pytest.MonkeyPatch) -> None:
+    """Let agreement be asked of two frames."""
     stated = [item for number, item in enumerate(agreement_items()) if number % 16 in (0, 1, 6, 7)]
-    patch.setattr("levelhead.studies.mitigating.parts.sense_items", lambda: sense_items()[:48])
     patch.setattr("levelhead.studies.mitigating.parts.agreement_items", lambda: tuple(stated))
 
 
 @pytest.fixture
-def all_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All contexts of language sense and all frames of agreement."""
-    monkeypatch.setattr("levelhead.studies.mitigating.parts.sense_items", sense_items)
+def all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All frames of agreement."""
     monkeypatch.setattr("levelhead.studies.mitigating.parts.agreement_items", agreement_items)
 
 
@@ -105,7 +103,7 @@ def run(bert: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("all_sentences")
+@pytest.mark.usefixtures("all_frames")
 def test_no_item_is_in_two_parts() -> None:
     test = load_words("gender")
     split = parts(Battery(test, tuple(template_contexts(test, 1))), seed=3)

@@ -25,6 +25,7 @@ from levelhead.studies.mitigating.study import run_mitigations
 
 _NULLS = 5  # null models: Student's p allows for so few
 CONTEXTS = 2  # per word
+_SENSE_EVERY = 2  # one of so many contexts of language sense
 _FEWEST = 8  # texts, and triples
 _JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
     headline.LOG_ODDS: LOG_ODDS,
@@ -44,7 +45,7 @@ def certify_quickest(extent: Extent, battery: Battery, run: Run[AuditRunSettings
     if nulls < FEWEST_NULLS or len(battery.sentences) < _FEWEST or len(battery.triples.pairs) < _FEWEST:
         return
     words = word_table(battery.test, battery.contexts).first_contexts(CONTEXTS)
-    items = replace(battery, contexts=words.contexts, null=0)
+    items = replace(battery, contexts=words.contexts, null=0, sense_every=_SENSE_EVERY)
     asked, seed = extent.settings.bias, extent.settings.seed
     settings = MitigateSettings(asked, (QUICKEST,), objective, null=nulls, seed=seed, spillover=False)
     run_mitigations(extent.model, settings, subfolder(run.folder, layout.ARENA_PART), items)

@@ -24,13 +24,14 @@ class SenseItem:
 
 
 @cache
-def sense_items() -> tuple[SenseItem, ...]:
-    """The shipped items, each about a woman and about a man.
+def sense_items(every: int = 1) -> tuple[SenseItem, ...]:
+    """The shipped items, each about a woman and about a man; every: one of so many contexts of a topic.
 
     Items stand in pairs, half of the topics apart, whose next sentences are each other's unrelated ones: each
     next sentence is related once and unrelated once, so that how frequent its words are decides nothing.
     """
-    written = tomllib.loads((DATA / "sentences" / "sense.toml").read_text(encoding="utf-8"))["topics"]
+    topics = tomllib.loads((DATA / "sentences" / "sense.toml").read_text(encoding="utf-8"))["topics"]
+    written = {name: contexts[::every] for name, contexts in topics.items()}
     names = list(written)
     others = names[len(names) // 2 :] + names[: len(names) // 2]
     return tuple(

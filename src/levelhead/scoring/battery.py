@@ -58,6 +58,7 @@ class Battery:
     prompts: ClozeSet | None = None  # prompts without knowledge, where a mitigation may be fitted on them
     target: Objective | None = None  # a benchmark's, where a mitigation may be fitted by it
     null: int = 0  # null models that next sentences of the unmodified model are held against
+    sense_every: int = 1  # one of so many contexts of language sense is asked, where a mitigation is tested
 
     def hashes(self) -> dict[str, str]:
         """Hashes of all data that are asked: triples and inferences belong to the bias they ship for."""

@@ -70,7 +70,7 @@ def parts(battery: Battery, seed: int) -> Parts:
             _about(prompts, late),
             blanks=to_test,
             agreement=_of(stated, later),
-            sense=sense_items(),
+            sense=sense_items(battery.sense_every),
         ),
         NaturalItems(battery, _about(prompts, everybody), blanks=every, agreement=stated),
         first.words_apart,
