@@ -39,7 +39,7 @@ from levelhead.measures.catalog import ALPHA
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy, twin_seed
-from levelhead.probes.contexts import template_contexts
+from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.probes.words import load_words
 from levelhead.results.runs import open_audit
@@ -160,7 +160,7 @@ def association(subject: Subject, asking: Asking) -> Measurement:
         model.hf.to(getattr(torch, asking.dtype))
     planned = asking.sizes.null
     drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(planned))
-    contexts = template_contexts(test, asking.sizes.contexts)
+    contexts = template_contexts(test, asking.sizes.contexts or len(TEMPLATES))
     return ask_seat_rows(model, test, contexts, drawn, planned=planned).rows[ALL_WORDS]
 
 
