@@ -1,7 +1,7 @@
 """How much work an audit is, before it begins: tokens through all blocks, stage by stage (work.py).
 
-A token has 4.6 letters, and a text three more tokens. Null models are planned in full, though many audits
-stop before the last of them. Factors of what changed models share are those of lh:bert-mini (docs/scale.md).
+A token has 4.6 letters, and a text three more tokens. Null models are planned up to the last look but one,
+where most audits stop. Factors of what changed models share are those of lh:bert-mini (docs/scale.md).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from levelhead.auditing.arena import CONTEXTS
+from levelhead.measures.rounds import looks
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import DEFAULT_BACKGROUNDS
@@ -69,7 +70,7 @@ def _words(extent: Extent, battery: Battery) -> dict[Stage, float]:
     scored = table.first_contexts(scores).contexts
     plan = {
         Stage.WORDS: _texts(context.text for context in table.contexts),
-        Stage.NULLS: sizes.null * twin + (sizes.scored_heads + 1) * fit,
+        Stage.NULLS: _likely(sizes.null) * twin + (_likely(sizes.scored_heads) + 1) * fit,
     }
     if settings.experiments != (ASSOCIATION,):
         asked_again = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
@@ -106,7 +107,7 @@ def _questions(extent: Extent, battery: Battery, models: Sequence[Model]) -> dic
 def _times(battery: Battery, models: Sequence[Model]) -> float:
     """How often next sentences are asked: of the model, and without unrelated ones of null models."""
     unrelated = any("nsp" in model.abilities for model in models)
-    return 1 + battery.null * (2 / 3 if unrelated else 1)
+    return 1 + _likely(battery.null) * (2 / 3 if unrelated else 1)
 
 
 def _changes(
@@ -136,7 +137,12 @@ def _prompts(extent: Extent) -> float:
     sizes = extent.sizes
     backgrounds = DEFAULT_BACKGROUNDS if sizes.backgrounds is None else sizes.backgrounds
     own = (7 + 3 * backgrounds) / 10 * (1 if extent.settings.quick else _CHANGED)
-    return own + sizes.asked_prompts
+    return own + _likely(sizes.asked_prompts)
+
+
+def _likely(null: int) -> int:
+    """How many of so many null models are asked, most likely: up to the last look but one."""
+    return looks(null)[-2] if len(looks(null)) > 1 else null
 
 
 def _texts(texts: Iterable[str]) -> float:
