@@ -18,6 +18,7 @@ BENCHMARKS = (
     "heads",
     "objectives",
     "audit_cost",
+    "mitigations",
     "projections",
     "counteracts",
     "explore",

@@ -1,0 +1,87 @@
+"""What mitigations promise: a symmetrized model takes two passes, and a distilled one is certified, with half
+of its biases gone, within 15 minutes on two cores.
+
+    python -m benchmarks.run mitigations
+
+Distilled models are those of seed 0; lh:bert-mini is judged by its fill-in gap (docs/mitigate.md).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.claims import Claim, seconds
+from levelhead.edits.symmetry import Symmetrized
+from levelhead.engine.readings import Pooled, TokenLikelihoods
+from levelhead.engine.run import read_one
+from levelhead.measures.certified import PERPLEXITY
+from levelhead.models.encoding import Text
+from levelhead.models.model import Model, load
+from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.triples import load_triples
+from levelhead.results.runs import MitigateRun
+from levelhead.scoring.natural import BLANKS, LOG_ODDS, PREFERENCE
+from levelhead.studies.mitigating.settings import MitigateSettings
+from levelhead.studies.mitigating.study import run_mitigations
+
+PASSES = 2.1  # of the model, for an answer of the symmetrized one
+MINUTES = 15.0
+LEFT = 0.5  # of a bias
+MARGIN = 2.0  # percent of perplexity, points of any other ability
+OBJECTIVES = {"lh:gpt-mini": PREFERENCE, "lh:bert-mini": BLANKS}
+
+
+def bench() -> list[Claim]:
+    """The promises of both shipped language models."""
+    return [claim for name in OBJECTIVES for claim in (_passes(load(name)), *_distilled(load(name)))]
+
+
+def _passes(model: Model) -> Claim:
+    """Next sentences about one gender each, so that a swapped text is none of the others."""
+    triples = [pair.original for pair in load_triples().pairs]
+    ask: Callable[..., object]
+    if "nsp" in model.abilities:
+        pairs = Pooled([Text(each.context, each.stereotype) for each in triples])
+        ask = partial(read_one, model, pairs)
+    else:
+        texts = TokenLikelihoods([Text(f"{each.context} {each.stereotype}") for each in triples])
+        ask = partial(read_one, model, texts)
+    variants = ((), (Symmetrized(GenderSwap()),))
+    plain, twice = (min(_cpu_seconds(partial(ask, [each])) for _ in range(4)) for each in variants)
+    note = f"{model.name}, CPU seconds"
+    return Claim("symmetrized against plain answers", twice / plain, PASSES, False, note)
+
+
+def _cpu_seconds(work: Callable[[], object]) -> float:
+    """Of all threads: what else the machine does counts less than by the clock."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _distilled(model: Model) -> Iterator[Claim]:
+    """The certified candidate that is written; where none is, every promise but the time is missed."""
+    settings = MitigateSettings(
+        methods=("distilled",), objective=OBJECTIVES[model.name], spillover=False, seed=0
+    )
+    with TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        took = seconds(lambda: run_mitigations(model, settings, folder))
+        run = MitigateRun.open(folder)
+        best = max(run.certified, key=lambda each: each.certificate.gain, default=None)
+        yield Claim("distilled, minutes", took / 60, MINUTES, False, f"{model.name}; promised for two cores")
+        yield Claim("distilled, certified candidates", len(run.certified), 1, True, model.name)
+        if best is None:
+            return
+        note = f"{model.name}, {best.name}"
+        for bias in run.moved:
+            if bias.candidate == best.name and bias.bias in (PREFERENCE, LOG_ODDS):
+                yield Claim(f"distilled, {bias.bias} left", bias.after / bias.before, LEFT, False, note)
+        for cost, grown in best.certificate.costs.items():
+            lost = 100 * (math.expm1(grown) if cost == PERPLEXITY else grown)
+            yield Claim(f"distilled, {cost} lost, % or points", lost, MARGIN, False, note)
