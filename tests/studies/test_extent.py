@@ -9,7 +9,9 @@ from levelhead.results.presets import FULL, LARGE, SMALL, AuditSizes
 from levelhead.studies.extent import AuditSettings, Extent
 from tests.tiny import tiny
 
-SIZES = AuditSizes(contexts=3, triples=40, occupations=(12, 3), abilities=30, sentences=40, null=0)
+SIZES = AuditSizes(
+    contexts=3, triples=40, occupations=(12, 3), abilities=30, sentences=40, verify_contexts=6, null=0
+)
 
 
 def contexts_a_word(words: list[str]) -> set[int]:
@@ -37,10 +39,11 @@ def test_changes_are_verified_on_few_contexts_of_a_word_unless_they_are_judged_b
         assert contexts_a_word([context.word for context in parts.choose.contexts]) == {3}
 
 
-def test_an_audit_of_a_large_model_splits_the_words_once() -> None:
+def test_an_audit_splits_the_words_once_and_a_full_one_twice() -> None:
     model = tiny("gpt2")
     assert Extent(AuditSettings(sizes=LARGE), model).heads.splits == 1
-    assert Extent(AuditSettings(), model).heads.splits == 2
+    assert Extent(AuditSettings(), model).heads.splits == 1
+    assert Extent(AuditSettings(full=True), model).heads.splits == 2
 
 
 def test_projections_are_chosen_on_every_second_item_of_a_half() -> None:
@@ -64,7 +67,7 @@ def test_projections_are_chosen_on_every_second_item_of_a_half() -> None:
 def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None:
     model = tiny("bert", "nsp")
     default, given = Extent(AuditSettings(), model), Extent(AuditSettings(null=12), model)
-    assert (default.heads.null, default.heads.scored_twins) == (19, 9)
+    assert (default.heads.null, default.heads.scored_twins) == (19, 5)
     assert (default.battery().null, default.prompts.null) == (9, 9)
     assert (given.heads.null, given.heads.scored_twins) == (12, 12)
     assert (given.battery().null, given.prompts.null) == (12, 12)
