@@ -113,7 +113,8 @@ def mean_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -
 
 
 def _robust(values: FloatArray, items: PairedItems) -> tuple[float, float | None, int]:
-    """Mean, its cluster-robust standard error (CR1), and the clusters, of every stratum but one without one.
+    """Mean, its cluster-robust standard error (CR1), and how many clusters there are, less one for every
+    stratum beyond the first.
 
     Items of a stratum are held against its own mean: what lifts one kind and lowers the other is no
     uncertainty of the mean, for either has its share in every sample.
