@@ -17,12 +17,13 @@ from levelhead.inference.contents import Contents, open_contents
 from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence, written_text
 from levelhead.inference.thresholds import Plan, threshold
 from levelhead.measures.catalog import CATALOG
-from levelhead.measures.certified import Certificate
+from levelhead.measures.certified import AGREEMENT, Certificate
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.card import card
 from levelhead.pages.certified_ways import certified_way, uncertified_text
 from levelhead.pages.charts.mitigations import picture
+from levelhead.pages.limits import limits
 from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex, markdown
@@ -106,6 +107,17 @@ def certified(tmp_path: Path) -> Contents:
 @pytest.fixture
 def missed(tmp_path: Path) -> Contents:
     return written(tmp_path / "missed", False)
+
+
+def test_where_agreement_is_a_cost_the_page_says_that_first_names_are_not_asked(
+    tmp_path: Path, certified: Contents
+) -> None:
+    other = a_candidate("one", 0.05, 0.01, True)
+    asked = replace(other, certificate=replace(other.certificate, costs={AGREEMENT: -0.1}))
+    with Run.open(tmp_path / "asked", layout.MITIGATE, SETTINGS, hashes={}) as run:
+        run.results(layout.CANDIDATES_TESTED, lambda: [asked])
+    assert any("first names" in each for each in limits(open_contents(tmp_path / "asked")))
+    assert not any("first names" in each for each in limits(certified))
 
 
 def test_the_sentence_names_what_is_certified_or_what_each_one_missed(

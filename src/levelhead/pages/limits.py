@@ -4,6 +4,7 @@ taken."""
 from __future__ import annotations
 
 from levelhead.inference.contents import Contents, measurements, variants
+from levelhead.measures.certified import AGREEMENT
 
 ALWAYS = (
     "No number here says that a model is unbiased. An interval that holds the neutral value means that "
@@ -37,6 +38,10 @@ _CHANGED = (
     "What was changed was chosen on other items, but with the same kind of probes that it is then measured "
     "with. Measure with your own data before you rely on “after” numbers."
 )
+_NAMES = (
+    "Agreement asks for pronouns behind words that state a gender (my mother), not behind first names. A "
+    "symmetrized model takes names for nobody’s: behind Mary it says he as readily as she."
+)
 _USUAL = "This was no full audit: fewer items and wider intervals than with --full."
 
 
@@ -50,6 +55,8 @@ def limits(contents: Contents) -> list[str]:
     warnings += [_NLI] if "fairness" in names else []
     warnings += [_GLUE] if contents.glue is not None else []
     warnings += [_CHANGED] if len(variants(contents)) > 1 else []
+    tried = [] if contents.mitigations is None else contents.mitigations.candidates
+    warnings += [_NAMES] if any(AGREEMENT in each.certificate.costs for each in tried) else []
     warnings += [_USUAL] if contents.audit is not None and not contents.audit.settings.full else []
     skipped = [each for each in measured if each.value is None]
     return warnings + [f"Not measured: {each.name}, because {each.reason.rstrip('.')}." for each in skipped]
