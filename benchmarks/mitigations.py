@@ -65,23 +65,27 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def _distilled(model: Model) -> Iterator[Claim]:
-    """The certified candidate that is written; where none is, every promise but the time is missed."""
+    """How long a run takes, and what its certified model keeps."""
     settings = MitigateSettings(
         methods=("distilled",), objective=OBJECTIVES[model.name], spillover=False, seed=0
     )
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
         took = seconds(lambda: run_mitigations(model, settings, folder))
-        run = MitigateRun.open(folder)
-        best = max(run.certified, key=lambda each: each.certificate.gain, default=None)
         yield Claim("distilled, minutes", took / 60, MINUTES, False, f"{model.name}; promised for two cores")
-        yield Claim("distilled, certified candidates", len(run.certified), 1, True, model.name)
-        if best is None:
-            return
-        note = f"{model.name}, {best.name}"
-        for bias in run.moved:
-            if bias.candidate == best.name and bias.bias in (PREFERENCE, LOG_ODDS):
-                yield Claim(f"distilled, {bias.bias} left", bias.after / bias.before, LEFT, False, note)
-        for cost, grown in best.certificate.costs.items():
-            lost = 100 * (math.expm1(grown) if cost == PERPLEXITY else grown)
-            yield Claim(f"distilled, {cost} lost, % or points", lost, MARGIN, False, note)
+        yield from promises(MitigateRun.open(folder))
+
+
+def promises(run: MitigateRun) -> Iterator[Claim]:
+    """That something is certified, and what is left and lost with the one of the largest gain."""
+    yield Claim("distilled, certified candidates", len(run.certified), 1, True, run.model)
+    best = max(run.certified, key=lambda each: each.certificate.gain, default=None)
+    if best is None:
+        return
+    note = f"{run.model}, {best.name}"
+    for bias in run.moved:
+        if bias.candidate == best.name and bias.bias in (PREFERENCE, LOG_ODDS):
+            yield Claim(f"distilled, {bias.bias} left", bias.after / bias.before, LEFT, False, note)
+    for cost, grown in best.certificate.costs.items():
+        lost = 100 * (math.expm1(grown) if cost == PERPLEXITY else grown)
+        yield Claim(f"distilled, {cost} lost, % or points", lost, MARGIN, False, note)

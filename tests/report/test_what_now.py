@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from levelhead.pages.sections.measured import measured_section
 from levelhead.pages.what_now import what_now
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import load_words
+from levelhead.results.presets import SMALL
 from tests.report.synthetic import write_audit, write_heads
 from tests.report.synthetic.audit import PROJECTED, TWINS
 from tests.sealing import reseal
@@ -209,6 +210,15 @@ def test_the_calibration_was_tried_with_the_shipped_list_and_the_sizes_of_the_be
     assert tried.templates == (sizes.contexts or len(TEMPLATES))
     assert (tried.null_models_of_prompts, tried.splits) == (sizes.prompt_twins, sizes.splits)
     assert (tried.counter_sentences, tried.triples) == (sizes.counter_sentences, sizes.triples)
+
+
+def test_a_default_audit_asks_no_less_than_was_tried(tmp_path: Path) -> None:
+    path = write_audit(tmp_path / "run") / "settings.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored["settings"]["sizes"] = asdict(SMALL)
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    reseal(tmp_path / "run")
+    assert CITED in dict(box_of(open_contents(tmp_path / "run")).answers)["How sure is that?"]
 
 
 @pytest.mark.parametrize(

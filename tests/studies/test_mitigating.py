@@ -32,7 +32,7 @@ from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.protocol import Asked
-from levelhead.scoring.natural import natural_values
+from levelhead.scoring.natural import BLANKS, COSINE, LOG_ODDS, PREFERENCE, natural_values
 from levelhead.studies.halves import dealt
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating import protocol, spillover, study
@@ -136,6 +136,20 @@ def test_no_item_is_in_two_parts() -> None:
     assert list(map(len, sense)) == [0, 480, 0]
     fitted = {p.original.context for each in (fit, order, final) for p in each.triples.pairs}
     assert not sense[1] & (fitted | set(fit.sentences) | set(order.sentences))
+
+
+def test_biases_of_two_kinds_of_items_say_which_kind_each_is(bert: Model) -> None:
+    """Each kind has half of the weight, so an item is held against its own (measures/certified.py)."""
+    items = parts(few(QUICK), seed=0).test
+    asked = {each.name: each for each in natural_values(bert, items, [(), ()]).biases}
+    for name in (LOG_ODDS, BLANKS, COSINE):
+        each = asked[name].paired(1)
+        assert each.strata is not None, name
+        assert each.weights is not None, name
+        shares = [each.weights[each.strata == kind].sum() for kind in np.unique(each.strata)]
+        assert len(shares) == 2, name
+        assert shares[0] == pytest.approx(shares[1]), name
+    assert asked[PREFERENCE].paired(1).strata is None
 
 
 def test_more_contexts_of_language_sense_are_tested_on_for_a_gender_bias_alone() -> None:
