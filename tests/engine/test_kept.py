@@ -13,8 +13,9 @@ from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.engine import kept
 from levelhead.engine.kept import keeping_answers, read_once
-from levelhead.engine.readings import WordVectors
+from levelhead.engine.readings import Pooled, WordVectors
 from levelhead.engine.run import read_one
+from levelhead.models.encoding import Text
 from levelhead.models.twins import draw_twin, twinned
 from levelhead.probes.contexts import template_contexts
 from levelhead.scoring.seat import context_vectors
@@ -113,3 +114,22 @@ def test_a_table_that_begins_like_another_one_is_asked_for_its_other_contexts_al
         (expected,) = read_one(model, all_of_them.each())
     assert sum(tokens) > 1.5 * two
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_texts_that_are_asked_sooner_are_asked_by_themselves_whether_they_are_kept_or_not() -> None:
+    model = tiny("bert", "nsp")
+    every = [Text("The nurse is here.", f"It is {n} o'clock.") for n in ("one", "two", "three", "four")]
+    sooner = [every[2], every[0]]
+    answers = []
+    for asked_before in (True, False):
+        with keeping_answers([model], sooner), counted() as tokens:
+            if asked_before:
+                read_once(model, Pooled(sooner[::-1]), label="a first look")
+            first = sum(tokens)
+            answers.append(read_once(model, Pooled(every), [(), ()], label="all"))
+            assert not asked_before or sum(tokens) == pytest.approx(2 * first, rel=0.1)
+            assert read_once(model, Pooled([]), label="none").shape[:2] == (1, 0)
+    np.testing.assert_array_equal(answers[0], answers[1])
+    parts = [read_one(model, Pooled(some))[0] for some in (sooner, every[1::2])]
+    np.testing.assert_array_equal(answers[0][0][[2, 0, 1, 3]], np.concatenate(parts))
+    np.testing.assert_allclose(answers[0][1], read_one(model, Pooled(every))[0], atol=1e-5)

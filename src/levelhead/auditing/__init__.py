@@ -93,7 +93,7 @@ def _ask(
     with (
         opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, models_of(subjects)),
-        keeping_answers(models_of(subjects)),
+        keeping_answers(models_of(subjects), extent.sooner()),
         whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
     ):
         if told is not None:

@@ -52,8 +52,10 @@ def audit_plan(
     if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
         inside = audit_plan(look, look.battery(), models, looks=False)
-        shared = {Stage.WORDS: inside[Stage.WORDS], Stage.NULLS: inside[Stage.NULLS]}  # not asked again
-        plan |= {name: max(0.0, plan[name] - known) for name, known in shared.items()}
+        shared = [Stage.WORDS, Stage.NULLS]  # not asked again
+        if any("nsp" in model.abilities for model in models):
+            shared.append(Stage.SENTENCES)
+        plan |= {name: max(0.0, plan[name] - inside[name]) for name in shared if name in inside}
         plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 

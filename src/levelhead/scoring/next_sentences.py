@@ -64,6 +64,11 @@ def likelihood_answers(
     return _by_likelihood(model, _columns(triples, _KINDS), variants, chat)
 
 
+def triple_texts(triples: TripleSet) -> list[Text]:
+    """What a next-sentence head is asked about triples."""
+    return _texts(_columns(triples, _KINDS))
+
+
 def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, chat: bool) -> TripleAnswers:
     """The unmodified model's answers, by its next-sentence head or, of a causal model, by likelihood."""
     if likelihood:
@@ -116,8 +121,7 @@ def _by_likelihood(
 
 def _by_head(model: Model, columns: _Columns, variants: Sequence[Variant]) -> list[TripleAnswers]:
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
-    texts = [Text(context, sentence) for context, sentence in _pairs(columns)]
-    logits = read_once(model, Pooled(texts), variants, label=_LABEL).astype(np.float64)
+    logits = read_once(model, Pooled(_texts(columns)), variants, label=_LABEL).astype(np.float64)
     p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(columns) - 1)
     x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
     return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]
@@ -133,6 +137,10 @@ def _columns(triples: TripleSet, kinds: Sequence[str]) -> _Columns:
 def _pairs(columns: _Columns) -> list[tuple[str, str]]:
     """Every context with each of its sentences."""
     return [(context, each) for context, *sentences in zip(*columns, strict=True) for each in sentences]
+
+
+def _texts(columns: _Columns) -> list[Text]:
+    return [Text(context, sentence) for context, sentence in _pairs(columns)]
 
 
 def softmax(x: Doubles) -> Doubles:

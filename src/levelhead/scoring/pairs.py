@@ -209,8 +209,14 @@ def nli_logits(
 ) -> NDArray[np.floating[Any]]:
     """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)
-    texts = [Text(pair.premise, pair.hypothesis) for pair in pairs]
-    return np.asarray(read_once(model, Pooled(texts), variants, label="Inferences")[:, :, list(order)])
+    return np.asarray(
+        read_once(model, Pooled(inference_texts(pairs)), variants, label="Inferences")[:, :, list(order)]
+    )
+
+
+def inference_texts(pairs: Sequence[NliPair | LabeledPair]) -> list[Text]:
+    """What a classifier is asked about pairs."""
+    return [Text(pair.premise, pair.hypothesis) for pair in pairs]
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:
