@@ -85,7 +85,7 @@ def test_influences_are_the_derivatives_of_the_weighted_value(kind: str, divided
 
 def test_pairs_that_share_a_word_are_one_unit() -> None:
     words = WordSets({"A": [0, 0, 1], "B": [2, 3, 4], "X": [5, 6], "Y": [7, 8]}, [(0, 2), (0, 3), (1, 4)])
-    unit = words.unit_of_word()
+    unit = words.unit_of_word
     assert unit[0] == unit[2] == unit[3]
     assert unit[1] == unit[4] != unit[0]
 

@@ -66,7 +66,7 @@ def _integers(values: FloatArray) -> list[int]:
     return [numerator * (common // denominator) for numerator, denominator in ratios]
 
 
-@lru_cache(maxsize=4)  # lists are tested in several variants, one after the other
+@lru_cache(maxsize=12)  # an audit tests the rows and parts of its lists more than once
 def _partitions(n: int, k: int, seed: int, limit: int) -> npt.NDArray[np.bool_]:
     """Different choices of k of n items as masks [partition, item].
 

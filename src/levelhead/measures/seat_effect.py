@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class WordSets:
         """The number of entries of each set, as a measurement's details name it."""
         return {f"n_{name.lower()}": float(len(self.sets[name])) for name in SETS}
 
-    def unit_of_word(self) -> dict[int, int]:
+    @cached_property
+    def unit_of_word(self) -> Mapping[int, int]:
         """Attribute words that are linked by pairs have one number: they are drawn together."""
         unit = {int(word): int(word) for name in "AB" for word in self.sets[name]}
         for a, b in self.pairs:
@@ -108,7 +110,7 @@ class SeatEffect:
     def influences(self) -> list[FloatArray]:
         """Of attribute pairs, of X, of Y: each [unit], adding up to 0."""
         along = self.unit @ self.by_direction
-        unit, pairs = self.words.unit_of_word(), dict[int, float]()
+        unit, pairs = self.words.unit_of_word, dict[int, float]()
         for name, sign in (("A", 1.0), ("B", -1.0)):
             entries = self.words.of(name)
             for word, own in zip(entries, along[entries] - along[entries].mean(), strict=True):

@@ -221,6 +221,9 @@ class _Cell:
     occupation: str
 
 
+_LABELS = tuple(field.name for field in fields(_Cell))
+
+
 def _keep(
     run: Run[PromptsRunSettings],
     subject: _Subject,
@@ -235,11 +238,14 @@ def _keep(
     run.results(subject.cells, lambda: _cloze_cells(subject, scores, cloze_set))
 
 
-def _labeled(measurement: Measurement) -> tuple[_Cell, Measurement]:
-    """A measurement's cell, and the measurement without these labels: they stand beside it, once."""
-    settings = dict(measurement.settings)
-    cell = _Cell(**{field.name: settings.pop(field.name, "") for field in fields(_Cell)})
-    return cell, replace(measurement, settings=settings)
+def _cell(measurement: Measurement) -> _Cell:
+    return _Cell(**{name: measurement.settings.get(name, "") for name in _LABELS})
+
+
+def _unlabeled(measurement: Measurement) -> Measurement:
+    """A measurement without the labels of its cell: they stand beside it, once."""
+    settings = {name: each for name, each in measurement.settings.items() if name not in _LABELS}
+    return replace(measurement, settings=settings)
 
 
 def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[ClozeCell]:
@@ -247,17 +253,17 @@ def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) ->
     expected = {prompt.kind: prompt.expected for prompt in cloze_set.prompts}
     verdicts = {(v.change.name, v.k, v.kind, v.group): v.word for v in scores.verdicts}
     for measurement in (*scores.measurements, *scores.robustness):
-        cell, bare = _labeled(measurement)
+        cell = _cell(measurement)
         if cell.occupation:
             continue
-        word = verdicts.get((bare.name, cell.k, cell.kind, cell.group))
+        word = verdicts.get((measurement.name, cell.k, cell.kind, cell.group))
         yield ClozeCell(
             model=subject.model,
             variant=subject.variant,
             k=cell.k,
             kind=cell.kind,
             group=cell.group,
-            measurement=bare,
+            measurement=_unlabeled(measurement),
             verdict=word,
             expected=None if word is None else expected[cell.kind],
         )
@@ -265,20 +271,20 @@ def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) ->
 
 def _occupation_lines(scores: ClozeScores) -> Iterator[OccupationLine]:
     for measurement in scores.measurements:
-        cell, bare = _labeled(measurement)
+        cell = _cell(measurement)
         if cell.occupation:
-            low, high = bare.interval or (None, None)
+            low, high = measurement.interval or (None, None)
             yield OccupationLine(
                 k=cell.k,
                 kind=cell.kind,
                 group=cell.group,
                 occupation=cell.occupation,
-                name=bare.name,
-                value=bare.value,
+                name=measurement.name,
+                value=measurement.value,
                 low=low,
                 high=high,
-                n=bare.n,
-                reason=bare.reason or None,
+                n=measurement.n,
+                reason=measurement.reason or None,
             )
 
 

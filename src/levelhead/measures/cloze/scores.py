@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
-from levelhead.measures.cloze.quantities import Quantity, cell_measurement, cluster_interval
+from levelhead.measures.cloze.quantities import PromptCell, Quantity, cell_measurement
 from levelhead.measures.cloze.top_k import Ints, TopK, margins, masses, relative_probabilities
 from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.measurement import Measurement
@@ -58,19 +58,21 @@ def score_cloze(
         raise ValueError(f"{len(table.kinds)} prompts were asked, {len(topk.words)} were answered")
     measurements: list[Measurement] = []
     verdicts: list[Verdict] = []
+    cells = [
+        (labels, PromptCell.of(prompts, table, resampling))
+        for labels, prompts in _cells(table, per_occupation)
+    ]
     for k in ks:
         quantities = _quantities(table, topk, k)
-        for labels, prompts in _cells(table, per_occupation):
+        for labels, prompts in cells:
             against_base = labels["kind"] != BASE
             cell = {
-                name: cell_measurement(name, quantity, prompts, table, resampling, {"k": k, **labels})
+                name: cell_measurement(name, quantity, prompts, resampling, {"k": k, **labels})
                 for name, quantity in quantities.items()
                 if against_base or name not in _AGAINST_BASE
             }
             if against_base:
-                change = _with_margins(
-                    cell["margin change"], quantities["margin"], prompts, table, resampling
-                )
+                change = _with_margins(cell["margin change"], quantities["margin"], prompts, table)
                 cell["margin change"] = change
                 verdicts += [] if labels["occupation"] else [Verdict.of(change)]
             measurements += cell.values()
@@ -88,7 +90,7 @@ def robustness(
     Prompts whose base shows no preference have nothing to keep: unscored. A preference that vanishes is not
     kept.
     """
-    prompts = np.flatnonzero(table.kinds == kind)
+    cell = PromptCell.of(np.flatnonzero(table.kinds == kind), table, resampling)
     margin = margins(topk, k, table.own)
     change = margin - margin[table.base]
     side = np.where(np.abs(margin) > ROUNDING * sum(masses(topk, k)), np.sign(margin), 0.0)
@@ -99,10 +101,10 @@ def robustness(
         kept.astype(float), held.astype(float), held, lack, 1.0, unscored="base shows no preference"
     )
     labels = {"k": k, "kind": kind}
-    measured = cell_measurement("robustness", quantity, prompts, table, resampling, labels)
+    measured = cell_measurement("robustness", quantity, cell, resampling, labels)
     if measured.value is None:
         return measured
-    moved = float(np.abs(change[prompts][held[prompts]]).mean())
+    moved = float(np.abs(change[cell.prompts][held[cell.prompts]]).mean())
     return replace(measured, details={"mean_absolute_change": moved})
 
 
@@ -156,15 +158,12 @@ def _cells(table: PromptTable, per_occupation: bool) -> Iterator[tuple[dict[str,
             yield {"kind": kind, "group": str(group[own[0]]), "occupation": name}, np.asarray(own)
 
 
-def _with_margins(
-    change: Measurement, margin: Quantity, prompts: Ints, table: PromptTable, resampling: Resampling
-) -> Measurement:
+def _with_margins(change: Measurement, margin: Quantity, cell: PromptCell, table: PromptTable) -> Measurement:
     """A change with the margins it lies between, which its verdict needs."""
     if change.value is None:
         return change
-    clusters, own = table.clusters[prompts], table.own[prompts]
-    bounds = cluster_interval(margin.sums[prompts], np.ones(len(prompts)), clusters, own, resampling)
-    low, high = bounds or (None, None)
+    low, high = cell.interval(margin.sums, margin.counts) or (None, None)
+    prompts = cell.prompts
     base, reached = float(margin.sums[table.base[prompts]].mean()), float(margin.sums[prompts].mean())
     return replace(
         change, details={"base": base, "reached": reached, "reached_low": low, "reached_high": high}

@@ -48,7 +48,7 @@ def halves(table: WordTable, test: WordTest, seed: int) -> tuple[WordTable, Word
     """The words of a list as two tables; counterparts stay together."""
     number = {word: i for i, word in enumerate(table.words)}
     pairs = [(number[a], number[b]) for a, b in test.pairs if a in number and b in number]
-    units = WordSets(table.sets, pairs).unit_of_word()
+    units = WordSets(table.sets, pairs).unit_of_word
     rng = np.random.default_rng(seed)
     sides: tuple[set[str], set[str]] = (set(), set())
     attributes = rng.permutation(sorted(set(units.values())))
