@@ -128,6 +128,17 @@ def test_where_nine_twins_are_planned_p_is_students_on_logarithms_by_hand() -> N
     assert not ranked.clear.any()
 
 
+def test_after_three_twins_of_five_no_head_is_clear_however_large() -> None:
+    scores = few(np.random.default_rng(9), None)
+    scores[0, :, :, 2, 2] = 1e6
+    early, all_of_them = (head_test(scores[0], scores[1 : 1 + n], planned=5) for n in (3, 5))
+    assert early.p_value.min() == 1.0
+    assert not early.clear.any()
+    assert early.largest.null is not None
+    assert early.largest.null.p_value == 0.05
+    assert all_of_them.clear[2, 2]
+
+
 def test_a_twin_without_any_score_that_holds_leaves_the_test_to_ranks() -> None:
     scores = few(np.random.default_rng(9), None)
     scores[0, :, :, 2, 2] = 9.0

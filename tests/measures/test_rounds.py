@@ -127,6 +127,9 @@ def student(nulls: np.ndarray, excess: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("look", "planned", "level", "most"),
     [
+        (3, 5, 0.0025, 0.001),
+        (3, 5, 0.005, 0.026),
+        (3, 5, 0.0125, 0.16),
         (5, 9, 0.0025, 0.009),
         (5, 9, 0.005, 0.048),
         (5, 9, 0.0125, 0.17),
@@ -150,8 +153,11 @@ def test_the_power_that_futility_costs_is_what_the_method_page_says(
         assert max(lost) > 0.03  # it does cost something
 
 
-def test_claims_are_futile_after_5_of_9_null_models_and_after_9_of_19_alone() -> None:
+def test_claims_are_futile_after_3_of_5_null_models_5_of_9_and_9_of_19_alone() -> None:
     nulls = np.random.default_rng(8).normal(size=PLANNED)
+    assert futile(NullDistribution(nulls[:3]), -1.5, 5)
+    assert not futile(NullDistribution(nulls[:3]), 9.0, 5)
+    assert not futile(NullDistribution(nulls[:3]), -1.5, 9)
     assert futile(NullDistribution(nulls[:9]), 0.0, PLANNED)
     assert not futile(NullDistribution(nulls[:9]), 9.0, PLANNED)
     assert not futile(NullDistribution(nulls[:5]), 0.0, PLANNED)
@@ -162,6 +168,18 @@ def test_claims_are_futile_after_5_of_9_null_models_and_after_9_of_19_alone() ->
     quiet = looked_at(NullDistribution(nulls[:9]), 0.0, PLANNED).judged(0.0, "null twins")
     assert quiet.futile
     assert not says_too_little(quiet)
+
+
+def test_the_look_after_3_null_models_spends_nothing_and_claims_nothing() -> None:
+    assert looks(5) == (3, 5)
+    assert looks(9) == (5, 9)
+    assert (share(3, 5), share(5, 5)) == (0.0, 1.0)
+    nulls = NullDistribution(np.array([-0.1, 0.0, 0.1]))
+    assert not settled(nulls, 1e6, 5, ALPHA)
+    assert nulls.at_look(0.0).claimed_p(1e6) == ALPHA
+    quiet = looked_at(nulls, 0.2, 5).judged(0.2, "null twins")
+    assert quiet.futile
+    assert says_too_little(quiet)  # of a plan of 5: nine could tell
 
 
 def test_five_null_models_are_too_few_of_any_plan_and_nine_are_enough_where_nine_were_planned() -> None:

@@ -28,7 +28,7 @@ from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.measures.null import MANY, NullDistribution, spent_p
+from levelhead.measures.null import MANY, NullDistribution, divided_p, spent_p
 from levelhead.measures.rounds import by_rank, largest_looked_at
 from levelhead.measures.statistics import FloatArray
 
@@ -95,8 +95,8 @@ def _p_values(sizes: FloatArray, largest: NullDistribution) -> FloatArray:
     if largest.planned is None or by_rank(largest.planned):
         beyond = (largest.values[:, None, None] >= sizes).sum(axis=0)
         return np.asarray((1 + beyond) / (1 + len(largest)))
-    student = [largest.logarithmic_p_value(size) / largest.share for size in sizes.ravel().tolist()]
-    return np.asarray(np.minimum(1.0, np.reshape(student, sizes.shape)), np.float64)
+    student = [divided_p(largest.logarithmic_p_value(size), largest.share) for size in sizes.ravel().tolist()]
+    return np.asarray(np.reshape(student, sizes.shape), np.float64)
 
 
 def _judged(largest: NullDistribution, value: float) -> Null:

@@ -179,7 +179,12 @@ def spent_p(p: float, share: float) -> float:
 
     A larger p is no claim, so it stays as it is: p(at any stop) ≤ x has probability x at most for x < 0.05.
     """
-    return min(1.0, max(p, min(p / share, _UNCLAIMED), 1e-12))
+    return min(1.0, max(p, min(divided_p(p, share), _UNCLAIMED), 1e-12))
+
+
+def divided_p(p: float, share: float) -> float:
+    """p / share; 1 at a look that may spend nothing."""
+    return min(1.0, p / share) if share else 1.0
 
 
 def models_needed(null: Null, level: float) -> int | None:

@@ -1,6 +1,7 @@
 """Null models in rounds: when no verdict can change any more, no further one is asked (docs/method.md).
 
-A round ends at a look: after 5 null models, after 9, and when all that were planned are there. At a look
+A round ends at a look: after 5 null models, after 9, and when all that were planned are there; where no more
+than 5 were, also after 3, which spends none of the error. At a look
 
     a claim holds now        if its p stays below its level when divided by the share of the error that this
                              look may spend; the shares of all looks add up to 1, so that by Bonferroni's
@@ -15,8 +16,8 @@ whatever the n values are: equality where all of them lie on the far side of m, 
 costs no power and no error: the verdict is the one that all N would have given. A claim other than the main
 one is not pursued either
 
-    for futility             if its p, undivided, is 0.03 or more after 5 of up to 9 null models, or 0.04 or
-                             more after 9 of up to 19
+    for futility             if its p, undivided, is 0.05 or more after 3 of up to 5 null models, 0.03 or more
+                             after 5 of up to 9, or 0.04 or more after 9 of up to 19
 
 which makes no claim, so that it adds no error; what it costs is power (docs/method.md has how much).
 Group-sequential tests: Pocock 1977; futility: DeMets and Ware 1980; Monte Carlo tests that stop: Besag and
@@ -37,6 +38,7 @@ from levelhead.measures.statistics import alike
 
 SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
 FUTILE = {  # null models at an early look -> of how many at most, p from which on a claim is futile
+    3: (5, 0.05),
     5: (9, 0.03),
     9: (19, 0.04),
 }
@@ -47,14 +49,16 @@ SURE_LEVEL = 0.25 * ALPHA / 32  # at which any other claim does, on a page of up
 
 def looks(planned: int) -> tuple[int, ...]:
     """After how many null models verdicts are looked at; from 199 on, where p is exact, at the end only."""
-    early = () if planned >= MANY else tuple(k for k in SPENT if k < planned)
-    return (*early, planned)
+    if planned >= MANY:
+        return (planned,)
+    early = {k for k in SPENT if k < planned} | {k for k in FUTILE if _may_end(k, planned)}
+    return (*sorted(early), planned)
 
 
 def share(draws: int, planned: int) -> float:
     """The share of the error that a look may spend: the last one has what is left."""
     early = looks(planned)[:-1]
-    return SPENT[draws] if draws in early else 1 - sum(SPENT[k] for k in early)
+    return SPENT.get(draws, 0.0) if draws in early else 1 - sum(SPENT.get(k, 0.0) for k in early)
 
 
 def least_p(null: NullDistribution, value: float, planned: int) -> float:
@@ -95,8 +99,12 @@ def futile(null: NullDistribution, value: float, planned: int) -> bool:
 
 
 def _futile(p: float, draws: int, planned: int) -> bool:
-    most, least = FUTILE.get(draws, (0, math.inf))
-    return draws < planned <= most and p >= least
+    return draws in FUTILE and _may_end(draws, planned) and p >= FUTILE[draws][1]
+
+
+def _may_end(draws: int, planned: int) -> bool:
+    """Whether claims can be futile after so many of the planned null models."""
+    return draws < planned <= FUTILE[draws][0]
 
 
 def closed(null: NullDistribution, value: float, planned: int) -> bool:
@@ -113,9 +121,12 @@ def looked_at(null: NullDistribution, value: float, planned: int) -> NullDistrib
 def says_too_little(null: Null | None) -> bool:
     """Whether null models are so few that more of them could give a claim that these do not.
 
-    A round after which none could is as good as all of them, and so is a stop for futility.
+    A round after which none could is as good as all of them, and so is a stop for futility where enough
+    were planned.
     """
-    if null is None or not null.of_models or null.draws >= null.enough or null.futile:
+    if null is None or not null.of_models or null.draws >= null.enough:
+        return False
+    if null.futile and null.enough <= (null.planned or 0):
         return False
     return null.draws < 2 or least_p_of(null.p_value, null.draws, null.enough, null.long_tailed) < ALPHA
 
