@@ -7,6 +7,7 @@ from pathlib import Path
 
 import altair as alt
 import vl_convert as vlc
+from altair.utils.schemapi import debug_mode
 
 from levelhead import __version__
 from levelhead.files import write_output
@@ -37,7 +38,8 @@ def write_report(
 
 def report_html(contents: Contents, *, reload: bool = False) -> str:
     """The report of one run as one page. reload: it reloads itself."""
-    return render(presented(contents, reload=reload))
+    with debug_mode(False):  # altair would hold every part of every chart against its schema, again and again
+        return render(presented(contents, reload=reload))
 
 
 def render(page: Page) -> str:

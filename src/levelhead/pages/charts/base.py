@@ -78,7 +78,7 @@ def page_spec(chart: Any, alt_text: str, height: int) -> dict[str, Any]:
     """As wide as the page; heights are given in pixels, since Vega-Lite warns when they follow the rows."""
     size = alt.AutoSizeParams(type="fit-x", contains="padding")
     whole = chart.properties(width="container", height=height, autosize=size, description=alt_text)
-    return dict(whole.to_dict())
+    return dict(whole.to_dict(validate=False))
 
 
 def following(marks: Any, controls: Iterable[Control]) -> Any:

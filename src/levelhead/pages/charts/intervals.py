@@ -42,7 +42,7 @@ def intervals(measured: Sequence[Labeled], title: str) -> Chart:
     if len(names) == 1:
         return Chart("intervals", title, alt_text, page_spec(layers, alt_text, _LINE * max(labels, 1)))
     panels = layers.facet(facet=alt.Facet("measure:N", title=None, sort=names), columns=2)
-    spec = panels.resolve_scale(x="independent").properties(description=alt_text).to_dict()
+    spec = panels.resolve_scale(x="independent").properties(description=alt_text).to_dict(validate=False)
     return Chart("intervals", title, alt_text, spec)
 
 
