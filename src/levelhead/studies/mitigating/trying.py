@@ -11,6 +11,7 @@ from levelhead.engine.effort import effort, now
 from levelhead.errors import CannotDo
 from levelhead.measures.certified import Certificate, Margins, certificate, mean_interval
 from levelhead.models.model import Model
+from levelhead.progress import steps
 from levelhead.results.records.mitigating import BiasMoved, MethodLeftOut, MethodTimed, OddsMoved
 from levelhead.scoring.cloze import prompt_table
 from levelhead.scoring.item_values import ItemValues
@@ -122,14 +123,17 @@ def try_methods(
     model: Model, split: Parts, methods: Sequence[Mitigation], deadline: float | None = None
 ) -> Tried:
     """Try mitigations in their order; after the deadline none is begun any more, but the first."""
-    tried = Tried(Asked.of(model, split.test))
-    for method in methods:
-        if deadline is not None and tried.candidates and now() > deadline:
-            tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
-        elif reason := method.why_not(model, split.fit):
-            tried.left_out.append(MethodLeftOut(method.name, reason))
-        else:
-            _try(model, split, method, tried)
+    with steps("Mitigations", len(methods)) as advance:
+        tried = Tried(Asked.of(model, split.test))
+        for method in methods:
+            if deadline is not None and tried.candidates and now() > deadline:
+                tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
+            elif reason := method.why_not(model, split.fit):
+                tried.left_out.append(MethodLeftOut(method.name, reason))
+            else:
+                with steps(method.name[:1].upper() + method.name[1:], 1):
+                    _try(model, split, method, tried)
+            advance(1)
     return tried
 
 
