@@ -471,7 +471,7 @@ def test_settings_that_ask_nothing_are_refused_in_one_line() -> None:
         lh.settings.AuditSettings(top=0)
     with pytest.raises(BadOption, match="no GLUE task 'ax'"):
         lh.settings.AuditSettings(glue=lh.settings.GlueSettings(".", ("ax",)))
-    with pytest.raises(BadOption, match="triples=0, sentences=3, screen_every=2 came"):
+    with pytest.raises(BadOption, match="triples=0, sentences=3, screen_every=3 came"):
         lh.settings.AuditSettings(sizes=AuditSizes(triples=0))
 
 

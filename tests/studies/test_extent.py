@@ -80,6 +80,6 @@ def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:
     everything = (FULL.contexts, FULL.backgrounds, FULL.screen_every, FULL.null, FULL.head_twins)
     assert everything == (None, None, 1, 199, 199)
-    assert LARGE.with_null(5) == LARGE
+    assert (LARGE.null, LARGE.head_twins, LARGE.triple_twins, LARGE.prompt_twins) == (9, 5, 9, 9)
     for name in ("contexts", "splits", "counter_sentences", "backgrounds", "starts", "null", "head_twins"):
         assert getattr(LARGE, name) <= getattr(SMALL, name), name

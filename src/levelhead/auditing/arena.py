@@ -25,7 +25,7 @@ from levelhead.studies.mitigating.study import run_mitigations
 
 _NULLS = 5  # null models: Student's p allows for so few
 CONTEXTS = 2  # per word
-_SENSE_EVERY = 2  # one of so many contexts of language sense
+_SENSE_EVERY = 3  # one of so many contexts of language sense
 _FEWEST = 8  # texts, and triples
 _JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
     headline.LOG_ODDS: LOG_ODDS,

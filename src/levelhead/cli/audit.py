@@ -46,7 +46,7 @@ class AuditOptions(Options):
         typer.Option(
             min=0,
             help="Null models to hold numbers against, for every claim; 0: none. Default: 19 for the "
-            "association, 9 for next sentences and prompts, 5 for heads; 5 for all of large models.",
+            "association (9 of large models), 9 for next sentences and prompts, 5 for heads.",
         ),
     ] = None
     text: FluencyText = None

@@ -52,7 +52,7 @@ class AuditSizes(Record):
     screen_contexts: int | None = None
     verify_contexts: int | None = 2
     screen: tuple[int, int] | None = (25, 6)
-    screen_every: int = 2
+    screen_every: int = 3
     null: int = 19
     head_twins: int = 5
     triple_twins: int = 9
@@ -93,7 +93,8 @@ LARGE = AuditSizes(
     starts=2,
     screen_contexts=2,
     screen_every=1,
-).with_null(5)
+    null=9,
+)
 FULL = AuditSizes(
     experiments=EXPERIMENTS,
     contexts=None,
