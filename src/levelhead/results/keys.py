@@ -165,16 +165,23 @@ class CsvFile(Generic[R]):
 
 
 def csv_text(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
-    """A CSV table that no spreadsheet runs."""
-    return "".join(_csv_line(line) for line in (columns, *lines))
+    """A CSV table that no spreadsheet runs. The csv module quotes returns inside cells only where they end its
+    lines, so it writes them and they are taken off again."""
+    table = _Lines()
+    writer = csv.writer(table, lineterminator="\r\n")
+    for line in (columns, *lines):
+        writer.writerow([_safe_cell(cell) for cell in line])
+    return "".join(table.lines)
 
 
-def _csv_line(cells: Iterable[Any]) -> str:
-    """One line. The csv module quotes returns inside cells only where they end its lines, so it writes them
-    and they are taken off again."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\r\n").writerow([_safe_cell(cell) for cell in cells])
-    return file.getvalue().removesuffix("\r\n") + "\n"
+class _Lines:
+    """What a csv.writer writes, a line at a time."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.lines.append(line.removesuffix("\r\n") + "\n")
 
 
 def file_label(text: str) -> str:

@@ -88,7 +88,7 @@ class AuditSizes(Record):
 SMALL = AuditSizes()
 LARGE = AuditSizes(
     counter_sentences=100,
-    triples=4,
+    triples=2,
     backgrounds=1,
     starts=2,
     screen_contexts=2,
