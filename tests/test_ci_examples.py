@@ -22,6 +22,7 @@ from levelhead.pages.model_index import model_index
 from tests.report.synthetic import write_audit
 from tests.tiny import tiny
 
+pytestmark = pytest.mark.nightly
 CI = Path(__file__).parent.parent / "examples" / "ci"
 STEPS: list[dict[str, Any]] = yaml.safe_load((CI / "github-workflow.yml").read_text("utf-8"))["jobs"][
     "audit"

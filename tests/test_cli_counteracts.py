@@ -49,6 +49,7 @@ def test_list_takes_a_set_a_seed_and_fewer_backgrounds(prompts: Prompts) -> None
     assert few != prompts("--list", "--backgrounds", "1", "--seed", "4")
 
 
+@pytest.mark.nightly
 def test_two_models_and_removed_heads_in_one_run_print_verdicts_and_json(
     prompts: Prompts, tmp_path: Path
 ) -> None:

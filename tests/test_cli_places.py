@@ -173,6 +173,7 @@ print(ends)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_output_that_is_full_or_left_or_closed_ends_with_one_line_or_in_silence(
     run: Path, tmp_path: Path

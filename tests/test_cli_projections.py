@@ -224,6 +224,7 @@ def test_nli_needs_labels_for_outputs_without_names(levelhead: Call, folder: Pat
     assert json.loads(out)["accuracy"]["n"] == 2
 
 
+@pytest.mark.nightly
 def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
     levelhead: Call, folder: Path, tmp_path: Path
 ) -> None:

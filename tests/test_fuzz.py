@@ -58,6 +58,7 @@ def outcome(use: Callable[[], object], place: Place, watch: Watch) -> str:
     return run_trial(Subject("own", 1, lambda *_: use), 0, place, watch).outcome
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
     everything: list[Subject], sandbox: Path

@@ -19,8 +19,9 @@ from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("rise", [0.3, pytest.param(0.5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("rise", [0.3, 0.5])
 def test_a_plant_raises_seat_by_what_was_asked_and_not_much_more(
     bert: Model, tmp_path: Path, rise: float
 ) -> None:

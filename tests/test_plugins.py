@@ -13,6 +13,7 @@ import pytest
 
 from tests.tiny import tiny
 
+pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[1]
 PLUGINS = sorted(path.parent for path in (ROOT / "examples" / "plugins").glob("*/pyproject.toml"))
 PAIRS = """stereotype,opposite

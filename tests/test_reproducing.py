@@ -65,6 +65,7 @@ def test_a_run_that_was_killed_is_not_taken_for_a_finished_one(tmp_path: Path) -
         reproduce("projections", unfinished)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_counteracts_is_run_where_there_is_no_run_and_read_the_second_time(tmp_path: Path) -> None:
     model = tiny("bert", "mlm")

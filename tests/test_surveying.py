@@ -313,6 +313,7 @@ def drawn(rng: np.random.Generator, n: int = 60) -> Measurement:
     return Measurement("seat", mean, (mean - 0.1, mean + 0.1), n, neutral=0.0, influence=items)
 
 
+@pytest.mark.nightly
 def test_of_surveys_of_equal_models_at_most_5_in_100_call_any_difference_real(tmp_path: Path) -> None:
     rng, single, alarms, surveys = np.random.default_rng(31), 0, 0, 60
     for number in range(surveys):

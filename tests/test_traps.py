@@ -30,6 +30,7 @@ from tests.traps import TRAPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("figures_not_drawn")]
 QUICK = [study for study in STUDIES if study != "audit"]
+ONE_AND_THE_REST = [QUICK[0], *(pytest.param(study, marks=pytest.mark.nightly) for study in QUICK[1:])]
 EVERY_RUN = (SETTINGS, RESULTS, FILES, LOCK)
 
 
@@ -107,7 +108,7 @@ def test_no_reader_follows_a_trap_at_any_name_of_a_run(
     assert always <= {at for at, trial in results.items() if trial.outcome == "refused"}
 
 
-@pytest.mark.parametrize("study", QUICK)
+@pytest.mark.parametrize("study", ONE_AND_THE_REST)
 def test_no_repeated_command_follows_a_trap_at_any_name_of_a_run(
     study: str, trapped: Trapped, place: Place, watch: Watch
 ) -> None:

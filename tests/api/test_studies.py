@@ -88,6 +88,7 @@ def test_planted_heads_of_words_in_memory_are_looked_for() -> None:
     assert result.plot().to_dict()
 
 
+@pytest.mark.nightly
 def test_a_sweep_asks_for_its_classifier_and_gives_all_settings(tmp_path: Path) -> None:
     next_sentence, classifier = tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
     with pytest.raises(BadOption, match="SweepSettings"):

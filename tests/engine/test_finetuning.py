@@ -113,7 +113,13 @@ class Killed(Exception):
 
 @pytest.mark.parametrize(
     ("family", "lora", "step"),
-    [("bert", False, 5), ("bert", False, 4), ("bert", True, 5), ("gpt2", False, 8), ("bert", False, 9)],
+    [
+        ("bert", False, 5),
+        *(
+            pytest.param(*each, marks=pytest.mark.nightly)
+            for each in (("bert", False, 4), ("bert", True, 5), ("gpt2", False, 8), ("bert", False, 9))
+        ),
+    ],
 )
 def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
     family: str, lora: bool, step: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +196,7 @@ def test_a_closed_heads_parameters_do_not_change_in_training_and_an_open_ones_do
     assert sum(moved) >= 3
 
 
+@pytest.mark.nightly
 def test_in_bfloat16_closed_heads_stay_weights_are_float32_and_a_killed_training_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

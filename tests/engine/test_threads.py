@@ -83,6 +83,7 @@ def waiting(model: Model, threads: int) -> bool:
 # ---- threads
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_eight_threads_get_the_numbers_of_one(family: str) -> None:

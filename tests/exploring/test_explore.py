@@ -39,6 +39,7 @@ def status(address: str) -> int:
     return connection.getresponse().status
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_command_prints_its_address_serves_the_page_and_ends_with_ctrl_c(folder: Path) -> None:
     pytest.importorskip("uvicorn", reason="pip install 'levelhead[explore]'")

@@ -213,6 +213,7 @@ def test_where_many_answers_change_both_tests_agree_and_without_answers_the_t_te
     assert p_of_cost(nats, 0.02) == t
 
 
+@pytest.mark.nightly
 def test_a_loss_of_the_margin_is_missed_in_5_of_100_where_a_t_test_misses_it_in_10() -> None:
     rng = np.random.default_rng(5)
     runs, ours, students = 1500, 0, 0

@@ -130,6 +130,7 @@ def test_a_tilt_between_the_sides_does_not_hide_their_level() -> None:
 # --- calibration
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_crossed_clusters_claim_too_much_in_five_percent_and_a_plain_t_test_in_most() -> None:
     runs, plain, largest, covered = 400, 0, 0, 0

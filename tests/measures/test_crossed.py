@@ -188,9 +188,6 @@ def test_what_cannot_be_measured_says_why() -> None:
 
 
 RUNS = 1_000  # a share of 0.95 is then known to ± 1.4 points
-ONE_AND_THE_REST = [
-    world if world == "weak" else pytest.param(world, marks=pytest.mark.nightly) for world in WORLDS
-]
 
 
 def intervals(
@@ -210,7 +207,8 @@ def over_templates_alone(v: Doubles, words: WordSets, rng: np.random.Generator) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", ONE_AND_THE_REST)
+@pytest.mark.nightly
+@pytest.mark.parametrize("world", list(WORLDS))
 def test_93_to_97_percent_of_intervals_hold_the_truth_when_words_and_16_templates_are_redrawn(
     world: str,
 ) -> None:
@@ -225,7 +223,8 @@ def test_93_to_97_percent_of_intervals_hold_the_truth_when_words_and_16_template
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", ONE_AND_THE_REST)
+@pytest.mark.nightly
+@pytest.mark.parametrize("world", list(WORLDS))
 def test_92_to_99_percent_of_intervals_hold_the_truth_when_words_and_2_templates_are_redrawn(
     world: str,
 ) -> None:

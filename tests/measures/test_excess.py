@@ -128,6 +128,7 @@ def test_the_limit_holds_in_93_percent_of_redrawn_words_and_is_far_nearer_than_w
     assert paired < 0.8 * unpaired
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_without_meaning_the_limit_is_above_0_in_few_draws() -> None:
     least = np.array([drawn(seed, 0.0).least() for seed in range(300)])

@@ -93,6 +93,7 @@ def test_too_few_words_and_no_spread_are_not_measured() -> None:
     assert "standard deviation is 0" in lpbs([0.5] * 4, [True, True, False, False]).reason
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_interval_over_words_covers_the_effect_of_the_population() -> None:
     rng, truth, hits = np.random.default_rng(0), 0.8 / math.sqrt(1.16), 0

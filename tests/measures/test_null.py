@@ -210,6 +210,7 @@ COPIED = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("level", "most"), [(0.05, 0.06), (0.001, 0.008)])
 def test_long_tails_are_rarely_called_meaning_where_a_normal_null_often_does(
     level: float, most: float

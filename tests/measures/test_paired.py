@@ -65,6 +65,7 @@ def test_flat_outputs_change_strength_clearly_and_leave_its_companion_where_it_w
     assert free[0] == pytest.approx(free[1])
 
 
+@pytest.mark.nightly
 def test_small_edits_that_do_not_help_are_rarely_called_a_change() -> None:
     """Before and after are the same up to noise of either side: at most about 5 of 100 have p < 0.05."""
     rng, wolves = np.random.default_rng(5), 0

@@ -88,6 +88,7 @@ def test_drawn_partitions_estimate_the_exact_p_value_and_obey_the_seed() -> None
     assert drawn.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact / 5_000))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_x", "n_y", "limit"), [(6, 6, 100_000), (8, 5, 100_000), (40, 40, 999)])
 def test_p_values_are_uniform_under_the_null(n_x: int, n_y: int, limit: int) -> None:

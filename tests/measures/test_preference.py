@@ -129,7 +129,8 @@ def test_a_model_that_prefers_one_wording_looks_stereotypical_alone_and_neutral_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("measure", [preference, pytest.param(ss_paired, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("measure", [preference, ss_paired])
 def test_noise_is_called_a_preference_in_five_percent(
     measure: Callable[[PairedAnswers, Resampling], Measurement],
 ) -> None:

@@ -140,6 +140,7 @@ def test_flips_by_cluster_cry_wolf_in_five_percent_and_flips_by_value_more_often
     assert by_value > 2 * MOST
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_largest_tenth_of_noise_cries_wolf_in_five_percent_though_it_is_never_zero() -> None:
     rng = np.random.default_rng(0)

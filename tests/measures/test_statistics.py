@@ -70,6 +70,7 @@ def test_cluster_interval_covers_where_an_interval_over_single_values_does_not()
     assert coverage(lambda rng, how: (mean_interval(values(rng), how), 0.0)) < 0.85
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.95])
 def test_share_interval_covers_in_93_to_97_percent(share: float) -> None:

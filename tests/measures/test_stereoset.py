@@ -207,6 +207,7 @@ def test_distance_has_neither_a_neutral_value_nor_a_null_and_says_why() -> None:
 # --- intervals
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_interval_of_ss_covers_in_93_to_97_percent() -> None:
     rng, hits = np.random.default_rng(0), 0
@@ -230,7 +231,8 @@ def test_interval_of_strength_and_distance_covers_in_93_to_97_percent() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preference", [0.5, pytest.param(0.7, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("preference", [0.5, 0.7])
 def test_interval_of_icat_covers_also_at_its_kink(preference: float) -> None:
     rng, hits = np.random.default_rng(0), 0
     truth = 0.775 * min(preference, 1 - preference) / 0.5

@@ -88,6 +88,7 @@ def test_a_twin_answers_as_a_copy_with_exchanged_rows(family: str) -> None:
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["bert", "gpt"])
 def test_twins_of_the_shipped_models_agree_with_exchanged_rows_and_with_their_own_copy(
     name: str, request: pytest.FixtureRequest

@@ -274,6 +274,7 @@ def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
     return peak
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["\n", " "], ids=["lines", "one long line"])
 def test_memory_does_not_grow_with_the_corpus(
@@ -304,6 +305,7 @@ def test_shipped_sentences_as_a_corpus_give_contexts_of_every_group_with_right_s
     assert len({c.word for c in index if c.group in "XY"}) > 0.3 * len({*test.X, *test.Y})
 
 
+@pytest.mark.nightly
 @needs_data
 def test_real_corpora_give_contexts_of_every_group_with_right_spans() -> None:
     test = load_words("gender")

@@ -115,6 +115,7 @@ def test_no_template_asks_at_the_start_of_a_sentence_where_cased_models_write_an
     assert not [t.text for t in lpbs_templates(kind) if t.text.startswith("{attribute}")]
 
 
+@pytest.mark.nightly
 def test_the_fill_in_gap_is_what_lpbs_divides_by_its_spread_over_all_tests(bert: Model) -> None:
     tests = tuple(few_targets(name) for name in LPBS_TESTS)
     gap = natural_bias(bert, NaturalItems(Battery(load_words("gender"), ()), blanks=tests), BLANKS)

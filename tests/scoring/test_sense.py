@@ -145,6 +145,7 @@ def test_more_contexts_count_for_a_gender_bias_and_change_no_other_cost(bias: st
     assert all((more[name].values == plain[name].values).all() for name in rest)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_shipped_model_has_a_sense_that_its_null_model_lacks() -> None:
     model, some = load("lh:bert-mini"), ITEMS[::8]

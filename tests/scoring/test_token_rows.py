@@ -95,6 +95,7 @@ def test_the_pool_lies_around_0_for_one_token_words_and_the_real_words_far_beyon
     assert null.p_value(value) == 1 / 2001
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_words_that_differ_in_length_have_a_floor_of_their_own(bert: Model) -> None:
     """A and X of three tokens, B and Y of one: the pool knows, and so random words are not called

@@ -51,8 +51,8 @@ def test_the_null_is_that_of_twins_whose_rows_are_really_exchanged(
     model = tiny(family, head)
     ask = ask_nsp if head == "nsp" else ask_likelihood_triples
     alone = ask(model, triples, resampling=FEW)[0]
-    held = held_against_twins(model, triples, alone, 4, seed=3)
-    twins = [twin_copy(model, draw_twin(model, twin_seed(3, number))) for number in range(4)]
+    held = held_against_twins(model, triples, alone, 3, seed=3)
+    twins = [twin_copy(model, draw_twin(model, twin_seed(3, number))) for number in range(3)]
     answered = [ask(twin, triples, resampling=FEW)[0] for twin in twins]
     for name in SIGNED:
         relative = [each[name].relative for each in answered]

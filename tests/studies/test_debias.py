@@ -161,6 +161,7 @@ def test_a_run_has_the_tables_of_the_paper(run: HeadsRun) -> None:
     assert [each.strategy for each in run.tradeoffs] == ["learned, at most 1.05", "learned, at most 1.2"]
 
 
+@pytest.mark.nightly
 def test_a_killed_run_learns_its_gates_again_and_ends_with_the_same_bytes(
     run: HeadsRun, tmp_path: Path
 ) -> None:
@@ -222,6 +223,7 @@ def test_a_model_that_predicts_no_tokens_still_gets_its_seat_table(tmp_path: Pat
     assert (run.learned_gates, run.tradeoffs) == ((), ())
 
 
+@pytest.mark.nightly
 def test_a_causal_model_is_debiased_by_perplexity(tmp_path: Path) -> None:
     learned = debiased(tiny("gpt2"), tmp_path / "run").learned
     fluency = [each.measurement for each in learned if each.measurement.name == "fluency"]

@@ -225,6 +225,7 @@ def test_options_of_training_are_refused_where_nothing_is_trained(tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, text: Path) -> None:
     model = tiny("bert", "nsp", max_position_embeddings=256)

@@ -134,6 +134,7 @@ def test_finite_differences_agree_for_the_ten_largest_heads(
     assert slope == pytest.approx(b, rel=0.05)
 
 
+@pytest.mark.nightly
 def test_removing_the_top_three_lowers_seat_more_than_random_triples_do(
     bert: Model, table: WordTable, scores: Doubles
 ) -> None:
@@ -472,6 +473,7 @@ def test_words_that_a_corpus_lacks_are_reported_and_the_rest_is_measured(tmp_pat
         heads(tiny("bert"), settings, tmp_path / "other")
 
 
+@pytest.mark.nightly
 def test_a_corpus_of_our_own_templates_gives_the_heads_of_the_templates(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     n = HeadsSettings().score_contexts_per_word(GENDER)

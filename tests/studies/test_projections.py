@@ -460,6 +460,7 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
 
 
+@pytest.mark.nightly
 def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
     tmp_path: Path, models: tuple[Model, Model]
 ) -> None:

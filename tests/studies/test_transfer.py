@@ -79,6 +79,7 @@ def test_heads_are_chosen_on_one_half_and_measured_on_the_other(
     assert found.grown == pytest.approx(abs(values[1]) - abs(values[0]), abs=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_model_without_meaning_is_told_nothing_of(
     bert: Model, run: AtlasRun, settings: lh.settings.AtlasSettings, tmp_path: Path

@@ -165,8 +165,11 @@ class CsvFile(Generic[R]):
 
 
 def csv_text(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
-    """A CSV table that no spreadsheet runs. The csv module quotes returns inside cells only where they end its
-    lines, so it writes them and they are taken off again."""
+    """A CSV table that no spreadsheet runs.
+
+    The csv module quotes returns inside cells only where they end its lines, so it writes them and they are
+    taken off again.
+    """
     table = _Lines()
     writer = csv.writer(table, lineterminator="\r\n")
     for line in (columns, *lines):

@@ -11,7 +11,8 @@ from levelhead.measures.statistics import FloatArray, Resampling
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("effect", [0.0, pytest.param(0.3, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("effect", [0.0, 0.3])
 def test_interval_over_sentences_covers_the_seat_of_the_population(effect: float) -> None:
     rng = np.random.default_rng(0)
     base, direction = rng.normal(size=32) / 6, np.eye(32)[0] / 2
