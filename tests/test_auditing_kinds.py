@@ -58,7 +58,9 @@ def check_whole(result: Audit, answered: tuple[str, ...], unanswered: tuple[str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [k if k == "next sentences" else pytest.param(k, marks=pytest.mark.nightly) for k in KINDS]
+)
 def test_an_audit_of_a_model_of_each_ability_ends_with_a_report(kind: str, tmp_path: Path) -> None:
     answered, unanswered = KINDS[kind]
     check_whole(audited(tiny_kind(kind), tmp_path), answered, unanswered)

@@ -98,6 +98,7 @@ def test_the_same_seed_damages_a_file_in_the_same_way() -> None:
     assert len(set(first)) > 40
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_file_run_and_model_can_be_read_before_it_is_damaged(
     everything: list[Subject], place: Place, monkeypatch: pytest.MonkeyPatch, watch: Watch

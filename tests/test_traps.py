@@ -88,7 +88,7 @@ def findings(trials: Mapping[tuple[str, str], Trial]) -> list[str]:
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("study", QUICK)
+@pytest.mark.parametrize("study", ONE_AND_THE_REST)
 def test_no_reader_follows_a_trap_at_any_name_of_a_run(
     study: str, every: bool, trapped: Trapped, place: Place, watch: Watch
 ) -> None:

@@ -92,6 +92,7 @@ print(*hashes, *(load_words(name).fingerprint() for name in ("gender", "career")
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package_and_its_probes_are_those_of_the_repository(
     installed: Path, tmp_path: Path

@@ -238,6 +238,7 @@ def killed(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytes
     return place
 
 
+@pytest.mark.nightly
 def test_readings_gradients_and_twins_have_the_same_bits_with_any_number_of_workers(
     folder: Path, workers: int, alone: list[Any], sent: list[int]
 ) -> None:

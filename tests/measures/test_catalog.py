@@ -93,7 +93,10 @@ def _few_blanks() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=["lh:bert-mini", "lh:gpt-mini", "lh:nli-mini"])
+@pytest.fixture(
+    scope="module",
+    params=["lh:bert-mini", pytest.param("lh:gpt-mini", marks=pytest.mark.nightly), "lh:nli-mini"],
+)
 def model(request: pytest.FixtureRequest) -> Model:
     return load(request.param)
 

@@ -76,6 +76,7 @@ def test_sentences_are_short_and_no_word_is_an_occupation() -> None:
         assert not {*words(text)} & jobs, text
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_no_sentence_is_in_another_probe_or_in_the_text_that_models_are_trained_on() -> None:
     trained = [each.text for each in training_sentences(20_000)]

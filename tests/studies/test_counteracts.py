@@ -122,6 +122,7 @@ def test_a_counterexample_moves_the_margin_of_the_shipped_model_down_and_pro_kno
     assert counter < 0 < similar
 
 
+@pytest.mark.nightly
 def test_the_same_prompts_are_asked_under_edits_and_the_edits_matter(
     tmp_path: Path, settings: CounteractsSettings
 ) -> None:

@@ -100,7 +100,7 @@ def test_the_next_sentence_head_of_every_candidate_is_refitted_at_a_weighing_of_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("lora", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_candidate_lies_on_the_line_from_the_model_to_the_weights_that_were_kept_last(
     lora: bool, text: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedS
     assert fingerprint(model.hf) == before
 
 
+@pytest.mark.nightly
 def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
     settings: PlantedSettings, run: PlantedRun, tmp_path: Path
 ) -> None:
