@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from levelhead.results.presets import FULL, LARGE, SMALL, AuditSizes
+from levelhead.results.presets import FULL, LARGE, QUICK_LARGE, SMALL, AuditSizes, audit_preset
 from levelhead.studies.extent import AuditSettings, Extent
 from tests.tiny import tiny
 
@@ -81,5 +81,7 @@ def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_
     everything = (FULL.contexts, FULL.backgrounds, FULL.screen_every, FULL.null, FULL.head_twins)
     assert everything == (None, None, 1, 199, 199)
     assert (LARGE.null, LARGE.head_twins, LARGE.triple_twins, LARGE.prompt_twins) == (9, 5, 9, 9)
+    assert (QUICK_LARGE.contexts, QUICK_LARGE.null, QUICK_LARGE.triples) == (1, 3, 16)
+    assert audit_preset(full=False, quick=True, large=True) == QUICK_LARGE
     for name in ("contexts", "splits", "counter_sentences", "backgrounds", "starts", "null", "head_twins"):
         assert getattr(LARGE, name) <= getattr(SMALL, name), name

@@ -126,6 +126,7 @@ QUICK = AuditSizes(  # the first look
     prompt_twins=0,
     resamples=2_000,
 ).with_null(5)
+QUICK_LARGE = replace(QUICK, contexts=1, triples=16).with_null(3)
 SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
     contexts=None, splits=2, sentences=2, backgrounds=None, verify_contexts=6, null=0, triple_twins=39
 )
@@ -143,7 +144,9 @@ def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
 
 def audit_preset(full: bool, quick: bool, large: bool) -> AuditSizes:
     """The sizes of an audit. quick: a first look alone; large: of a large model, which is asked less."""
-    return FULL if full else QUICK if quick else LARGE if large else SMALL
+    if quick:
+        return QUICK_LARGE if large else QUICK
+    return FULL if full else LARGE if large else SMALL
 
 
 def survey_preset(quick: bool) -> AuditSizes:

@@ -13,7 +13,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import Words, load_words
-from levelhead.results.presets import BENCHMARK_ITEMS, QUICK, AuditSizes, audit_preset
+from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, audit_preset
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_questions
 from levelhead.scoring.changes import main_bias
@@ -95,7 +95,8 @@ class Extent:
         settings = self.settings
         if settings.quick or settings.sizes is not None or self.model.device.type != "cpu":
             return None
-        null = None if settings.null is None else min(settings.null, QUICK.null)
+        most = audit_preset(full=False, quick=True, large=self.large).null
+        null = None if settings.null is None else min(settings.null, most)
         small = replace(settings, full=False, quick=True, glue=None, per_word=None, null=null)
         return replace(small, benchmarks={})
 
