@@ -126,7 +126,7 @@ def says_too_little(null: Null | None) -> bool:
     """
     if null is None or not null.of_models or null.draws >= null.enough:
         return False
-    if null.futile and null.enough <= (null.planned or 0):
+    if null.futile and (null.planned is None or null.planned >= null.enough):
         return False
     return null.draws < 2 or least_p_of(null.p_value, null.draws, null.enough, null.long_tailed) < ALPHA
 

@@ -89,13 +89,12 @@ def cell_measurement(
 class ClusterDraws:
     """Clusters of items, and how often each is drawn: each stratum to its size.
 
-    Few clusters have few draws that differ: each is weighed by how often it came, and nothing is worked out
-    twice. Strata are joined where one of them is a single cluster, which would never vary and make an
-    interval too sure.
+    Few clusters have few draws that differ: these stand there once, with how often they came. Strata are
+    joined where one of them is a single cluster, which would never vary and make an interval too sure.
     """
 
     member: Ints  # [item] the cluster of each
-    weights: Floats  # [draw, cluster] how often each cluster is drawn; no two draws are alike
+    weights: Floats  # [draw, cluster] how often each cluster is drawn
     times: Ints  # [draw] how often it came
     level: float
 
