@@ -34,7 +34,7 @@ FEWEST = AuditSizes(
     resamples=100,
 )
 
-FEWEST_AT_FIRST = replace(FEWEST, experiments=("association",), splits=0)  # of the first look
+FEWEST_AT_FIRST = replace(FEWEST, experiments=("association",), splits=0, backgrounds=0)  # of the first look
 
 
 def ask_little(patch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -58,7 +58,8 @@ def test_a_third_of_the_items_is_a_third_of_the_work_of_choosing() -> None:
 @pytest.mark.slow
 def test_prompts_are_planned_by_their_backgrounds() -> None:
     """58 x (1 + 6 + 3 x backgrounds) prompts."""
-    own = {n: planned(replace(SMALL, backgrounds=n, prompt_twins=0))[Stage.PROMPTS] for n in (1, 3, None)}
+    own = {n: planned(replace(SMALL, backgrounds=n, prompt_twins=0))[Stage.PROMPTS] for n in (0, 1, 3, None)}
+    assert own[0] / own[1] == pytest.approx(1 / 10)  # no knowledge
     assert own[3] / own[1] == pytest.approx(16 / 10)
     assert own[None] / own[1] == pytest.approx(46 / 10)  # 13 of them
 

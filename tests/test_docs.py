@@ -12,11 +12,16 @@ from levelhead.models.families import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+BY_DAY = ("README.md", "mitigate.md")  # of pages with code, which runs
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 FILE = re.compile(r'^```toml\n(.*?^name = "(\w[\w-]*)".*?)^```', re.M | re.S)  # saved as NAME.toml
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [page if page.name in BY_DAY else pytest.param(page, marks=pytest.mark.nightly) for page in PAGES],
+    ids=lambda p: p.name,
+)
 def test_code_blocks_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
 RELOADS = 'http-equiv="refresh"'
+KNOWLEDGE = "What a sentence before the question does"
 
 
 def few(full: bool, quick: bool, large: bool) -> AuditSizes:
@@ -60,9 +61,11 @@ def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_wh
     (page,) = pages
     assert "First look:" in page
     assert RELOADS in page
+    assert KNOWLEDGE not in page
     assert result.report is not None
     whole = result.report.read_text(encoding="utf-8")
     assert "First look:" not in whole
+    assert KNOWLEDGE in whole
     assert RELOADS not in whole
     inner = open_audit(result.folder / layout.FIRST_LOOK)
     assert inner.settings.quick

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _PROGRAM = """
 import sys, threading
 from types import SimpleNamespace as Some
@@ -31,6 +33,7 @@ def test_a_program_that_waits_for_a_daemon_that_is_gone_is_ended_with_one_line()
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.nightly
 def test_a_program_that_finds_out_by_itself_or_whose_daemons_live_is_left_alone() -> None:
     found = _program(poll="-9", then="watch.dismiss(); threading.Event().wait(3); print('went on')")
     lives = _program(poll="None", then="threading.Event().wait(3); print('went on')")

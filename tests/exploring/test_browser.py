@@ -551,7 +551,7 @@ def served_grid(grid: Model) -> Iterator[Served]:
         yield one
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.nightly), 390])
 def test_the_grid_of_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
     browser: Any, grid: Model, served_grid: Served, width: int, tmp_path: Path
 ) -> None:

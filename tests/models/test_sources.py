@@ -236,7 +236,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str
     return dict(zip(PLAIN, zip(folders.values(), done.stdout.splitlines(), strict=True), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_plain_folder_loads_bit_identical_without_levelhead(
     name: str, plain: dict[str, tuple[Path, str]]

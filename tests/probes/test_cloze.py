@@ -12,7 +12,7 @@ import pytest
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.articles import article
-from levelhead.probes.cloze import ClozeSet, causal_text, load_cloze, masked_text, prompt_rows
+from levelhead.probes.cloze import BASE, ClozeSet, causal_text, load_cloze, masked_text, prompt_rows
 from levelhead.probes.cloze.file import SHIPPED
 from levelhead.probes.cloze.verbalizer import TokenForm, load_verbalizer
 
@@ -371,7 +371,7 @@ def test_an_unknown_set_names_the_shipped_ones() -> None:
         load_cloze("gender")
 
 
-@pytest.mark.parametrize("number", [0, -1, 30])
+@pytest.mark.parametrize("number", [-1, 30])
 def test_more_backgrounds_than_words_are_refused(number: int) -> None:
     with pytest.raises(BadOption, match="Choose 1 to 29"):
         load_cloze(per_background=number)
@@ -379,6 +379,13 @@ def test_more_backgrounds_than_words_are_refused(number: int) -> None:
 
 def test_fewer_backgrounds_give_fewer_prompts() -> None:
     assert len(load_cloze(per_background=2).prompts) == 58 * (1 + 6 + 3 * 2)
+
+
+def test_without_backgrounds_there_is_no_knowledge() -> None:
+    bare = load_cloze(per_background=0)
+    assert bare.kinds == (BASE,)
+    assert bare.prompts == load_cloze(per_background=1).of_kinds({BASE}).prompts
+    assert len(bare.prompts) == 58
 
 
 def test_the_example_in_the_docs_loads(tmp_path: Path) -> None:

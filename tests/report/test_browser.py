@@ -33,6 +33,7 @@ from tests.sealing import reseal
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "report.png"
 PICTURED = "LEVELHEAD_REPORT"  # a run folder: the picture is made anew of its page
 WIDE = (1280, 800)
+AT_NIGHT = pytest.mark.nightly
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--headless",
@@ -402,7 +403,7 @@ ON_PAPER = """() => [...document.querySelectorAll('section')].filter(e => e.getC
 PAPER = 703  # pixels between the margins of A4
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits_and_every_text_has_contrast(
     browser: Any, audit: Path, width: int, scheme: str
@@ -479,7 +480,9 @@ SEEN = """name => [...document.querySelectorAll(name)].map(e => e.getBoundingCli
   .map(box => [Math.round(box.top), Math.round(box.bottom), Math.round(box.width)])"""
 
 
-@pytest.mark.parametrize("run", ["certified", "uncertified", "first_look"])
+@pytest.mark.parametrize(
+    "run", ["certified", *(pytest.param(name, marks=AT_NIGHT) for name in ("uncertified", "first_look"))]
+)
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_the_first_screen_has_the_answers_and_what_to_do_and_the_picture_beside_or_below_them(
     browser: Any, request: pytest.FixtureRequest, run: str, width: int, height: int
@@ -500,7 +503,7 @@ def test_the_first_screen_has_the_answers_and_what_to_do_and_the_picture_beside_
     opened.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.nightly), 390])
 def test_the_contents_stay_in_sight_and_unfold_what_they_lead_to(
     browser: Any, audit: Path, width: int
 ) -> None:

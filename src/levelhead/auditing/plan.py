@@ -138,7 +138,7 @@ def _prompts(extent: Extent) -> float:
     """How often all prompts with one background are asked: of the model, its changes and null models."""
     sizes = extent.sizes
     backgrounds = DEFAULT_BACKGROUNDS if sizes.backgrounds is None else sizes.backgrounds
-    own = (7 + 3 * backgrounds) / 10 * (1 if extent.settings.quick else _CHANGED)
+    own = ((7 if backgrounds else 1) + 3 * backgrounds) / 10 * (1 if extent.settings.quick else _CHANGED)
     return own + _likely(sizes.asked_prompts)
 
 

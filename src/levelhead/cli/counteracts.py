@@ -39,7 +39,7 @@ class PromptsOptions(Options):
     ] = None
     recipe: RecipeFile = None
     backgrounds: Annotated[
-        int | None, typer.Option(help="How many backgrounds a word gets; fewer is faster.")
+        int | None, typer.Option(min=1, help="How many backgrounds a word gets; fewer is faster.")
     ] = None
     null: NullTwins = 9
     chat: Annotated[

@@ -25,7 +25,7 @@ class AuditSizes(Record):
     occupations: occupations and contexts of inferences; None: all
     abilities: ordinary inferences; None: all
     sentences: of the text for fluency, one of so many is asked
-    backgrounds: per CounterActs occupation; None: as the prompts say
+    backgrounds: per CounterActs occupation; None: as the prompts say; 0: no knowledge at all
     starts: first layers of token projections; None: all
     screen_contexts: for each word, for choosing projections; None: all of them
     verify_contexts: for each word, for SEAT of changed models that are judged by another bias; None: all
@@ -121,12 +121,12 @@ QUICK = AuditSizes(  # the first look
     occupations=(12, 4),
     abilities=100,
     sentences=16,
-    backgrounds=1,
+    backgrounds=0,
     starts=0,
     prompt_twins=0,
     resamples=2_000,
 ).with_null(5)
-QUICK_LARGE = replace(QUICK, contexts=1, triples=16).with_null(3)
+QUICK_LARGE = replace(QUICK, contexts=1, triples=24).with_null(3)
 SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
     contexts=None, splits=2, sentences=2, backgrounds=None, verify_contexts=6, null=0, triple_twins=39
 )

@@ -57,7 +57,7 @@ class CounteractsSettings:
     prompts: a shipped set, or the path of a TOML file
     verbalizer: a file in place of the set's own words
     seed: of the drawn backgrounds and of the bootstrap
-    per_background: None: as the set says
+    per_background: None: as the set says; 0: no knowledge before any question
     ks: how many likeliest tokens count
     draws: of the bootstrap
     null: null twins that verdicts are held against, at most; 0: verdicts stay untested

@@ -8,6 +8,7 @@ from levelhead.inference.contents import Contents
 from levelhead.inference.fill_in import corrected, tested
 from levelhead.inference.headline import headline_claims
 from levelhead.measures.cloze.log_odds import CHANGE as LOG_ODDS_CHANGE
+from levelhead.measures.cloze.prompt_table import BASE
 from levelhead.pages.blocks import Block, Drawn, Section, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.prompts import asked_model, log_odds, margins, masses, prompt_controls
@@ -18,9 +19,10 @@ from levelhead.results.runs import PromptsRun
 
 
 def knowledge_section(contents: Contents) -> Section | None:
-    """CounterActs: log-odds and their verdicts first, then the paper's masses and margins for every k."""
+    """CounterActs: log-odds and their verdicts first, then the paper's masses and margins for every k; none
+    where no knowledge was told, as in a first look."""
     run = contents.prompts
-    if run is None or not run.cells:
+    if run is None or not run.cells or set(run.settings.kinds) <= {BASE}:
         return None
     controls = prompt_controls(run)
     cells = _judged_cells(contents, run)

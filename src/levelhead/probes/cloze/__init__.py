@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,8 @@ def load_cloze(
     """The prompts of a shipped set or of a TOML file of the user's.
 
     per_background: how many words of the other group are drawn for each word in the kinds that need one; None
-    takes the file's own number (13 for gender-occupation). verbalizer: a .toml or .tsv file in place of the
-    set's own.
+    takes the file's own number (13 for gender-occupation), 0 leaves all knowledge out. verbalizer: a .toml or
+    .tsv file in place of the set's own.
     """
     file, answers = read_cloze_file(name_or_path)
     if verbalizer is not None:
@@ -107,11 +107,9 @@ def load_cloze(
         if answers.are_counterparts(first, second)
     )
     draws = _backgrounds_per_word(file, per_background)
-    prompts = _prompts(file, seed, draws)
-    templates = {
-        BASE: (file.base,),
-        **{knowledge.kind: tuple(knowledge.text) for knowledge in file.knowledge},
-    }
+    knowledge = file.knowledge if draws else ()
+    prompts = _prompts(file, knowledge, seed, draws)
+    templates = {BASE: (file.base,), **{each.kind: tuple(each.text) for each in knowledge}}
     return ClozeSet(
         name=file.name,
         groups=file.group_names,
@@ -162,7 +160,7 @@ def _backgrounds_per_word(file: ClozeFile, per_background: int | None) -> int:
     draws = per_background if per_background is not None else file.per_background
     if draws is None:
         return min(DEFAULT_BACKGROUNDS, available)
-    if not 1 <= draws <= available:
+    if not (1 <= draws <= available or per_background == 0):
         mistake = BadProbe if per_background is None else BadOption
         raise mistake(
             f"per_background {draws} for {file.name}: the smaller group has {available} words. "
@@ -171,14 +169,16 @@ def _backgrounds_per_word(file: ClozeFile, per_background: int | None) -> int:
     return draws
 
 
-def _prompts(file: ClozeFile, seed: int, draws: int) -> tuple[Prompt, ...]:
-    dealt = {knowledge.kind: _deal(file, knowledge, seed) for knowledge in file.knowledge}
+def _prompts(
+    file: ClozeFile, every: Sequence[KnowledgeTemplate], seed: int, draws: int
+) -> tuple[Prompt, ...]:
+    dealt = {knowledge.kind: _deal(file, knowledge, seed) for knowledge in every}
     prompts = []
     for word, group, _ in _words(file):
         base = _fill(file, file.base, word, group)
         prompts.append(Prompt(_identity(word, BASE), BASE, word, group, "", base, file.ask, "none"))
         backgrounds = random.Random(f"{seed}/{word}").sample(list(file.words[file.other(group)]), draws)
-        for knowledge in file.knowledge:
+        for knowledge in every:
             text = dealt[knowledge.kind][word]
             for background in backgrounds if knowledge.draws_background else [""]:
                 kind, stated = knowledge.kind, _fill(file, text, word, group, background)
