@@ -101,7 +101,7 @@ class Extent:
         return replace(small, benchmarks={})
 
     def sooner(self) -> tuple[Text, ...]:
-        """Pairs of sentences that a first look asks: all of them are asked again, by themselves."""
+        """Pairs of sentences that a first look asks; the whole audit asks them by themselves, too."""
         if (first := self.first_look) is None:
             return ()
         battery = Extent(first, self.model).battery()
