@@ -15,6 +15,7 @@ from levelhead.results.settings import AuditSizes
 from levelhead.scoring import lpbs
 from levelhead.studies import extent
 from levelhead.studies.counteracts import CounteractsSettings
+from levelhead.studies.mitigating import parts
 from tests.word_lists import OCCUPATIONS
 
 FEWEST = AuditSizes(
@@ -58,6 +59,11 @@ def ask_few_blanks(patch: pytest.MonkeyPatch) -> None:
         return test.of({*test.A, *test.B, *test.X[:2], *test.Y[:2]})
 
     patch.setattr(lpbs, "load_words", few)
+
+
+def ask_few_tests(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let mitigations be asked about the blanks of these tests alone."""
+    patch.setattr(parts, "lpbs_tests", lambda: {name: load_words(name) for name in names})
 
 
 def ask_few_prompts(patch: pytest.MonkeyPatch, folder: Path) -> None:

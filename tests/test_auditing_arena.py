@@ -16,7 +16,7 @@ from levelhead.pages.possible_ways import possible_ways
 from levelhead.results.runs import AuditRun
 from levelhead.scoring.natural import COSINE
 from levelhead.studies.extent import AuditSettings
-from tests.audit_sizes import FEWEST, ask_little
+from tests.audit_sizes import FEWEST, ask_few_tests, ask_little
 from tests.studies.test_mitigating import ask_few_frames
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
@@ -29,7 +29,7 @@ def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_wh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask_little(monkeypatch, tmp_path)
-    monkeypatch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
+    ask_few_tests(monkeypatch, "career")
     ask_few_frames(monkeypatch)
     monkeypatch.setattr("levelhead.auditing.arena._SENSE_EVERY", 20)
     model = tiny("bert", "nsp", layers=2, max_position_embeddings=256)

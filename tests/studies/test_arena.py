@@ -49,6 +49,7 @@ from levelhead.studies.mitigating.token_projection import TokenProjection
 from levelhead.studies.mitigating.training import Means, TrainedMitigation
 from levelhead.studies.mitigating.trying import Asked, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
+from tests.audit_sizes import ask_few_tests
 from tests.studies.test_mitigating import all_frames as all_frames
 from tests.studies.test_mitigating import ask_few_frames, few
 from tests.tiny import tiny
@@ -59,7 +60,7 @@ ITEMS = few(MitigateSettings())
 @pytest.fixture(autouse=True, scope="module")
 def _two_tests_of_blanks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career", "science"))
+        ask_few_tests(patch, "career", "science")
         ask_few_frames(patch)
         yield
 

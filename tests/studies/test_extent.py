@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import replace
 
 from levelhead.results.presets import FULL, LARGE, QUICK_LARGE, SMALL, AuditSizes, audit_preset
-from levelhead.scoring.next_sentences import triple_texts
-from levelhead.scoring.pairs import inference_texts
 from levelhead.studies.extent import AuditSettings, Extent
 from tests.tiny import tiny
 
@@ -77,15 +75,6 @@ def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None
     assert (quick.heads.null, quick.battery().null, quick.prompts.null) == (12, 12, 0)
     none = Extent(AuditSettings(null=0), model)
     assert (none.heads.null, none.heads.scored_twins, none.battery().null, none.prompts.null) == (0, 0, 0, 0)
-
-
-def test_what_a_first_look_asks_about_pairs_is_what_the_whole_asks_by_itself() -> None:
-    whole = Extent(AuditSettings(), tiny("bert", "nsp"))
-    assert whole.first_look is not None
-    look, every = (each.battery() for each in (Extent(whole.first_look, whole.model), whole))
-    sooner = set(whole.sooner())
-    assert sooner >= {*triple_texts(look.triples), *inference_texts(look.ability.pairs)}
-    assert sooner < {*triple_texts(every.triples), *inference_texts(every.ability.pairs)}
 
 
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:

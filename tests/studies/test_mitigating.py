@@ -41,6 +41,7 @@ from levelhead.studies.mitigating.protocol import Candidate, mitigations, regist
 from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.study import run_mitigations
 from levelhead.studies.mitigating.symmetrization import Symmetrization
+from tests.audit_sizes import ask_few_tests
 from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
@@ -68,7 +69,7 @@ def ask_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(study, "shipped_battery", few)
     patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
     patch.setattr(spillover, "LPBS_TESTS", ("career",))
-    patch.setattr("levelhead.studies.mitigating.parts.LPBS_TESTS", ("career",))
+    ask_few_tests(patch, "career")
     ask_few_frames(patch)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Unpack
 
 from levelhead.auditing.arena import certify_quickest
+from levelhead.auditing.asked import asked_readings
 from levelhead.auditing.plan import audit_plan
 from levelhead.auditing.stages import fill_in_prompts, learn, locate, measure, mitigate, verify
 from levelhead.auditing.subjects import Open, Subject, models_of, opened, subjects_of
@@ -93,7 +94,7 @@ def _ask(
     with (
         opened(folder, extent, battery, classifier) as run,
         keeping_long_work(run, models_of(subjects)),
-        keeping_answers(models_of(subjects), extent.sooner()),
+        keeping_answers(models_of(subjects), asked_readings(extent, battery, models_of(subjects))),
         whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
     ):
         if told is not None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from levelhead.inference import headline
 from levelhead.ordinary import subfolder
+from levelhead.probes.sense import SenseItem, sense_items
 from levelhead.results import layout
 from levelhead.results.folder import Run
 from levelhead.results.runs import AuditRun
@@ -49,6 +50,11 @@ def certify_quickest(extent: Extent, battery: Battery, run: Run[AuditRunSettings
     asked, seed = extent.settings.bias, extent.settings.seed
     settings = MitigateSettings(asked, (QUICKEST,), objective, null=nulls, seed=seed, spillover=False)
     run_mitigations(extent.model, settings, subfolder(run.folder, layout.ARENA_PART), items)
+
+
+def sense_asked() -> tuple[SenseItem, ...]:
+    """The contexts of language sense that a mitigation is tested on."""
+    return sense_items(_SENSE_EVERY)
 
 
 def claimed_bias(run: AuditRun) -> str:

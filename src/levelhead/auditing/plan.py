@@ -29,11 +29,12 @@ STAGES: Mapping[str, Stage] = {  # of the questions that ship
     "inference": Stage.INFERENCES,
     "fluency": Stage.TEXT,
 }
+_SHARED = (Stage.WORDS, Stage.NULLS, *STAGES.values())  # what a first look asks of them is not asked again
 _BLANKS = 8_000.0  # tokens of the fill-in tests that ship
 _PROMPTS = 10_400.0  # of the prompts about occupations with one background: 58 x (7 + 3 backgrounds)
 _CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
-_VERIFIED = 1.0  # the same, for questions on half of the items
-_CERTIFIED = 2.2  # the same, for the quickest mitigation and its null models; where a bias is claimed
+_VERIFIED = 0.85  # the same, for questions on half of the items
+_CERTIFIED = 0.9  # the same, for the quickest mitigation and its null models; where a bias is claimed
 _PROJECTIONS = 6.5  # times the next sentences, to try them on half of the items
 _SENTENCE = 32.0  # of a sentence and its counter-stereotype
 _LETTERS = 4.6  # of a token
@@ -52,10 +53,7 @@ def audit_plan(
     if looks and (first := extent.first_look) is not None:
         look = Extent(first, extent.model)
         inside = audit_plan(look, look.battery(), models, looks=False)
-        shared = [Stage.WORDS, Stage.NULLS]  # not asked again
-        if any("nsp" in model.abilities for model in models):
-            shared.append(Stage.SENTENCES)
-        plan |= {name: max(0.0, plan[name] - inside[name]) for name in shared if name in inside}
+        plan |= {name: max(0.0, plan[name] - inside[name]) for name in _SHARED if name in inside}
         plan = {Stage.LOOK: sum(inside.values()), **plan}
     return plan
 

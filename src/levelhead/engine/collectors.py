@@ -219,7 +219,12 @@ class TokenScores:
     values: list[list[Floats]]
     rows: list[TokenRow]
     positions: list[Ints]  # of each text: the scored tokens
-    unscored: int  # real tokens without a score: the first of a causal text that has nothing before it
+
+    @property
+    def unscored(self) -> int:
+        """Real tokens without a score: the first of a causal text that has nothing before it."""
+        real = sum(int((row.part != -1).sum()) for row in self.rows)
+        return real - sum(map(len, self.positions))
 
 
 def log_probs_of(tokens: Sequence[int], logits: Tensor) -> Tensor:
@@ -236,12 +241,10 @@ class LikelihoodCollector(Collector[TokenScores]):
         self._variants = variants
         self._texts: list[tuple[TokenRow, Ints]] = []
         self._tokens: list[int] = []
-        self._unscored = 0
         self._values: Floats | None = None
 
-    def text(self, row: TokenRow, scored: Ints, unscored: int) -> None:
+    def text(self, row: TokenRow, scored: Ints) -> None:
         self._texts.append((row, scored))
-        self._unscored += unscored
 
     def want(self, row: int, position: int, token: int) -> None:
         self.ask(row, position)
@@ -259,4 +262,4 @@ class LikelihoodCollector(Collector[TokenScores]):
         ends = np.cumsum([len(scored) for _, scored in self._texts])
         flat = np.zeros((self._variants, 0), np.float32) if self._values is None else self._values
         values = [list(np.split(flat[v], ends[:-1])) for v in range(self._variants)]
-        return TokenScores(values, [r for r, _ in self._texts], [s for _, s in self._texts], self._unscored)
+        return TokenScores(values, [r for r, _ in self._texts], [s for _, s in self._texts])

@@ -1,111 +1,200 @@
 """Answers that an audit asks for again: kept while it lasts, so that no text is read twice for one question.
 
-What is kept is what a whole reading gave for one variant of a model or of its twin. That does not depend on
-what was asked beside it, so that a run which was killed and goes on without it ends with the same bytes.
-Texts that a smaller question asks first are asked by themselves in the larger one too, whether that answer is
-still there or not.
+Readings that are named in advance are asked of the unmodified model as a whole, whoever wants a part of
+them, and parts are taken from that: next sentences of half of the triples, texts that an exchange of words
+leaves as they are. What two of them share belongs to the first. Everything else is kept as it was asked, for
+one variant of a model or of its twin; in it, texts of a reading that is named are asked by themselves.
+
+So an answer depends neither on what was asked before nor on what is asked beside it, and a run that was
+killed and goes on without it ends with the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.collectors import Floats
-from levelhead.engine.readings import Pooled, Reading
-from levelhead.engine.run import read_one
+from levelhead.edits.sites import Variant
+from levelhead.engine.answer_parts import (
+    ByText,
+    Item,
+    about,
+    bytes_of,
+    items_of,
+    joined_texts,
+    joined_variants,
+    of_texts,
+    of_variant,
+)
+from levelhead.engine.readings import Reading
 from levelhead.models.condition import condition
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin
 
-_MOST = 1 << 27  # bytes that are kept at once; the oldest go first
+_MOST = 1 << 27  # bytes of what is kept as it was asked; the oldest goes first
 Key = tuple[Any, ...]
+AskVariants = Callable[[Sequence[Reading[Any]], Sequence[Variant]], list[Any]]
+_Places = list[int]
+
+
+class _Named:
+    """Readings that are asked as a whole: which of them an item belongs to, and where it stands in it."""
+
+    def __init__(self, readings: Sequence[ByText]) -> None:
+        self.wholes: list[ByText] = []
+        self._places: dict[str, dict[Item, tuple[int, int]]] = {}
+        for reading in readings:
+            known, items = self._places.setdefault(_question(reading), {}), items_of(reading)
+            new = {item: place for place, item in reversed(list(enumerate(items))) if item not in known}
+            places = sorted(new.values())
+            known.update({items[place]: (len(self.wholes), i) for i, place in enumerate(places)})
+            self.wholes.append(about(reading, places))
+
+    def parts(self, reading: ByText) -> tuple[dict[int, tuple[_Places, _Places]], _Places]:
+        """The places of a reading's items by the whole they belong to, each with those in the whole, and in
+        its order; and the places of all others."""
+        known, rest = self._places.get(_question(reading), {}), []
+        parts: dict[int, list[tuple[int, int]]] = {}
+        for here, item in enumerate(items_of(reading)):
+            if (place := known.get(item)) is None:
+                rest.append(here)
+            else:
+                parts.setdefault(place[0], []).append((place[1], here))
+        ordered = {number: sorted(places) for number, places in sorted(parts.items())}
+        return {
+            number: ([here for _, here in places], [there for there, _ in places])
+            for number, places in ordered.items()
+        }, rest
+
+
+def _question(reading: ByText) -> str:
+    """What is asked about each item."""
+    return repr(about(reading, []))
 
 
 @dataclass(eq=False)
 class _Kept:
-    """Answers of readings by some models, [text, ...], the oldest first."""
+    """Answers of some models, each of one variant."""
 
     models: Sequence[Model]
-    sooner: Mapping[Text, int] = field(default_factory=dict)  # texts that are asked first -> their order
-    answers: dict[Key, Floats] = field(default_factory=dict)
+    named: _Named
+    wholes: dict[Key, Any] = field(default_factory=dict)
+    others: dict[Key, list[Any]] = field(default_factory=dict)  # as they were asked together, oldest first
     size: int = 0
 
-    def keep(self, key: Key, answer: Floats) -> None:
-        self.answers[key] = answer
-        self.size += answer.nbytes
-        while self.size > _MOST:
-            self.size -= self.answers.pop(next(iter(self.answers))).nbytes
+    def answered(
+        self, model: Model, readings: Sequence[Reading[Any]], variants: Sequence[Variant], ask: AskVariants
+    ) -> list[Any]:
+        """The answers to readings in variants; `ask` asks for what is not kept."""
+        subject = self._subject(model)
+        some = [reading for reading in readings if isinstance(reading, ByText)]
+        if subject is None or len(some) < len(readings):
+            return ask(readings, variants)
+        parts = [self.named.parts(reading) for reading in some]
+        untouched = subject[-1] == "" and any(wholes for wholes, _ in parts)
+        changed = [variant for variant in dict.fromkeys(variants) if variant or not untouched]
+        given: list[dict[Variant, Any]] = [{} for _ in some]
+        if len(changed) < len(dict.fromkeys(variants)):
+            for own, answer in zip(given, self._untouched(subject, some, parts, ask), strict=True):
+                own[()] = answer
+        if changed:
+            for own, answer in zip(given, self._changed(subject, some, changed, ask), strict=True):
+                own.update({variant: of_variant(answer, i) for i, variant in enumerate(changed)})
+        return [joined_variants([own[v] for v in variants], range(len(variants))) for own in given]
 
-    def parts(self, texts: Sequence[Text | str]) -> list[list[int]]:
-        """The places of texts that are asked first, in their order, and those of the others."""
-        order = {i: self.sooner[text] for i, text in enumerate(map(Text.of, texts)) if text in self.sooner}
-        first = sorted(order, key=order.__getitem__)
-        others = [i for i in range(len(texts)) if i not in order]
-        return [part for part in (first, others) if part]
-
-    def asked(self, model: Model, reading: Reading[Floats]) -> Key | None:
-        """Which model is asked what, as it is now or as its twin; None where nothing is kept of it."""
+    def _subject(self, model: Model) -> Key | None:
+        """Which model is asked, as it is now or as its twin; None where nothing is kept of it."""
         number = next((i for i, each in enumerate(self.models) if each is model), None)
         twins = [each.value.order.tobytes() for each in model.standing if isinstance(each.value, Twin)]
         if number is None or len(twins) < len(model.standing):
             return None
         own = frozenset(hook for each in model.standing for hook in each.hooks)
-        question = hashlib.sha256(repr(reading).encode())
-        for order in twins:
-            question.update(order)
-        return number, condition(model.hf).without(own), question.hexdigest()
+        order = hashlib.sha256(b"".join(twins)).hexdigest() if twins else ""
+        return number, condition(model.hf).without(own), order
+
+    def _untouched(
+        self,
+        subject: Key,
+        readings: Sequence[ByText],
+        parts: Sequence[tuple[dict[int, tuple[_Places, _Places]], _Places]],
+        ask: AskVariants,
+    ) -> list[Any]:
+        """The unmodified model: parts of wholes from them, all others together."""
+        others = [about(r, rest) for r, (_, rest) in zip(readings, parts, strict=True) if rest]
+        asked = iter(self._as_asked(subject, others, [()], ask) if others else [])
+        answers = []
+        for wholes, rest in parts:
+            pieces = [of_texts(self._whole(subject, n, ask), there) for n, (_, there) in wholes.items()]
+            places = [here for here, _ in wholes.values()]
+            answers.append(
+                joined_texts([*pieces, next(asked)], [*places, rest])
+                if rest
+                else joined_texts(pieces, places)
+            )
+        return answers
+
+    def _whole(self, subject: Key, number: int, ask: AskVariants) -> Any:
+        if (key := (*subject, number)) not in self.wholes:
+            self.wholes[key] = ask([self.named.wholes[number]], [()])[0]
+        return self.wholes[key]
+
+    def _changed(
+        self, subject: Key, readings: Sequence[ByText], variants: Sequence[Variant], ask: AskVariants
+    ) -> list[Any]:
+        """Changed models and twins: texts of a whole by themselves, as far as they are asked."""
+        if len(readings) > 1:
+            return self._as_asked(subject, readings, variants, ask)
+        (reading,) = readings
+        wholes, rest = self.named.parts(reading)
+        places = [here for here, _ in wholes.values()]
+        if rest or not places:
+            places.append(rest)
+        some = [self._as_asked(subject, [about(reading, own)], variants, ask)[0] for own in places]
+        return [joined_texts(some, places)]
+
+    def _as_asked(
+        self, subject: Key, readings: Sequence[ByText], variants: Sequence[Variant], ask: AskVariants
+    ) -> list[Any]:
+        question = hashlib.sha256(repr(readings).encode()).hexdigest()
+        there = {variant: self.others.get((*subject, question, variant)) for variant in variants}
+        missing = [variant for variant, answers in there.items() if answers is None]
+        new = ask(readings, missing) if missing else []
+        for number, variant in enumerate(missing):
+            there[variant] = [of_variant(answer, number) for answer in new]
+            self._keep((*subject, question, variant), there[variant] or [])
+        every = [answers for answers in map(there.get, variants) if answers is not None]
+        return [joined_variants(own, range(len(variants))) for own in zip(*every, strict=True)]
+
+    def _keep(self, key: Key, answers: list[Any]) -> None:
+        self.others[key] = answers
+        self.size += sum(map(bytes_of, answers))
+        while self.size > _MOST:
+            self.size -= sum(map(bytes_of, self.others.pop(next(iter(self.others)))))
 
 
 _KEPT: ContextVar[_Kept | None] = ContextVar("levelhead_kept", default=None)
 
 
 @contextmanager
-def keeping_answers(models: Sequence[Model], sooner: Sequence[Text] = ()) -> Iterator[None]:
-    """Inside, `read_once` asks these models nothing twice; the outermost one decides which and how long.
+def keeping_answers(models: Sequence[Model], named: Sequence[ByText] = ()) -> Iterator[None]:
+    """Inside, these models are asked nothing twice; the outermost one decides which and how long.
 
-    sooner: texts that are asked by themselves wherever they are asked; Pooled readings alone heed them.
+    named: readings that are asked of an unmodified model as a whole, in the order in which they are asked.
     """
-    token = _KEPT.set(_KEPT.get() or _Kept(models, {text: number for number, text in enumerate(sooner)}))
+    token = _KEPT.set(_KEPT.get() or _Kept(models, _Named(named)))
     try:
         yield
     finally:
         _KEPT.reset(token)
 
 
-def read_once(
-    model: Model, reading: Reading[Floats], variants: Sequence[Variant] = UNTOUCHED, *, label: str
-) -> Floats:
-    """The reading's answer, [variant, text, ...]; only of variants for which it is not kept is it asked."""
+def answered(
+    model: Model, readings: Sequence[Reading[Any]], variants: Sequence[Variant], ask: AskVariants
+) -> list[Any]:
+    """The answers to readings in variants, kept ones where there are any; `ask` asks the model."""
     kept = _KEPT.get()
-    if kept is None:
-        return read_one(model, reading, variants, label=label)
-    if not isinstance(reading, Pooled):
-        return _read_part(kept, model, reading, variants, label)
-    parts = kept.parts(reading.texts) or [[]]
-    some = [replace(reading, texts=[reading.texts[i] for i in part]) for part in parts]
-    answers = np.concatenate([_read_part(kept, model, each, variants, label) for each in some], axis=1)
-    return np.asarray(answers[:, np.argsort(np.concatenate(parts))])
-
-
-def _read_part(
-    kept: _Kept, model: Model, reading: Reading[Floats], variants: Sequence[Variant], label: str
-) -> Floats:
-    if (asked := kept.asked(model, reading)) is None:
-        return read_one(model, reading, variants, label=label)
-    there = {variant: kept.answers.get((*asked, variant)) for variant in variants}
-    missing = [variant for variant, answer in there.items() if answer is None]
-    if missing:
-        new = read_one(model, reading, missing, label=label)
-        for variant, answer in zip(missing, new, strict=True):
-            there[variant] = answer
-            kept.keep((*asked, variant), answer)
-    return np.stack([answer for answer in map(there.get, variants) if answer is not None])
+    return ask(readings, variants) if kept is None else kept.answered(model, readings, variants, ask)

@@ -242,7 +242,7 @@ class TokenLikelihoods(Reading[TokenScores]):
         for row in encode(model, self.texts):
             real = np.flatnonzero(row.part != -1).astype(np.int32)
             scored = real[real > 0] if causal else real
-            collector.text(row, scored, len(real) - len(scored))
+            collector.text(row, scored)
             for ask in likelihood_asks(model, pool, row, scored):
                 collector.want(*ask)
         return collector

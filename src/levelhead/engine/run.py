@@ -14,16 +14,18 @@ from levelhead.edits.self_debias import self_debias_of
 from levelhead.edits.sites import Variant, around, inside
 from levelhead.edits.symmetry import coin_of, symmetry_of
 from levelhead.edits.weights import weights_of
+from levelhead.engine.answer_parts import joined_variants
 from levelhead.engine.asks import asks_by_row, asks_of_batch
 from levelhead.engine.batches import RowPool, Tokens
 from levelhead.engine.budget import Work
 from levelhead.engine.coining import coined
 from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
+from levelhead.engine.kept import answered
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
 from levelhead.engine.readings import Reading
 from levelhead.engine.self_debias import self_debiased
-from levelhead.engine.symmetry import Ask, joined_variants, symmetrized
+from levelhead.engine.symmetry import Ask, symmetrized
 from levelhead.engine.walk import Batch
 from levelhead.errors import BadOption
 from levelhead.models.concurrency import asking
@@ -53,18 +55,19 @@ def read(
     label: str = "Asking",
     batch_tokens: int | None = None,
 ) -> Answers:
-    """Ask a model, in every variant of it, everything at once.
+    """Ask a model, in every variant of it, everything at once, but for answers that are kept.
 
     Variants with other weights, or symmetrized, are asked apart: those that share them together.
     """
-    whole = [around(variant) for variant in variants]
-    if not any(whole):
-        return _read(model, readings, variants, label, batch_tokens)
-    collected: list[list[Any]] = [[] for _ in readings]
 
     def ask(own: Sequence[Variant], some: Sequence[Reading[Any]]) -> list[Any]:
-        answers = _read(model, some, own, label, batch_tokens)
-        return [answers[reading] for reading in some]
+        return answered(model, some, own, partial(_read, model, label=label, batch_tokens=batch_tokens))
+
+    whole = [around(variant) for variant in variants]
+    if not any(whole):
+        given = ask(variants, readings)
+        return Answers({id(r): answer for r, answer in zip(readings, given, strict=True)})
+    collected: list[list[Any]] = [[] for _ in readings]
 
     with asking(model.hf):
         for shared in dict.fromkeys(whole):
@@ -96,16 +99,17 @@ def _read(
     model: Model,
     readings: Sequence[Reading[Any]],
     variants: Sequence[Variant],
+    *,
     label: str,
     batch_tokens: int | None,
-) -> Answers:
+) -> list[Any]:
     for edit in {id(edit): edit for variant in variants for edit in variant}.values():
         model.check_site(edit.site)
     with asking(model.hf):
         pool = RowPool()
         collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
         answer_prepared(model, pool, collectors, variants, label=label, batch_tokens=batch_tokens)
-    return Answers({id(r): c.answer() for r, c in zip(readings, collectors, strict=True)})
+    return [collector.answer() for collector in collectors]
 
 
 def answer_prepared(

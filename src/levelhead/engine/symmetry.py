@@ -166,11 +166,11 @@ def _log_softmax(logits: Doubles) -> Doubles:
 
 
 class _BlankMixture(Mixture[Floats]):
-    """Tokens at a blank: all tokens of their classes are asked for, at every turn."""
+    """Tokens at a blank: those of the reading, and all others of their classes, at every turn."""
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:
-        return self.turned.classes.closed(self.reading.tokens)
+        return tuple(dict.fromkeys((*self.reading.tokens, *self.turned.classes.closed(self.reading.tokens))))
 
     @property
     def plain(self) -> Reading[Any]:
@@ -298,23 +298,6 @@ def _by_change(row: TokenRow, positions: NDArray[Any], changes: Sequence[Sequenc
             gap = sum(b <= start for _, b in spans)
             pieces[first + (2 * gap if inside is None else 2 * inside + 1)].append(place)
     return pieces
-
-
-def joined_variants(answers: Sequence[Any], order: Sequence[int]) -> Any:
-    """Answers of groups of variants as one answer; order: the place of each variant, group by group."""
-    first, place = answers[0], np.argsort(order)
-    if isinstance(first, TokenScores):
-        every = [of_variant for answer in answers for of_variant in answer.values]
-        return replace(first, values=[every[i] for i in place])
-    if isinstance(first, TopK):
-        ids, logs = (
-            np.concatenate(side) for side in zip(*((a.ids, a.log_probs) for a in answers), strict=True)
-        )
-        return TopK(ids[place], logs[place])
-    if isinstance(first, list):
-        flat = [of_variant for answer in answers for of_variant in answer]
-        return [flat[i] for i in place]
-    return np.concatenate(answers)[place]
 
 
 _MIXTURES: dict[type, Callable[[Turned, Any], Mixture[Any]]] = {

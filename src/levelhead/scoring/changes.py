@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import Variant
-from levelhead.engine.kept import read_once
+from levelhead.engine.run import read_one
 from levelhead.measures.crossed import crossed_change
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import Predictions, occupation_table
@@ -60,7 +60,7 @@ def ask_bias_change(model: Model, battery: Battery, variants: Sequence[Variant])
 def _seat_changes(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[Measurement]:
     table = word_table(battery.test, battery.contexts)
     words = word_sets(table, battery.test)
-    vectors = [_crossed(each, table) for each in read_once(model, table.each(), variants, label="SEAT")]
+    vectors = [_crossed(each, table) for each in read_one(model, table.each(), variants, label="SEAT")]
     return [crossed_change(vectors[0], after, words, battery.resampling) for after in vectors[1:]]
 
 

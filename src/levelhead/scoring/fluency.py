@@ -69,6 +69,12 @@ def ask_fluency_and_change(
     return pairs
 
 
+def fluency_reading(model: Model, texts: Sequence[str]) -> TokenLikelihoods:
+    """What a model is asked about texts, those that fit into it."""
+    fits = fitting(model, texts)
+    return TokenLikelihoods([Text(text) for text, own in zip(texts, fits, strict=True) if own])
+
+
 def why_no_fluency(model: Model) -> str:
     """The reason why a model has no fluency; empty where it has."""
     if model.abilities & {"mlm", "causal"}:
@@ -88,8 +94,9 @@ class _Likelihoods:
     @classmethod
     def of(cls, model: Model, texts: Sequence[str], variants: Sequence[Variant]) -> _Likelihoods:
         """Ask a model for the texts that fit into it."""
-        kept = [text for text, fits in zip(texts, fitting(model, texts), strict=True) if fits]
-        scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")
+        reading = fluency_reading(model, texts)
+        kept = [Text.of(text).first for text in reading.texts]
+        scores = read_one(model, reading, variants, label="Fluency")
         lost = {
             "first token of a text": scores.unscored,
             "text longer than the model's positions": len(texts) - len(kept),

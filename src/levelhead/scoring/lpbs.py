@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.kept import read_once
 from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
 from levelhead.measures import lpbs as log_probability
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
@@ -73,10 +73,8 @@ def _word_biases(
     model: Model, test: WordTest, variants: Sequence[Variant], attributes: _Attributes, chosen: _Templates
 ) -> tuple[list[str], list[FloatArray]]:
     targets = list(dict.fromkeys((*test.X, *test.Y)))
-    sentences = lpbs_sentences(targets, model.tokenizer.mask_token, chosen.templates)
-    with_target = TokenLogProbs([Text(s.text) for s in sentences], attributes.tokens)
-    prior = TokenLogProbs([Text(s.text, masked=(s.target_span,)) for s in sentences], attributes.tokens)
-    log_ps, log_priors = (read_once(model, each, variants, label="LPBS") for each in (with_target, prior))
+    asked = _readings(model, targets, attributes, chosen)
+    log_ps, log_priors = (read_one(model, reading, variants, label="LPBS") for reading in asked)
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
     biases = []
@@ -86,6 +84,26 @@ def _word_biases(
     return targets, biases
 
 
+def lpbs_readings(model: Model, test: WordTest) -> tuple[TokenLogProbs, TokenLogProbs]:
+    """What a model that can be asked about a test is asked: texts with their targets, and without."""
+    targets = list(dict.fromkeys((*test.X, *test.Y)))
+    return _readings(model, targets, _Attributes.of(model, test), _Templates.of(test, None))
+
+
+def _readings(
+    model: Model, targets: Sequence[str], attributes: _Attributes, chosen: _Templates
+) -> tuple[TokenLogProbs, TokenLogProbs]:
+    sentences = lpbs_sentences(targets, model.tokenizer.mask_token, chosen.templates)
+    masked = [Text(s.text, masked=(s.target_span,)) for s in sentences]
+    tokens = tuple(attributes.tokens)
+    return TokenLogProbs([Text(s.text) for s in sentences], tokens), TokenLogProbs(masked, tokens)
+
+
+def lpbs_tests() -> dict[str, WordTest]:
+    """The shipped tests by their names."""
+    return {name: load_words(name) for name in LPBS_TESTS}
+
+
 def ask_lpbs_tests(
     model: Model, variants: Sequence[Variant] = UNTOUCHED, resampling: Resampling = DEFAULT
 ) -> list[list[Measurement]]:
@@ -93,9 +111,9 @@ def ask_lpbs_tests(
     by_test = [
         [
             replace(measured, name=f"lpbs {name}")
-            for measured in ask_lpbs(model, load_words(name), variants, resampling=resampling)
+            for measured in ask_lpbs(model, test, variants, resampling=resampling)
         ]
-        for name in LPBS_TESTS
+        for name, test in lpbs_tests().items()
     ]
     return [list(of_variant) for of_variant in zip(*by_test, strict=True)]
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.readings import TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import PERPLEXITY
 from levelhead.measures.cloze.prompt_table import BASE
+from levelhead.measures.seat_effect import word_means
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.agreement import AgreementItem
@@ -32,7 +32,7 @@ from levelhead.probes.words import WordTest
 from levelhead.scoring.agreement import disagreements
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import ask_log_odds, log_odds_question
-from levelhead.scoring.fluency import why_no_fluency
+from levelhead.scoring.fluency import fluency_reading, why_no_fluency
 from levelhead.scoring.item_values import Doubles, ItemValues
 from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
 from levelhead.scoring.next_sentences import (
@@ -44,9 +44,9 @@ from levelhead.scoring.next_sentences import (
     softmax,
 )
 from levelhead.scoring.pairs import nli_logits
-from levelhead.scoring.seat import association_sides
+from levelhead.scoring.seat import association_sides, turns
 from levelhead.scoring.sense import language_sense, next_sentence_errors, sense_errors, sense_of
-from levelhead.scoring.word_table import WordTable, fitting, word_table
+from levelhead.scoring.word_table import WordTable, word_table
 
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
 BLANKS = "fill-in gap"
@@ -92,7 +92,7 @@ class NaturalValues:
 def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> NaturalValues:
     """Ask a model everything that it can be asked; triples, which serve both, are asked once."""
     biases, battery = [], items.battery
-    triples = _triple_answers(model, battery.triples, variants) if _judges(model) else []
+    triples = _triple_answers(model, battery.triples, variants) if judges(model) else []
     for name, ask in _askable(model, items).items():
         if name == PREFERENCE:
             biases.append(_preferences(battery.triples, triples))
@@ -135,7 +135,7 @@ def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
     if about_gender(items.battery.test):
         if "nli" in model.abilities:
             asks[INFERENCES] = _inferences
-        if _judges(model):
+        if judges(model):
             asks[PREFERENCE] = _preference
         if items.prompts is not None and _has_odds(model, items.prompts):
             asks[LOG_ODDS] = _log_odds
@@ -158,7 +158,7 @@ def _has_odds(model: Model, prompts: ClozeSet) -> bool:
     return bool(((codes == 1).any(axis=1) & (codes == -1).any(axis=1)).all())
 
 
-def _judges(model: Model) -> bool:
+def judges(model: Model) -> bool:
     """Whether it can say which sentence comes next."""
     return bool(model.abilities & {"nsp", "causal"})
 
@@ -232,10 +232,16 @@ def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) 
 
 def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     table = word_table(items.battery.test, items.battery.contexts)
-    return cosine_values(read_one(model, table.static(), variants, label="Cosines"), table)
+    word, size = np.asarray(table.word), len(table.contexts) * int(model.config.hidden_size)
+    static = [
+        word_means(vectors, word)
+        for some in turns(variants, size)
+        for vectors in read_one(model, table.each(), some, label="Cosines")
+    ]
+    return cosine_values(static, table)
 
 
-def cosine_values(static: Doubles, table: WordTable) -> ItemValues:
+def cosine_values(static: Sequence[Doubles] | Doubles, table: WordTable) -> ItemValues:
     """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y).
 
     static: the words' vectors, [variant, word, hidden].
@@ -279,8 +285,9 @@ def halves_of(first: NDArray[np.bool_]) -> Doubles:
 
 def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
     """−log p per token of every text; the weighted mean is the logarithm of perplexity."""
-    kept = [text for text, fits in zip(sentences, fitting(model, sentences), strict=True) if fits]
-    scores = read_one(model, TokenLikelihoods([Text(t) for t in kept]), variants, label="Fluency")
+    reading = fluency_reading(model, sentences)
+    kept = [Text.of(text).first for text in reading.texts]
+    scores = read_one(model, reading, variants, label="Fluency")
     tokens = np.asarray([len(positions) for positions in scores.positions], np.float64)
     scored = tokens > 0
     loss = np.asarray([[-float(v.sum()) / max(len(v), 1) for v in values] for values in scores.values])

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.models.chat import chat_texts, require_chat
@@ -64,9 +63,14 @@ def likelihood_answers(
     return _by_likelihood(model, _columns(triples, _KINDS), variants, chat)
 
 
-def triple_texts(triples: TripleSet) -> list[Text]:
-    """What a next-sentence head is asked about triples."""
-    return _texts(_columns(triples, _KINDS))
+def triple_reading(model: Model, triples: TripleSet) -> Pooled | TokenLikelihoods:
+    """What a model is asked about triples."""
+    return _reading(model, _columns(triples, _KINDS))
+
+
+def sense_reading(model: Model, items: Sequence[SenseItem]) -> Pooled | TokenLikelihoods:
+    """What a model is asked about language sense."""
+    return _reading(model, _sense_columns(items))
 
 
 def next_sentence_answers(model: Model, triples: TripleSet, likelihood: bool, chat: bool) -> TripleAnswers:
@@ -90,7 +94,7 @@ def related_answers(model: Model, triples: TripleSet, variant: Variant = ()) -> 
 def sense_answers(model: Model, items: Sequence[SenseItem], variants: Sequence[Variant]) -> list[Doubles]:
     """p of the related and of the unrelated sentence of every item, [item, 2], in every variant: by the head
     where there is one, else by likelihood, over the two."""
-    columns = list(zip(*((item.context, item.related, item.unrelated) for item in items), strict=True))
+    columns = _sense_columns(items)
     ask = _by_head if "nsp" in model.abilities else _by_likelihood
     return [answers.p for answers in ask(model, columns, variants)]
 
@@ -104,7 +108,7 @@ def _by_likelihood(
         require_chat(model)
         texts = chat_texts(model, sentences)
     else:
-        texts = [Text(f"{context} {sentence}") for context, sentence in sentences]
+        texts = _continued(columns)
     scores = read_one(model, TokenLikelihoods(texts), variants, label=_LABEL)
     starts = [len(text.first) - len(sentence) for text, (_, sentence) in zip(texts, sentences, strict=True)]
     chosen = [
@@ -121,7 +125,7 @@ def _by_likelihood(
 
 def _by_head(model: Model, columns: _Columns, variants: Sequence[Variant]) -> list[TripleAnswers]:
     model.require("nsp", "the next-sentence measures (ss, lms, icat, preference, strength, distance)")
-    logits = read_once(model, Pooled(_texts(columns)), variants, label=_LABEL).astype(np.float64)
+    logits = read_one(model, Pooled(_texts(columns)), variants, label=_LABEL).astype(np.float64)
     p = softmax(logits)[:, :, 0].reshape(len(variants), -1, len(columns) - 1)
     x = (logits[:, :, 0] - logits[:, :, 1]).reshape(p.shape)
     return [TripleAnswers(*of_variant, HEAD) for of_variant in zip(p, x, strict=True)]
@@ -139,8 +143,20 @@ def _pairs(columns: _Columns) -> list[tuple[str, str]]:
     return [(context, each) for context, *sentences in zip(*columns, strict=True) for each in sentences]
 
 
+def _sense_columns(items: Sequence[SenseItem]) -> _Columns:
+    return list(zip(*((item.context, item.related, item.unrelated) for item in items), strict=True))
+
+
+def _reading(model: Model, columns: _Columns) -> Pooled | TokenLikelihoods:
+    return Pooled(_texts(columns)) if "nsp" in model.abilities else TokenLikelihoods(_continued(columns))
+
+
 def _texts(columns: _Columns) -> list[Text]:
     return [Text(context, sentence) for context, sentence in _pairs(columns)]
+
+
+def _continued(columns: _Columns) -> list[Text]:
+    return [Text(f"{context} {sentence}") for context, sentence in _pairs(columns)]
 
 
 def softmax(x: Doubles) -> Doubles:

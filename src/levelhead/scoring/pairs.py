@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooled
+from levelhead.engine.run import read_one
 from levelhead.measures import fairness, stereoset
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.next_sentence import nsp_accuracy, separation
@@ -210,13 +210,13 @@ def nli_logits(
     """Outputs in the order of LABELS: [variant, pair, label]"""
     order = nli_order(model, labels)
     return np.asarray(
-        read_once(model, Pooled(inference_texts(pairs)), variants, label="Inferences")[:, :, list(order)]
+        read_one(model, inference_reading(pairs), variants, label="Inferences")[:, :, list(order)]
     )
 
 
-def inference_texts(pairs: Sequence[NliPair | LabeledPair]) -> list[Text]:
+def inference_reading(pairs: Sequence[NliPair | LabeledPair]) -> Pooled:
     """What a classifier is asked about pairs."""
-    return [Text(pair.premise, pair.hypothesis) for pair in pairs]
+    return Pooled([Text(pair.premise, pair.hypothesis) for pair in pairs])
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.kept import read_once
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
@@ -88,7 +87,7 @@ def ask_seat(
                 _completed(_without_interval(v, table, settings), table, test, resampling) for v in static
             ]
         else:
-            vectors = read_once(model, table.each(), some, label="SEAT")
+            vectors = read_one(model, table.each(), some, label="SEAT")
             measured = [seat_of_contexts(v, table, test, resampling) for v in vectors]
         measurements += measured
     return measurements
@@ -107,7 +106,7 @@ def context_vectors(model: Model, table: WordTable, label: str = "Words") -> Flo
     same audit has asked is not asked again.
     """
     parts = table.in_turn(SINGLY)
-    vectors = [read_once(model, table.at(places).each(), label=label)[0] for places in parts]
+    vectors = [read_one(model, table.at(places).each(), label=label)[0] for places in parts]
     together = np.empty((len(table.contexts), vectors[0].shape[1]), np.float32)
     for places, part in zip(parts, vectors, strict=True):
         together[places] = part

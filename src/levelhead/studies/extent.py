@@ -7,7 +7,6 @@ from functools import cached_property
 
 from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
-from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
@@ -17,8 +16,6 @@ from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, audit_preset
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_questions
 from levelhead.scoring.changes import main_bias
-from levelhead.scoring.next_sentences import triple_texts
-from levelhead.scoring.pairs import inference_texts
 from levelhead.scoring.registry import Question
 from levelhead.scoring.word_table import word_table
 from levelhead.studies.counteracts import CounteractsSettings
@@ -99,13 +96,6 @@ class Extent:
         null = None if settings.null is None else min(settings.null, most)
         small = replace(settings, full=False, quick=True, glue=None, per_word=None, null=null)
         return replace(small, benchmarks={})
-
-    def sooner(self) -> tuple[Text, ...]:
-        """Pairs of sentences that a first look asks; the whole audit asks them by themselves, too."""
-        if (first := self.first_look) is None:
-            return ()
-        battery = Extent(first, self.model).battery()
-        return (*triple_texts(battery.triples), *inference_texts(battery.ability.pairs))
 
     @cached_property
     def benchmarks(self) -> tuple[Question, ...]:

@@ -11,10 +11,10 @@ from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.sense import sense_items
-from levelhead.probes.words import WordTest, load_words
+from levelhead.probes.words import WordTest
 from levelhead.results.folder import text_hash
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.lpbs import LPBS_TESTS
+from levelhead.scoring.lpbs import lpbs_tests
 from levelhead.scoring.natural import NaturalItems
 from levelhead.scoring.sense import LANGUAGE
 from levelhead.studies.halves import dealt, halves
@@ -55,7 +55,7 @@ def parts(battery: Battery, seed: int) -> Parts:
     everybody = [occupation.name for occupation in prompts.occupations]
     early, late = dealt(everybody, seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
-    every = tuple(load_words(name) for name in LPBS_TESTS)
+    every = tuple(lpbs_tests().values())
     to_order, to_test = _blanks(every, (second.choose.test, second.report.test, first.report.test), seed)
     stated = agreement_items()
     sooner, later = dealt((item.people for item in stated), seed)
