@@ -181,6 +181,8 @@ def test_a_symmetrized_model_asks_only_about_texts_that_nobody_has_asked() -> No
         assert sum(tokens) == asked > 0  # either sentence is the other one's counterpart
         alone = read_one(model, Pooled([Text("The nurse is here.", "Her coat is red.")]), [symmetry])
         assert sum(tokens) > asked
+        nothing = Pooled([])
+        assert read(model, [Pooled(texts), nothing])[nothing].shape[:2] == (1, 0)
     np.testing.assert_allclose(mixed, expected, atol=1e-6)
     assert alone.shape == (1, 1, 2)
 

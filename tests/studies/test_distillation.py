@@ -71,7 +71,7 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
     means = Means(str(text), steps=12)
     candidates = Distillation(means).candidates(model, battery())
     assert [each.strength for each in candidates] == list(WAYS)
-    assert [each.name for each in candidates] == [f"distilled, {n} % of the way" for n in (60, 80, 100)]
+    assert [each.name for each in candidates] == [f"distilled, {n} % of the way" for n in (60, 100, 140)]
     if head == "mlm":
         asked = TokenLogProbs(
             ["The nurse said that", "The engineer said that"], range(model.config.vocab_size)
@@ -233,8 +233,8 @@ def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, 
     run = run_mitigations(model, settings, tmp_path / "run")
     assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
         "distilled, 60 % of the way",
-        "distilled, 80 % of the way",
         "distilled, 100 % of the way",
+        "distilled, 140 % of the way",
     ]
     assert not (run.folder / layout.CHECKPOINTS).exists()
     assert (run.written_model is not None) == bool(run.certified)

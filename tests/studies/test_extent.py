@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from levelhead.results.presets import FULL, LARGE, QUICK_LARGE, SMALL, AuditSizes, audit_preset
+from levelhead.probes.words import load_words
+from levelhead.results.presets import FULL, LARGE, QUICK_LARGE, SMALL, SURVEY, AuditSizes, audit_preset
 from levelhead.studies.extent import AuditSettings, Extent
+from levelhead.studies.heads.settings import HeadsSettings
 from tests.tiny import tiny
+from tests.word_lists import GENDER
 
 SIZES = AuditSizes(
     contexts=3, triples=40, occupations=(12, 3), abilities=30, sentences=40, verify_contexts=6, null=0
@@ -75,6 +78,15 @@ def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None
     assert (quick.heads.null, quick.battery().null, quick.prompts.null) == (12, 12, 0)
     none = Extent(AuditSettings(null=0), model)
     assert (none.heads.null, none.heads.scored_twins, none.battery().null, none.prompts.null) == (0, 0, 0, 0)
+
+
+def test_heads_of_a_small_model_are_scored_in_3_contexts_of_a_word_or_as_many_as_short_lists_get() -> None:
+    model = tiny("bert", "nsp")
+    long, short = (Extent(AuditSettings(bias), model).heads for bias in ("gender", GENDER))
+    assert long.score_contexts_per_word(load_words("gender")) == 3
+    study = HeadsSettings(GENDER, per_word=SMALL.contexts).score_contexts_per_word(GENDER)
+    assert short.score_contexts_per_word(GENDER) == study > 3
+    assert (LARGE.score_contexts, SURVEY.score_contexts, FULL.score_contexts) == (None, None, 8)
 
 
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:

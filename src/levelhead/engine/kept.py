@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.answer_parts import (
@@ -31,7 +31,7 @@ from levelhead.engine.answer_parts import (
     of_variant,
 )
 from levelhead.engine.readings import Reading
-from levelhead.models.condition import condition
+from levelhead.models.condition import Condition, condition
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin
 
@@ -39,6 +39,15 @@ _MOST = 1 << 27  # bytes of what is kept as it was asked; the oldest goes first
 Key = tuple[Any, ...]
 AskVariants = Callable[[Sequence[Reading[Any]], Sequence[Variant]], list[Any]]
 _Places = list[int]
+_Parts = tuple[dict[int, tuple[_Places, _Places]], _Places]
+
+
+class _Subject(NamedTuple):
+    """Who is asked: a model as it is now, or a twin of it."""
+
+    model: int
+    condition: Condition
+    twin: str  # "": the model itself
 
 
 class _Named:
@@ -48,13 +57,14 @@ class _Named:
         self.wholes: list[ByText] = []
         self._places: dict[str, dict[Item, tuple[int, int]]] = {}
         for reading in readings:
-            known, items = self._places.setdefault(_question(reading), {}), items_of(reading)
-            new = {item: place for place, item in reversed(list(enumerate(items))) if item not in known}
-            places = sorted(new.values())
-            known.update({items[place]: (len(self.wholes), i) for i, place in enumerate(places)})
-            self.wholes.append(about(reading, places))
+            known, new = self._places.setdefault(_question(reading), {}), dict[Item, int]()
+            for place, item in enumerate(items_of(reading)):
+                if item not in known:
+                    new.setdefault(item, place)
+            known |= {item: (len(self.wholes), i) for i, item in enumerate(new)}
+            self.wholes.append(about(reading, list(new.values())))
 
-    def parts(self, reading: ByText) -> tuple[dict[int, tuple[_Places, _Places]], _Places]:
+    def parts(self, reading: ByText) -> _Parts:
         """The places of a reading's items by the whole they belong to, each with those in the whole, and in
         its order; and the places of all others."""
         known, rest = self._places.get(_question(reading), {}), []
@@ -95,61 +105,61 @@ class _Kept:
         if subject is None or len(some) < len(readings):
             return ask(readings, variants)
         parts = [self.named.parts(reading) for reading in some]
-        untouched = subject[-1] == "" and any(wholes for wholes, _ in parts)
-        changed = [variant for variant in dict.fromkeys(variants) if variant or not untouched]
+        from_wholes = not subject.twin and any(wholes for wholes, _ in parts)
+        changed = [variant for variant in dict.fromkeys(variants) if variant or not from_wholes]
         given: list[dict[Variant, Any]] = [{} for _ in some]
-        if len(changed) < len(dict.fromkeys(variants)):
+        if from_wholes and () in variants:
             for own, answer in zip(given, self._untouched(subject, some, parts, ask), strict=True):
                 own[()] = answer
         if changed:
-            for own, answer in zip(given, self._changed(subject, some, changed, ask), strict=True):
+            for own, answer in zip(given, self._changed(subject, some, parts, changed, ask), strict=True):
                 own.update({variant: of_variant(answer, i) for i, variant in enumerate(changed)})
         return [joined_variants([own[v] for v in variants], range(len(variants))) for own in given]
 
-    def _subject(self, model: Model) -> Key | None:
-        """Which model is asked, as it is now or as its twin; None where nothing is kept of it."""
+    def _subject(self, model: Model) -> _Subject | None:
+        """Who is asked; None where nothing is kept of it."""
         number = next((i for i, each in enumerate(self.models) if each is model), None)
         twins = [each.value.order.tobytes() for each in model.standing if isinstance(each.value, Twin)]
         if number is None or len(twins) < len(model.standing):
             return None
         own = frozenset(hook for each in model.standing for hook in each.hooks)
         order = hashlib.sha256(b"".join(twins)).hexdigest() if twins else ""
-        return number, condition(model.hf).without(own), order
+        return _Subject(number, condition(model.hf).without(own), order)
 
     def _untouched(
-        self,
-        subject: Key,
-        readings: Sequence[ByText],
-        parts: Sequence[tuple[dict[int, tuple[_Places, _Places]], _Places]],
-        ask: AskVariants,
+        self, subject: _Subject, readings: Sequence[ByText], parts: Sequence[_Parts], ask: AskVariants
     ) -> list[Any]:
         """The unmodified model: parts of wholes from them, all others together."""
-        others = [about(r, rest) for r, (_, rest) in zip(readings, parts, strict=True) if rest]
+        left = [bool(rest) or not wholes for wholes, rest in parts]
+        others = [about(r, rest) for r, (_, rest), own in zip(readings, parts, left, strict=True) if own]
         asked = iter(self._as_asked(subject, others, [()], ask) if others else [])
         answers = []
-        for wholes, rest in parts:
+        for (wholes, rest), own in zip(parts, left, strict=True):
             pieces = [of_texts(self._whole(subject, n, ask), there) for n, (_, there) in wholes.items()]
             places = [here for here, _ in wholes.values()]
-            answers.append(
-                joined_texts([*pieces, next(asked)], [*places, rest])
-                if rest
-                else joined_texts(pieces, places)
-            )
+            if own:
+                pieces.append(next(asked))
+                places.append(rest)
+            answers.append(joined_texts(pieces, places))
         return answers
 
-    def _whole(self, subject: Key, number: int, ask: AskVariants) -> Any:
+    def _whole(self, subject: _Subject, number: int, ask: AskVariants) -> Any:
         if (key := (*subject, number)) not in self.wholes:
             self.wholes[key] = ask([self.named.wholes[number]], [()])[0]
         return self.wholes[key]
 
     def _changed(
-        self, subject: Key, readings: Sequence[ByText], variants: Sequence[Variant], ask: AskVariants
+        self,
+        subject: _Subject,
+        readings: Sequence[ByText],
+        parts: Sequence[_Parts],
+        variants: Sequence[Variant],
+        ask: AskVariants,
     ) -> list[Any]:
         """Changed models and twins: texts of a whole by themselves, as far as they are asked."""
         if len(readings) > 1:
             return self._as_asked(subject, readings, variants, ask)
-        (reading,) = readings
-        wholes, rest = self.named.parts(reading)
+        (reading,), ((wholes, rest),) = readings, parts
         places = [here for here, _ in wholes.values()]
         if rest or not places:
             places.append(rest)
@@ -157,8 +167,9 @@ class _Kept:
         return [joined_texts(some, places)]
 
     def _as_asked(
-        self, subject: Key, readings: Sequence[ByText], variants: Sequence[Variant], ask: AskVariants
+        self, subject: _Subject, readings: Sequence[ByText], variants: Sequence[Variant], ask: AskVariants
     ) -> list[Any]:
+        """Readings that are asked together, of variants for which their answers are not kept."""
         question = hashlib.sha256(repr(readings).encode()).hexdigest()
         there = {variant: self.others.get((*subject, question, variant)) for variant in variants}
         missing = [variant for variant, answers in there.items() if answers is None]

@@ -18,7 +18,7 @@ class AuditSizes(Record):
 
     experiments: of the heads study
     contexts: per word, for SEAT; None: all templates
-    score_contexts: for scores of heads; None: as many as the heads study takes
+    score_contexts: at least so many for scores of heads; None: as many as the heads study takes
     splits: how often the words are split into halves, to choose heads on one and judge them on the other
     counter_sentences: at most so many sentences of the counter experiment
     triples: one of so many is asked
@@ -40,7 +40,7 @@ class AuditSizes(Record):
 
     experiments: tuple[str, ...] = ("scores", "counter")
     contexts: int | None = 6
-    score_contexts: int | None = None
+    score_contexts: int | None = 3
     splits: int = 1
     counter_sentences: int = 500
     triples: int = 1
@@ -87,6 +87,7 @@ class AuditSizes(Record):
 
 SMALL = AuditSizes()
 LARGE = AuditSizes(
+    score_contexts=None,
     counter_sentences=100,
     triples=2,
     backgrounds=1,
@@ -114,7 +115,7 @@ FULL = AuditSizes(
 QUICK = AuditSizes(  # the first look
     experiments=(ASSOCIATION,),
     contexts=2,
-    score_contexts=1,
+    score_contexts=None,
     splits=0,
     counter_sentences=1,
     triples=4,
@@ -128,7 +129,14 @@ QUICK = AuditSizes(  # the first look
 ).with_null(5)
 QUICK_LARGE = replace(QUICK, contexts=1, triples=24).with_null(3)
 SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
-    contexts=None, splits=2, sentences=2, backgrounds=None, verify_contexts=6, null=0, triple_twins=39
+    contexts=None,
+    score_contexts=None,
+    splits=2,
+    sentences=2,
+    backgrounds=None,
+    verify_contexts=6,
+    null=0,
+    triple_twins=39,
 )
 QUICK_SURVEY = replace(
     SURVEY, contexts=2, triples=4, occupations=(12, 4), abilities=100, sentences=8, resamples=2_000

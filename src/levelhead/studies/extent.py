@@ -115,11 +115,13 @@ class Extent:
     @property
     def heads(self) -> HeadsSettings:
         """The heads study; removing every head alone, the longest part, is left to the full audit."""
-        return HeadsSettings(
-            self.settings.bias,
+        few, own = self.sizes.score_contexts, HeadsSettings(self.settings.bias, per_word=self.sizes.contexts)
+        if few is not None:
+            few = max(few, own.score_contexts_per_word(load_words(self.settings.bias)))
+        return replace(
+            own,
             experiments=self.sizes.experiments,
-            per_word=self.sizes.contexts,
-            score_contexts=self.sizes.score_contexts,
+            score_contexts=few,
             n_sentences=self.sizes.counter_sentences,
             text=self.settings.text,
             resamples=self.sizes.resamples,

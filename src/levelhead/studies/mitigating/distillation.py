@@ -1,7 +1,7 @@
 """The symmetrized model distilled into weights: an ordinary model again (engine/distilling.py).
 
-A short training takes more than the bias: the further it goes, the more it forgets. So the candidates lie
-between the model and the trained weights,
+A short training takes more than the bias: the further it goes, the more it forgets. So the candidates lie on
+the line from the model to the trained weights, and beyond them,
 
     W = W₀ + w (W_trained − W₀)        w, the strength: WAYS
 
@@ -27,7 +27,7 @@ from levelhead.studies.mitigating.training import (
     with_own_text,
 )
 
-WAYS = (0.6, 0.8, 1.0)
+WAYS = (0.6, 1.0, 1.4)
 _WEIGHING = 10.0  # λ of the refitted head
 
 
@@ -51,7 +51,7 @@ class Distillation(TrainedMitigation):
         return lesson, Distilling(model, swap, few)
 
     def candidates(self, model: Model, fit: Battery) -> list[Candidate]:
-        """Train, and go some of the way to the weights that were kept last."""
+        """Train, and go some of the way to the weights that were kept last, and on."""
         own, last = dict(model.hf.named_parameters()), self.trained(model, fit).kept[-1].weights
         parts = [
             Reweighted.part_way(f"{self.name}, {100 * way:g} % of the way", own, last.values, way)
