@@ -354,16 +354,20 @@ def test_a_shared_setting_is_put_back_by_the_last_to_go() -> None:
     assert not setting
 
 
-def test_two_threads_leave_warnings_and_attention_as_they_were(model: Model) -> None:
-    other = tiny("bert", seed=1)
-    filters, planned = list(warnings.filters), torch.backends.cuda.cudnn_sdp_enabled()
+def test_two_threads_leave_warnings_and_kernels_as_they_were(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelhead.models.hooks._BLAS_IS_QUICKER", True)
+    other, onednn = tiny("bert", seed=1), torch.backends.mkldnn
+    filters, planned = list(warnings.filters), (torch.backends.cuda.cudnn_sdp_enabled(), onednn.enabled)
     first, second = [quiet(), at_rest(model.hf)], [quiet(), at_rest(other.hf)]
     for context in (*first, *second):
         context.__enter__()
+    assert [torch.backends.cuda.cudnn_sdp_enabled(), onednn.enabled] == [False, False]
     for context in (*first, *second):  # the first to come is the first to go
         context.__exit__(None, None, None)
     assert list(warnings.filters) == filters
-    assert torch.backends.cuda.cudnn_sdp_enabled() == planned
+    assert (torch.backends.cuda.cudnn_sdp_enabled(), onednn.enabled) == planned
 
 
 def test_holding_and_asking_nest(model: Model) -> None:

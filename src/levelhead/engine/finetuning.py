@@ -30,7 +30,7 @@ from levelhead.models.checkpoint import quiet
 from levelhead.models.classifier import new_classifier, new_weights
 from levelhead.models.concurrency import MAKING
 from levelhead.models.encoding import Text, encode
-from levelhead.models.hooks import attention_by
+from levelhead.models.hooks import attention_by, quick_kernels
 from levelhead.models.model import Model
 from levelhead.probes.glue import GlueItem
 from levelhead.progress import steps
@@ -199,7 +199,7 @@ def _trained(
             trainer.add_callback(Checkpoints())
         own = str(classifier.hf.config._attn_implementation)
         slow_back = plan.bf16 and classifier.device.type == "cpu"  # torch's fused attention: 15 times slower
-        with attention_by(classifier.hf, "eager" if slow_back else own):
+        with attention_by(classifier.hf, "eager" if slow_back else own), quick_kernels():
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
         curve = _curve(trainer.state.log_history)
         if evaluations.last is None:  # it was killed after its last step

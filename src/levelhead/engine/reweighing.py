@@ -37,6 +37,7 @@ from levelhead.files import write_text, write_whole
 from levelhead.models.checkpoint import quiet
 from levelhead.models.concurrency import MAKING, asking
 from levelhead.models.copied import copied
+from levelhead.models.hooks import quick_kernels
 from levelhead.models.model import Model
 from levelhead.progress import steps
 
@@ -175,7 +176,7 @@ def _train(model: Model, lessons: tuple[Lesson, Lesson], plan: TrainingPlan, see
             add_lora(student, ())
         else:
             train_all(student, None if plan.word_vectors else lessons[0].own_words)
-        with steps("Training", plan.steps) as advance:
+        with steps("Training", plan.steps) as advance, quick_kernels():
             looks = _Looks(student, lessons[1], plan, folder)
             trainer = _trainer(student, lessons[0], plan, seed, folder)
             for callback in (Progress(advance), looks, Checkpoints()):
