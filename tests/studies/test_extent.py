@@ -94,6 +94,7 @@ def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_
     assert everything == (None, None, 1, 199, 199)
     assert (LARGE.null, LARGE.head_twins, LARGE.triple_twins, LARGE.prompt_twins) == (9, 5, 9, 9)
     assert (QUICK_LARGE.contexts, QUICK_LARGE.null, QUICK_LARGE.triples) == (1, 3, 24)
+    assert QUICK_LARGE.asked_triples == QUICK_LARGE.asked_prompts == 0
     assert audit_preset(full=False, quick=True, large=True) == QUICK_LARGE
     for name in ("contexts", "splits", "counter_sentences", "backgrounds", "starts", "null", "head_twins"):
         assert getattr(LARGE, name) <= getattr(SMALL, name), name

@@ -127,7 +127,7 @@ QUICK = AuditSizes(  # the first look
     prompt_twins=0,
     resamples=2_000,
 ).with_null(5)
-QUICK_LARGE = replace(QUICK, contexts=1, triples=24).with_null(3)
+QUICK_LARGE = replace(QUICK, contexts=1, triples=24, triple_twins=0).with_null(3)  # 8 triples show nothing
 SURVEY = AuditSizes(  # a survey can be asked for more models later, so its sizes stay as they are
     contexts=None,
     score_contexts=None,
