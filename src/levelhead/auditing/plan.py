@@ -29,7 +29,7 @@ STAGES: Mapping[str, Stage] = {  # of the questions that ship
     "inference": Stage.INFERENCES,
     "fluency": Stage.TEXT,
 }
-_SHARED = (Stage.WORDS, Stage.NULLS, *STAGES.values())  # what a first look asks of them is not asked again
+_SHARED = (Stage.NULLS, *STAGES.values())  # what a first look asks of them is not asked again
 _BLANKS = 8_000.0  # tokens of the fill-in tests that ship
 _PROMPTS = 10_400.0  # of the prompts about occupations with one background: 58 x (7 + 3 backgrounds)
 _CHANGED = 2.3  # times as much work for the model and its changes as for the model alone
