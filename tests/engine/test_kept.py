@@ -170,6 +170,16 @@ def test_a_part_of_a_named_reading_is_taken_from_the_whole_and_what_two_share_fr
     np.testing.assert_allclose(changed, read_one(model, Pooled([EVERY[3]]), [(), removing]), atol=1e-5)
 
 
+def test_a_twin_is_asked_no_more_of_a_named_reading_than_is_wanted() -> None:
+    model = tiny("bert", "nsp")
+    with twinned(model, draw_twin(model, 1)):
+        with counted() as alone:
+            expected = read_one(model, Pooled(EVERY[:1]))
+        with keeping_answers([model], [Pooled(EVERY)]), counted() as tokens:
+            np.testing.assert_array_equal(read_one(model, Pooled(EVERY[:1])), expected)
+    assert sum(tokens) == pytest.approx(sum(alone))
+
+
 def test_a_symmetrized_model_asks_only_about_texts_that_nobody_has_asked() -> None:
     model, symmetry = tiny("bert", "nsp"), (Symmetrized(GenderSwap()),)
     texts = [Text("The nurse is here.", "She is kind."), Text("The nurse is here.", "He is kind."), EVERY[0]]

@@ -357,8 +357,9 @@ def test_a_shared_setting_is_put_back_by_the_last_to_go() -> None:
 def test_two_threads_leave_warnings_and_kernels_as_they_were(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelhead.models.hooks._BLAS_IS_QUICKER", True)
     other, onednn = tiny("bert", seed=1), torch.backends.mkldnn
+    monkeypatch.setattr("levelhead.models.hooks._BLAS_IS_QUICKER", True)
+    monkeypatch.setattr(onednn, "enabled", True)
     filters, planned = list(warnings.filters), (torch.backends.cuda.cudnn_sdp_enabled(), onednn.enabled)
     first, second = [quiet(), at_rest(model.hf)], [quiet(), at_rest(other.hf)]
     for context in (*first, *second):
