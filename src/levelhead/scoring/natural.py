@@ -238,10 +238,10 @@ def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> 
         for some in turns(variants, size)
         for vectors in read_one(model, table.each(), some, label="Cosines")
     ]
-    return cosine_values(static, table)
+    return cosine_values(np.stack(static), table)
 
 
-def cosine_values(static: Sequence[Doubles] | Doubles, table: WordTable) -> ItemValues:
+def cosine_values(static: Doubles, table: WordTable) -> ItemValues:
     """s(x) and −s(y), doubled: their balanced mean is the numerator of SEAT, mean s(x) − mean s(y).
 
     static: the words' vectors, [variant, word, hidden].
