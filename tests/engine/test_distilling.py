@@ -13,7 +13,15 @@ import torch
 
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine import callbacks
-from levelhead.engine.distilling import Aligned, AlignedText, Distilling, TokenMixture, aligned
+from levelhead.engine.distilling import (
+    Aligned,
+    AlignedText,
+    Distilling,
+    TokenMixture,
+    aligned,
+    answered,
+    divergence,
+)
 from levelhead.engine.readings import Pooled, TokenLogProbs
 from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.engine.run import read_one
@@ -121,6 +129,45 @@ def test_the_mixture_of_tensors_is_the_mixture_of_arrays() -> None:
     np.testing.assert_allclose(
         mixture(answers, partners).log().numpy(), classes.mixed(logs, range(7)), atol=1e-12
     )
+
+
+def test_what_lies_between_groups_is_the_middle_part_of_the_chain_rule() -> None:
+    """By hand: KL = classes' masses + groups given the class + words given class and group."""
+    classes = TokenClasses((((1,), (4, 5)), ((2,), (3,))), ())
+    mixture = TokenMixture.of(classes, 2, torch.device("cpu"))
+    rng = np.random.default_rng(0)
+    target, answer = rng.dirichlet(np.ones(7), size=3), rng.dirichlet(np.ones(7), size=3)
+    cells = [[1], [4, 5], [2], [3]]
+    whole = [[0], [6], [1, 4, 5], [2, 3]]
+
+    def divergence(parts: list[list[int]]) -> float:
+        p, q = (np.stack([own[:, part].sum(1) for part in parts], 1) for own in (target, answer))
+        return float((p * np.log(p / q)).sum() / 3)
+
+    between = divergence([*whole[:2], *cells]) - divergence(whole)
+    found = mixture.between_groups(torch.from_numpy(target), torch.from_numpy(np.log(answer)))
+    assert between > 0.01
+    assert float(found) == pytest.approx(between, abs=1e-12)
+    alike = answer.copy()  # all that differs is how likely a class is, and which of two words it is
+    alike[:, [1, 4, 5]] *= 2
+    alike[:, [4, 5]] = alike[:, [4, 5]].sum(1, keepdims=True) * [0.3, 0.7]
+    logs = torch.from_numpy(np.log(alike / alike.sum(1, keepdims=True)))
+    assert float(mixture.between_groups(torch.from_numpy(answer), logs)) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_the_loss_counts_what_lies_between_groups_seven_times(family: str) -> None:
+    model, student = tiny(family), copied(tiny(family), "student", "")
+    with torch.no_grad():
+        student.hf.get_input_embeddings().weight.mul_(1.1)
+    own = lesson(model)
+    batch = own.batch(range(4), (0, 0))
+    with torch.no_grad():
+        answer, target = answered(student, batch)[0], own.targets(batch)
+        between = own._mixture.between_groups(target, answer.log_softmax(-1))
+        loss = own.loss(student, batch)
+    assert float(between) > 0
+    assert float(loss) == pytest.approx(float(divergence([answer], [target]) + 6 * between), rel=1e-5)
 
 
 def test_a_model_that_is_symmetric_already_has_nothing_to_learn() -> None:

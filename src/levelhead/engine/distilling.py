@@ -1,6 +1,7 @@
 """Distillation of the symmetrized model into weights (SPEC G3, docs/method.md, Distillation).
 
-    θ minimizes the mean over texts x of KL( f_s(· | x) ‖ f_θ(· | x) ) + the same at every turn of x
+    θ minimizes the mean over texts x of KL( f_s(· | x) ‖ f_θ(· | x) ) + the same at every turn of x,
+    where the part of KL that says which group a word is of, given what it means, counts 1 + _BETWEEN times
 
 f_s is the model itself, frozen, asked at every turn of the groups and mixed (edits/symmetry.py). Causal
 models are taught at every token, masked ones at masked tokens, words of a group more often; classifiers by
@@ -33,6 +34,7 @@ from levelhead.probes.group_swap import GroupSwap
 
 _MASKED = 0.15  # of the other tokens
 _MASKED_GROUP = 0.5  # of words for a group
+_BETWEEN = 6.0  # times more that the part of KL between groups counts
 _TINY = 1e-30
 Places = NDArray[np.int64]
 _NOWHERE = np.empty(0, np.int64)
@@ -170,11 +172,30 @@ class TokenMixture:
             mixed += answers.index_select(0, turn)
         mixed /= partners.shape[1]
         if len(self.columns):
-            masses = [p.new_zeros(len(p), self.shift.shape[1]).index_add_(1, self.cell, p) for p in seen]
+            masses = [self._masses(p) for p in seen]
             mass = torch.stack([m[:, s] for m, s in zip(masses, self.shift, strict=True)]).mean(0)
             share = own / masses[0].clamp(min=_TINY)[:, self.cell]
             mixed[:, self.columns] = mass[:, self.cell] * share
         return mixed
+
+    def between_groups(self, targets: Tensor, logs: Tensor) -> Tensor:
+        """The part of KL( target ‖ answer ) that is between the groups of a class, in nats per answer.
+
+        By the chain rule KL is that of the classes' masses, that of the groups given the class, which this
+        is, and that of the words given class and group.
+        """
+        groups = len(self.shift)
+        own, seen = (
+            self._masses(p[:, self.columns]).clamp(min=_TINY).unflatten(1, (-1, groups))
+            for p in (targets, logs.exp())
+        )
+        expected, found = ((m / m.sum(2, keepdim=True)).log() for m in (own, seen))
+        apart: Tensor = (own * (expected - found)).sum()
+        return apart / max(1, len(targets))
+
+    def _masses(self, p: Tensor) -> Tensor:
+        """[answer, cell] of the probabilities [answer, column] of tokens that have a class."""
+        return p.new_zeros(len(p), self.shift.shape[1]).index_add(1, self.cell, p)
 
 
 # ---- the lesson
@@ -268,10 +289,15 @@ class Distilling(TurnedTexts):
         return bool(self.model.abilities & {"mlm", "causal"})
 
     def loss(self, student: Model, batch: Batch) -> Tensor:
-        """KL of the student's answers from those of the symmetrized model, in nats per answer."""
+        """KL of the student's answers from those of the symmetrized model, in nats per answer, its part
+        between groups 1 + _BETWEEN times."""
         with torch.no_grad(), at_rest(self.model.hf):
             targets = self.targets(batch)
-        return divergence(answered(student, batch)[:1], [targets])
+        answer = answered(student, batch)[0]
+        loss = divergence([answer], [targets])
+        if not (self._speaks and len(self._mixture.columns)):
+            return loss
+        return loss + _BETWEEN * self._mixture.between_groups(targets, answer.log_softmax(-1))
 
     def targets(self, batch: Batch) -> Tensor:
         """What the symmetrized model answers: probabilities [answer, token], or [row, label] of a model that

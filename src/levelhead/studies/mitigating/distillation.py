@@ -27,7 +27,7 @@ from levelhead.studies.mitigating.training import (
     with_own_text,
 )
 
-WAYS = (0.6, 1.0, 1.4)
+WAYS = (0.6, 0.8, 1.0, 1.2)
 _WEIGHING = 10.0  # λ of the refitted head
 
 

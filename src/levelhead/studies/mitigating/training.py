@@ -81,12 +81,12 @@ def why_no_text(fit: Battery, means: Means = NO_MEANS) -> str:
 def turned_texts(
     model: Model, fit: Battery, means: Means, plan: TrainingPlan
 ) -> tuple[Sequence[AlignedText], Sequence[AlignedText]]:
-    """As many texts as a training meets, at every turn of the groups, and texts apart; pairs for a
-    classification head."""
+    """As many texts as a training meets, at every turn of the groups, and texts apart: pairs for a
+    classification head, else every other one a pair as running text."""
     swap = swap_for(fit.test)
     most = min(_MOST, plan.steps * plan.batch_size) + APART
     sentences = training_text(means.text or None, swap, most, means.seed)
-    given = pairs(sentences) if has_head(model) else [Text(each.text) for each in sentences]
+    given = pairs(sentences) if has_head(model) else running(sentences)
     found = aligned(model, swap, given, LENGTH).texts
     if not any(len(text.turns) > 1 for text in found):
         raise CannotDo(f"{model.name}: no text has a word of {swap.name} of one token on every side.")
@@ -138,6 +138,15 @@ def pairs(sentences: Sequence[TrainingSentence]) -> list[Text]:
         found.append(Text(own[0], " ".join(own[1:]) or other))
     far = [found[(number + _FAR) % len(found)].second for number in range(len(found))]
     return [Text(pair.first, far[n]) if n % 4 > 1 else pair for n, pair in enumerate(found)]
+
+
+def running(sentences: Sequence[TrainingSentence]) -> list[Text]:
+    """Half of the sentences as they are, half with the other one of their pair behind them: what one sentence
+    says of a group is then also read in the next."""
+    return [
+        Text(f"{pair.first} {pair.second}" if n % 4 < 2 else each.text)
+        for n, (each, pair) in enumerate(zip(sentences, pairs(sentences), strict=True))
+    ]
 
 
 @dataclass(frozen=True)
