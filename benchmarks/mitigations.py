@@ -3,7 +3,8 @@ of its biases gone, within 15 minutes on two cores.
 
     python -m benchmarks.run mitigations
 
-Distilled models are those of seed 0; lh:bert-mini is judged by its fill-in gap (docs/mitigate.md).
+Distilled models are those of seed 0, judged by what part B shows most clearly: the fill-in gap of
+lh:bert-mini, the preference of lh:gpt-mini (docs/mitigate.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.triples import load_triples
 from levelhead.results.runs import MitigateRun
-from levelhead.scoring.natural import BLANKS, LOG_ODDS, PREFERENCE
+from levelhead.scoring.natural import LOG_ODDS, PREFERENCE
 from levelhead.studies.mitigating.settings import MitigateSettings
 from levelhead.studies.mitigating.study import run_mitigations
 
@@ -33,12 +34,12 @@ PASSES = 2.1  # of the model, for an answer of the symmetrized one
 MINUTES = 15.0
 LEFT = 0.5  # of a bias
 MARGIN = 2.0  # percent of perplexity, points of any other ability
-OBJECTIVES = {"lh:gpt-mini": PREFERENCE, "lh:bert-mini": BLANKS}
+MODELS = ("lh:gpt-mini", "lh:bert-mini")
 
 
 def bench() -> list[Claim]:
     """The promises of both shipped language models."""
-    return [claim for name in OBJECTIVES for claim in (_passes(load(name)), *_distilled(load(name)))]
+    return [claim for name in MODELS for claim in (_passes(load(name)), *_distilled(load(name)))]
 
 
 def _passes(model: Model) -> Claim:
@@ -66,9 +67,7 @@ def _cpu_seconds(work: Callable[[], object]) -> float:
 
 def _distilled(model: Model) -> Iterator[Claim]:
     """How long a run takes, and what its certified model keeps."""
-    settings = MitigateSettings(
-        methods=("distilled",), objective=OBJECTIVES[model.name], spillover=False, seed=0
-    )
+    settings = MitigateSettings(methods=("distilled",), spillover=False, seed=0)
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
         took = seconds(lambda: run_mitigations(model, settings, folder))
@@ -85,7 +84,7 @@ def promises(run: MitigateRun) -> Iterator[Claim]:
     note = f"{run.model}, {best.name}"
     for bias in run.moved:
         if bias.candidate == best.name and bias.bias in (PREFERENCE, LOG_ODDS):
-            yield Claim(f"distilled, {bias.bias} left", bias.after / bias.before, LEFT, False, note)
+            yield Claim(f"distilled, {bias.bias} left", abs(bias.after / bias.before), LEFT, False, note)
     for cost, grown in best.certificate.costs.items():
         lost = 100 * (math.expm1(grown) if cost == PERPLEXITY else grown)
         yield Claim(f"distilled, {cost} lost, % or points", lost, MARGIN, False, note)

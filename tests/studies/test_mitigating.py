@@ -32,14 +32,22 @@ from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.protocol import Asked
-from levelhead.scoring.natural import BLANKS, COSINE, LOG_ODDS, PREFERENCE, natural_values
+from levelhead.scoring.natural import (
+    BLANKS,
+    COSINE,
+    LOG_ODDS,
+    PREFERENCE,
+    behaviors,
+    clearest_bias,
+    natural_values,
+)
 from levelhead.studies.halves import dealt
 from levelhead.studies.heads.crossfit import highest
 from levelhead.studies.mitigating import protocol, spillover, study
 from levelhead.studies.mitigating.parts import parts
 from levelhead.studies.mitigating.protocol import Candidate, mitigations, register_mitigation
 from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigating.study import detect, run_mitigations
 from levelhead.studies.mitigating.symmetrization import Symmetrization
 from tests.audit_sizes import ask_few_tests
 from tests.report.page_text import page_text
@@ -176,7 +184,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     read = open_mitigate(run)
     assert [each.name for each in read.candidates if each.method == "symmetrized"] == ["symmetrized"]
     assert read.detected is not None
-    assert read.detected.bias == "preference"
+    assert read.detected.bias in (PREFERENCE, LOG_ODDS, BLANKS)
     assert not read.certified or read.detected.detected
     assert read.model in str(read.caption)
     assert {each.candidate for each in read.moved} == {each.name for each in read.candidates}
@@ -186,7 +194,20 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert all(AGREEMENT in each.certificate.p_costs for each in read.candidates)
     assert "Agreement, points" in page_text(page)
     assert "Agreement: pronouns that fit" in page_text(page)
+    assert f"Judged by {read.detected.bias}: of what the model does" in page_text(page)
     assert sentence(read) in page_text(page)
+
+
+def test_where_no_bias_is_named_the_clearest_of_part_b_must_stand_out_among_all(bert: Model) -> None:
+    split = parts(few(QUICK), seed=0)
+    chosen = detect(bert, split, QUICK)
+    known = behaviors(bert, split.order)
+    assert chosen.bias == clearest_bias(bert, split.order)
+    assert len(known) > 1
+    named = detect(bert, split, replace(QUICK, objective=chosen.bias))
+    assert (named.value, named.relative) == (chosen.value, chosen.relative)
+    assert named.p is not None
+    assert chosen.p == min(1.0, len(known) * named.p)
 
 
 @pytest.mark.slow

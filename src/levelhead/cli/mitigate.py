@@ -27,7 +27,11 @@ class MitigateOptions(Options):
         str, typer.Option(help="Names with commas, or all, or quickest; default: the quick ones.")
     ] = ""
     objective: Annotated[
-        str, typer.Option(help="preference, log-odds, inferences, fill-in gap, cosine gap, or a benchmark.")
+        str,
+        typer.Option(
+            help="preference, log-odds, inferences, fill-in gap, cosine gap, or a benchmark; default: the "
+            "clearest of what the model does."
+        ),
     ] = ""
     data: Annotated[
         str, typer.Option(metavar="FILE", help="With a benchmark as --objective: its published file.")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import PERPLEXITY
+from levelhead.measures.certified import PERPLEXITY, p_at_most
 from levelhead.measures.cloze.prompt_table import BASE
 from levelhead.measures.seat_effect import word_means
 from levelhead.models.encoding import Text
@@ -111,15 +111,34 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
 
 
 def natural_bias(
-    model: Model, items: NaturalItems, objective: str = "", variants: Sequence[Variant] = UNTOUCHED
+    model: Model, items: NaturalItems, objective: str, variants: Sequence[Variant] = UNTOUCHED
 ) -> ItemValues:
-    """One bias in every variant: the objective, or what a model does before what its vectors are like."""
+    """One bias in every variant."""
     askable = _askable(model, items)
-    if objective and objective not in askable:
+    if objective not in askable:
         raise BadOption(
             f"{model.name} cannot be judged by {objective!r} here. It can by: {', '.join(askable)}."
         )
-    return askable[objective or next(iter(askable))](model, items, variants)
+    return askable[objective](model, items, variants)
+
+
+def behaviors(model: Model, items: NaturalItems) -> tuple[str, ...]:
+    """The biases of what a model does, not of what its vectors are like, that it can be asked for."""
+    return tuple(name for name in askable_biases(model, items) if name != COSINE)
+
+
+def clearest_bias(model: Model, items: NaturalItems) -> str:
+    """Of what a model does, the bias that these items show most clearly, by the p of its side of neutral;
+    that of its vectors where it does nothing that can be asked for."""
+    done = behaviors(model, items)
+    if len(done) < 2:
+        return next(iter(done), COSINE)
+    return min(done, key=lambda name: _p_of_side(natural_bias(model, items, name)))
+
+
+def _p_of_side(bias: ItemValues) -> float:
+    items = bias.paired(0)
+    return p_at_most(bias.sign * items.before, 0.0, items)
 
 
 def askable_biases(model: Model, items: NaturalItems) -> tuple[str, ...]:

@@ -95,6 +95,9 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         "all strengths of a method together, fitted and asked; memory with the model. p: the largest of "
         "those of gain, overshoot and every cost; below a verdict what was missed."
     )
+    if not run.settings.objective and run.candidates:
+        judged = run.candidates[0].certificate.bias
+        note += f" Judged by {judged}: of what the model does, the bias that part B shows most clearly."
     if AGREEMENT in costs:
         note += " Agreement: pronouns that fit the gender that a text states (my mother: she)."
     return Table("mitigate", "What each mitigation buys and costs", columns, lines, note, strong=strong)

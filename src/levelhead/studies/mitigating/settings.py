@@ -22,7 +22,7 @@ class MitigateSettings:
     bias: a word list by its name or path, or in memory
     methods: names of mitigations; none: all that are quick; "all" alone: every one; "quickest" alone: one
     objective: the bias that they are judged by: inferences, preference, log-odds, fill-in gap, cosine gap, or
-        a benchmark; "": the first of them that the model can be asked for
+        a benchmark; "": of what the model does, the one that part B shows most clearly
     gain: what a mitigation must gain at least, in the bias's own unit
     max_perplexity: percent that perplexity may grow by
     max_loss: points that any other ability may fall by

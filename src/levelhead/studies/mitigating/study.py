@@ -39,7 +39,7 @@ from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.natural import COSINE, natural_bias
+from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
 from levelhead.studies.mitigating import (
     counterfactual_text,
@@ -150,10 +150,13 @@ def run_mitigations(
 def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
-    One more condition of every certificate: it can only make certifying harder, so all items may be asked.
+    Which bias: the objective, else what the model does that part B shows most clearly; then p counts all
+    that the choice was among. To stand out is one more condition of every certificate: it can only make
+    certifying harder, so all items may be asked.
     """
     items = split.whole
-    own = natural_bias(model, items, settings.objective)
+    among = 1 if settings.objective else max(1, len(behaviors(model, split.order)))
+    own = natural_bias(model, items, settings.objective or clearest_bias(model, split.order))
     value, relative = _relative(own)
     nulls: list[float] = []
     with steps("Null models", settings.null) as advance:
@@ -166,7 +169,7 @@ def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetect
             advance(1)
     p = None
     if len(nulls) >= FEWEST_NULLS:
-        p = NullDistribution(np.asarray(nulls)).student_p_value(relative)
+        p = min(1.0, among * NullDistribution(np.asarray(nulls)).student_p_value(relative))
     why_not = ""
     if own.name == COSINE and not split.words_apart:
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
