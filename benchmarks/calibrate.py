@@ -48,7 +48,7 @@ from levelhead.scoring.token_rows import ask_seat_rows
 from levelhead.studies.extent import AuditSettings
 
 SIZES = AuditSizes(
-    score_contexts=2,
+    score_contexts=3,
     counter_sentences=150,
     triples=2,
     occupations=(6, 2),
