@@ -75,6 +75,7 @@ ROOMS = Rooms(
         ("studies.extent", "studies.glue"),
         ("studies.mitigating", "studies.heads"),
         ("studies.mitigating", "studies.halves"),
+        ("studies.mitigating", "studies.glue"),
     ],
 )
 FRONT_DOOR = "levelhead/__init__.py"  # hands out names of all rooms, each imported when it is first used

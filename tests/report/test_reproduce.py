@@ -141,21 +141,6 @@ PLANTED_RUNS = st.builds(
     words_in_memory=st.just(False),
     loading=LOADING,
 )
-MITIGATE_RUNS = st.builds(
-    MitigateRunSettings,
-    study=st.just("mitigate"),
-    seed=SEED,
-    model=TEXT,
-    bias=st.just("gender") | TEXT,
-    methods=st.sampled_from(((), ("symmetrized",), ("ablated heads", "symmetrized"))),
-    objective=st.sampled_from(("", "log-odds")),
-    gain=SHARE,
-    max_perplexity=SHARE,
-    max_loss=SHARE,
-    null=st.integers(2, 30),
-    words_in_memory=st.just(False),
-    loading=LOADING,
-)
 ATLAS_RUNS = st.sampled_from(
     (
         ((), {}),
@@ -270,6 +255,28 @@ GLUE_RUNS = st.builds(
     recipes_in_memory=st.just(False),
     loading=LOADING,
 )
+
+
+@st.composite
+def mitigate_runs(draw: st.DrawFn) -> MitigateRunSettings:
+    glue = draw(SOME)
+    return MitigateRunSettings(
+        study="mitigate",
+        seed=draw(SEED),
+        model=draw(TEXT),
+        bias=draw(st.just("gender") | TEXT),
+        methods=draw(st.sampled_from(((), ("symmetrized",), ("ablated heads", "symmetrized")))),
+        objective=draw(st.sampled_from(("", "log-odds"))),
+        gain=draw(SHARE),
+        max_perplexity=draw(SHARE),
+        max_loss=draw(SHARE),
+        null=draw(st.integers(2, 30)),
+        glue=glue,
+        glue_tasks=() if glue is None else draw(TASKS),
+        glue_rows=None if glue is None else draw(st.sampled_from((None, 1000, 7))),
+        max_glue=1.0 if glue is None else draw(SHARE),
+        loading=draw(LOADING),
+    )
 
 
 @st.composite
@@ -423,8 +430,19 @@ def of_atlas(got: Understood) -> dict[str, Any]:
     return {**of_heads(got), "benchmark_files": got.given[1].data}
 
 
+def learned(asked: Any) -> dict[str, Any]:
+    """What is fine-tuned beside a study, as its run stores it."""
+    return {
+        "glue": None if asked is None else asked.data,
+        "glue_tasks": () if asked is None else asked.tasks,
+        "glue_rows": None if asked is None else asked.train_rows or 0,
+    }
+
+
 def of_mitigations(got: Understood) -> dict[str, Any]:
-    return {**of_heads(got), "published": got.given[1].data}
+    asked = got.given[1]
+    margin = 1.0 if asked.glue is None else asked.glue.margin
+    return {**of_heads(got), "published": asked.data, **learned(asked.glue), "max_glue": margin}
 
 
 def of_benchmark(got: Understood) -> dict[str, Any]:
@@ -489,14 +507,11 @@ def of_glue(got: Understood) -> dict[str, Any]:
 
 def of_audit(got: Understood) -> dict[str, Any]:
     model, folder, asked = got.given
-    learned = asked.glue
     return {
         **vars(asked),
         "model": model,
         "folder": str(folder),
-        "glue": None if learned is None else learned.data,
-        "glue_tasks": () if learned is None else learned.tasks,
-        "glue_rows": None if learned is None else learned.train_rows or 0,
+        **learned(asked.glue),
         "measure_files": tuple(MEASURES),
         "benchmark_files": asked.benchmarks,
         **loaded(got.options),
@@ -533,7 +548,7 @@ STUDIES = (
     Study(layout.HEAD_COMPARISON, COMPARISONS, of_comparison),
     Study(layout.PLANTED, PLANTED_RUNS, of_heads),
     Study(layout.SWEEP, SWEEP_RUNS, of_sweep),
-    Study(layout.MITIGATE, MITIGATE_RUNS, of_mitigations),
+    Study(layout.MITIGATE, mitigate_runs(), of_mitigations),
     Study(layout.ATLAS, ATLAS_RUNS, of_atlas),
     Study(layout.BENCHMARK, BENCHMARK_RUNS, of_benchmark),
     Study(layout.PROMPTS, PROMPTS_RUNS, of_prompts),
@@ -592,7 +607,7 @@ def test_every_option_of_a_command_is_stored_or_changes_no_number(study: Study) 
         options = [parameter for parameter in declared if parameter.param_type_name == "option"]
         flags = {(each.opts or each.secondary_opts)[-1] for each in options}
         stored = {each.how.name for each in run.asked() if isinstance(each.how, Option)}
-        if isinstance(run, AuditRunSettings):
+        if isinstance(run, AuditRunSettings | MitigateRunSettings):
             stored.add("--train-rows")  # stored where GLUE was asked for
         if isinstance(run, HeadsRunSettings):
             stored |= {"--objective", "--data"}  # with them the command makes a run of the atlas

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from levelhead.models.model import Model
 from levelhead.probes.words import in_memory, words_name
@@ -25,8 +24,7 @@ from levelhead.scoring.registry import (
     own_questions,
     questions,
 )
-from levelhead.studies.extent import AuditSettings, Extent
-from levelhead.studies.glue import GlueSettings
+from levelhead.studies.extent import Extent
 
 Open = Run[AuditRunSettings]
 
@@ -80,23 +78,10 @@ def opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | N
         words_in_memory=in_memory(settings.bias),
         benchmark_files={name: str(file) for name, file in settings.benchmarks.items()},
         loading=loaded_as([model, *([] if classifier is None else [classifier])]),
-        **_learning(settings),
+        **({} if settings.glue is None else settings.glue.stored(settings.seed)),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **battery.hashes(), **own_hashes()}
     hashes |= benchmark_hashes(extent.benchmarks)
     if classifier is not None:
         hashes |= {"nli weights": classifier.fingerprint, **classifier.facts("nli")}
     return Run.open(folder, layout.AUDIT, stored, hashes=hashes)
-
-
-def _learning(settings: AuditSettings) -> dict[str, Any]:
-    """What was asked to be fine-tuned, as it is stored."""
-    if (asked := settings.glue) is None:
-        return {}
-    usual = GlueSettings(asked.data, asked.tasks, train_rows=asked.train_rows, seed=settings.seed)
-    return {
-        "glue": asked.data,
-        "glue_tasks": tuple(task.name for task in asked.chosen()),
-        "glue_rows": asked.train_rows,
-        "glue_in_python": asked != usual,
-    }

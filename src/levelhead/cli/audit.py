@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.grouped import Options
+from levelhead.cli.learning import Glue, GlueRows, GlueTasks, learning
 from levelhead.cli.options import (
     AboutFile,
     Benchmarks,
@@ -21,11 +22,10 @@ from levelhead.cli.options import (
     RunFolder,
     Seed,
 )
-from levelhead.cli.preflight import files_by_name, listed
+from levelhead.cli.preflight import files_by_name
 
 if TYPE_CHECKING:
     from levelhead.studies.extent import AuditSettings
-    from levelhead.studies.glue import GlueSettings
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,9 @@ class AuditOptions(Options):
     text: FluencyText = None
     measure: OwnMeasures = None
     benchmark: Benchmarks = None
-    glue: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Also fine-tune on GLUE, untouched and changed: what does it cost?"),
-    ] = None
-    glue_tasks: Annotated[
-        str | None, typer.Option(help="With --glue: rte,sst2 ... Default: those in the folder.")
-    ] = None
-    train_rows: Annotated[
-        int | None,
-        typer.Option(help="With --glue: examples of each task, evenly spread; 0: all. Default: 1000."),
-    ] = None
+    glue: Glue = None
+    glue_tasks: GlueTasks = None
+    train_rows: GlueRows = None
     seed: Seed = 0
 
     def settings(self) -> AuditSettings:
@@ -70,8 +62,7 @@ class AuditOptions(Options):
         from levelhead.scoring.registry import load_measures
         from levelhead.studies.extent import AuditSettings
 
-        only_with = {"--glue-tasks": self.glue_tasks, "--train-rows": self.train_rows}
-        refuse_idle(self.glue is not None, "--glue", only_with)
+        learned = learning(self.glue, self.glue_tasks, self.train_rows, self.seed)
         for file in self.measure or ():
             load_measures(file)
         return AuditSettings(
@@ -82,22 +73,11 @@ class AuditOptions(Options):
             self.null,
             self.text,
             self.seed,
-            self._learning(),
+            learned,
             quick=self.quick,
             per_word=self.per_word,
             benchmarks=files_by_name("--benchmark", self.benchmark or []),
         )
-
-    def _learning(self) -> GlueSettings | None:
-        """What --glue, --glue-tasks and --train-rows ask for; 0 rows are all of them."""
-        from levelhead.results.presets import GLUE_ROWS
-        from levelhead.studies.glue import GlueSettings
-
-        if self.glue is None:
-            return None
-        tasks, rows = tuple(listed(self.glue_tasks or "")), self.train_rows
-        rows = GLUE_ROWS if rows is None else rows or None
-        return GlueSettings(self.glue, tasks, train_rows=rows, seed=self.seed)
 
 
 @app.command()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.grouped import Options
+from levelhead.cli.learning import Glue, GlueRows, GlueTasks, learning
 from levelhead.cli.options import Bias, Limit, ModelName, RunFolder, Seed
 from levelhead.cli.preflight import listed
 from levelhead.cli.terminal import print_link
@@ -49,13 +50,22 @@ class MitigateOptions(Options):
     budget: Annotated[
         str, typer.Option(metavar="TIME", help="Stop trying more after 90s, 10min, 2h: the cheapest first.")
     ] = ""
+    glue: Glue = None
+    glue_tasks: GlueTasks = None
+    train_rows: GlueRows = None
+    max_glue: Annotated[
+        float | None, typer.Option(min=0, help="With --glue: points that a task may fall by. Default: 1.")
+    ] = None
     seed: Seed = 0
 
     def settings(self) -> MitigateSettings:
         """The study, whose settings have the options' names."""
         from levelhead.studies.mitigating.settings import MitigateSettings
 
-        return MitigateSettings(**{**asdict(self), "methods": tuple(listed(self.methods))})
+        known = {each.name for each in fields(MitigateSettings)}
+        told = {name: value for name, value in asdict(self).items() if name in known}
+        learned = learning(self.glue, self.glue_tasks, self.train_rows, self.seed, self.max_glue)
+        return MitigateSettings(**{**told, "methods": tuple(listed(self.methods)), "glue": learned})
 
 
 @app.command()

@@ -138,12 +138,13 @@ class FineTuned:
 def labeled(model: Model, items: Sequence[GlueItem], max_length: int) -> Labeled:
     """Texts as the model reads them. A causal model, whose tokenizer marks no pairs, gets two lines."""
     cut = min(max_length, model.max_tokens or max_length)
-    texts = (_text(model, item) for item in items)
+    texts = (task_text(model, item) for item in items)
     rows = tuple(Tokens(row.ids, row.types) for row in encode(model, texts, cut))
     return Labeled(rows, tuple(item.label for item in items))
 
 
-def _text(model: Model, item: GlueItem) -> Text:
+def task_text(model: Model, item: GlueItem) -> Text:
+    """An example as it is read."""
     if item.second is not None and model.family.causal:
         return Text(f"{item.first}\n{item.second}")
     return Text(item.first, item.second)

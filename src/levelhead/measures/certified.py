@@ -29,7 +29,20 @@ from levelhead.measures.statistics import FloatArray, Interval
 LEVEL = 0.05
 PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
 AGREEMENT = "agreement"  # the cost that is the share of pronouns that miss the gender a text states
+_LEARNED = (
+    "GLUE "  # before a task's name: the cost that is the share of wrong answers after fine-tuning on it
+)
 Verdict = Literal["certified", "helps but costs", "not shown", "not reached", "overshoots"]
+
+
+def learned_cost(task: str) -> str:
+    """The name of the cost of fine-tuning on a task of GLUE."""
+    return f"{_LEARNED}{task}"
+
+
+def is_learned(cost: str) -> bool:
+    """Whether a cost is one of fine-tuning."""
+    return cost.startswith(_LEARNED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +182,21 @@ class Certificate:
     certified: bool = False
     cost_intervals: Mapping[str, Interval | None] = field(default_factory=dict)  # of how far each grew
 
+    def with_costs(self, costs: Sequence[PairedItems], margins: Margins) -> Certificate:
+        """The same with more costs."""
+        grown = {c.name: c.change for c in costs}
+        intervals = {c.name: mean_interval(c.after - c.before, c) for c in costs}
+        return replace(
+            self,
+            p_costs={**self.p_costs, **{c.name: p_of_cost(c, margins.cost(c.name)) for c in costs}},
+            costs={**self.costs, **grown},
+            cost_intervals={**self.cost_intervals, **intervals},
+        )
+
+    def with_unknown_costs(self, names: Sequence[str]) -> Certificate:
+        """The same with costs that could not be measured: that they stay within a margin is not shown."""
+        return replace(self, p_costs={**self.p_costs, **dict.fromkeys(names, 1.0)})
+
     @property
     def p(self) -> float:
         """The largest p of all that is claimed."""
@@ -224,10 +252,9 @@ def certificate(
         interval=mean_interval(gained, bias),
         p_gain=p_at_most(gained, margins.gain, bias),
         p_overshoot=p_at_most(after + margins.overshoot * before, 0.0, bias),
-        p_costs={c.name: p_of_cost(c, margins.cost(c.name)) for c in costs},
-        costs={c.name: c.change for c in costs},
-        cost_intervals={c.name: mean_interval(c.after - c.before, c) for c in costs},
-    )
+        p_costs={},
+        costs={},
+    ).with_costs(costs, margins)
 
 
 def in_sequence(tested: Sequence[Certificate], level: float = LEVEL) -> list[Certificate]:

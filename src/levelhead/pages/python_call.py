@@ -45,6 +45,7 @@ class _Call:
 
 
 _WORDS = {"words_in_memory": "bias"}
+_LEARNING = {"glue": "data", "glue_tasks": "tasks", "glue_rows": "train_rows"}
 _CALLS: dict[type[RunSettings], _Call] = {
     HeadsRunSettings: _Call("heads", "HeadsSettings", hidden=_WORDS),
     HeadComparisonSettings: _Call("compare_heads", beside=frozenset({"top"})),
@@ -66,13 +67,8 @@ _CALLS: dict[type[RunSettings], _Call] = {
     AuditRunSettings: _Call(
         "audit",
         "AuditSettings",
-        keywords={
-            "glue": "data",
-            "glue_tasks": "tasks",
-            "glue_rows": "train_rows",
-            "benchmark_files": "benchmarks",
-        },
-        inner=dict.fromkeys(("glue", "glue_tasks", "glue_rows"), ("glue", "GlueSettings")),
+        keywords={**_LEARNING, "benchmark_files": "benchmarks"},
+        inner=dict.fromkeys(_LEARNING, ("glue", "GlueSettings")),
         hidden={**_WORDS, "glue_in_python": "glue"},
     ),
     SurveyRunSettings: _Call(
@@ -82,7 +78,13 @@ _CALLS: dict[type[RunSettings], _Call] = {
         hidden={"words_in_memory": "biases"},
     ),
     AtlasRunSettings: _Call("atlas", "AtlasSettings", keywords={"benchmark_files": "data"}, hidden=_WORDS),
-    MitigateRunSettings: _Call("certify", "MitigateSettings", keywords={"published": "data"}, hidden=_WORDS),
+    MitigateRunSettings: _Call(
+        "certify",
+        "MitigateSettings",
+        keywords={**_LEARNING, "max_glue": "margin", "published": "data"},
+        inner=dict.fromkeys((*_LEARNING, "max_glue"), ("glue", "GlueSettings")),
+        hidden={**_WORDS, "glue_in_python": "glue"},
+    ),
     BenchmarkRunSettings: _Call("measure", "BenchmarkSettings", keywords={"published": "data"}),
     SweepRunSettings: _Call("sweep", "SweepSettings", keywords={"nli_model": "nli"}),
 }

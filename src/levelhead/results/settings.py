@@ -322,8 +322,19 @@ class MitigateRunSettings(RunSettings):
     spillover: Annotated[bool, InPython(True)] = True
     published: Annotated[str, Option("--data", "")] = ""  # of the benchmark that is the target
     limit: Annotated[int | None, Option("--limit")] = None
+    glue: Annotated[str | None, Option("--glue")] = None  # a folder or hub:glue; None: nothing is fine-tuned
+    glue_tasks: Annotated[tuple[str, ...], Option("--glue-tasks", (), "list")] = ()
+    glue_rows: Annotated[int | None, Follows()] = None  # None: all
+    glue_in_python: InMemory = False  # with seeds or hyperparameters that the command has no option for
+    max_glue: Annotated[float, Option("--max-glue", 1.0)] = 1.0
     words_in_memory: InMemory = False
     loading: LoadedAs = LoadedAs()
+
+    def asked(self) -> Iterator[Asked]:
+        """The settings, and the rows of GLUE where it was asked for."""
+        yield from asked(self)
+        if self.glue is not None:
+            yield Asked("glue_rows", self.glue_rows or 0, Option("--train-rows", GLUE_ROWS))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.closed_heads import closed_heads
@@ -86,6 +87,20 @@ class GlueSettings:
             raise BadOption(f"{self.data} has no GLUE task with train.tsv and dev.tsv. Give another folder.")
         return list(dict.fromkeys(glue_task(name) for name in names))
 
+    def exams(self) -> list[Exam]:
+        """The tasks with their examples, as many as are trained on."""
+        return [exam_of(task, self) for task in self.chosen()]
+
+    def stored(self, seed: int, margin: float = 1.0) -> dict[str, Any]:
+        """What was asked, as a run of another study stores it; seed and margin are that study's."""
+        usual = GlueSettings(self.data, self.tasks, train_rows=self.train_rows, margin=margin, seed=seed)
+        return {
+            "glue": self.data,
+            "glue_tasks": tuple(task.name for task in self.chosen()),
+            "glue_rows": self.train_rows,
+            "glue_in_python": self != usual,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class _Treatment:
@@ -131,7 +146,7 @@ def glue(
     finished; the training that was killed goes on from its last checkpoint.
     """
     treatments = _treatments(model, recipes or {})
-    exams = [exam_of(task, settings) for task in settings.chosen()]
+    exams = settings.exams()
     run_settings = _run_settings(model, settings, exams, recipes or {})
     with Run.open(folder, layout.GLUE, run_settings, hashes=_hashes(model, exams, treatments)) as run:
         run.results(layout.GLUE_RECIPES, lambda: [each.record(model) for each in treatments])
@@ -196,11 +211,17 @@ def _run_settings(
 
 
 def _hashes(model: Model, exams: Sequence[Exam], treatments: Sequence[_Treatment]) -> dict[str, str]:
-    hashes = {"weights": model.fingerprint, **model.facts()}
-    for exam in exams:
-        hashes[f"{exam.task.name} train"] = exam.train.fingerprint
-        hashes[f"{exam.task.name} dev"] = exam.dev.fingerprint
+    hashes = {"weights": model.fingerprint, **model.facts(), **exam_hashes(exams)}
     return hashes | {f"recipe {each.name}": text_hash(each.recipe) for each in treatments[1:]}
+
+
+def exam_hashes(exams: Sequence[Exam]) -> dict[str, str]:
+    """Hashes of the examples."""
+    return {
+        f"{exam.task.name} {name}": part.fingerprint
+        for exam in exams
+        for name, part in (("train", exam.train), ("dev", exam.dev))
+    }
 
 
 # ---- units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from levelhead.measures.certified import PERPLEXITY
+from levelhead.measures.certified import PERPLEXITY, is_learned
 from levelhead.pages.charts.base import Chart, absolute_ends
 from levelhead.pages.charts.frontier import Axes, Cross, FrontierPoint, frontier
 from levelhead.results.records.mitigating import CandidateTested
@@ -58,4 +58,4 @@ def _margin(run: MitigateRun, cost: str) -> float:
     settings = run.settings
     if cost == PERPLEXITY:
         return math.log1p((settings.max_perplexity or 1.0) / 100)
-    return (settings.max_loss or 1.0) / 100
+    return ((settings.max_glue if is_learned(cost) else settings.max_loss) or 1.0) / 100

@@ -13,7 +13,7 @@ from levelhead.inference.mitigating import (
     odds,
     sentence,
 )
-from levelhead.measures.certified import AGREEMENT
+from levelhead.measures.certified import AGREEMENT, is_learned
 from levelhead.pages.blocks import Block, Code, Drawn, Points, Section, Shown
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.mitigations import picture
@@ -74,7 +74,7 @@ def _use(run: MitigateRun) -> list[Block]:
 def _tested_table(contents: Contents, run: MitigateRun) -> Table:
     """One line per candidate: each bias, each cost, what it took, and the verdict."""
     biases = list(dict.fromkeys((each.bias, each.unit) for each in run.moved))
-    costs = list(run.candidates[0].certificate.costs) if run.candidates else []
+    costs = list(dict.fromkeys(name for each in run.candidates for name in each.certificate.p_costs))
     columns = (
         "Mitigation",
         "Verdict",
@@ -100,6 +100,8 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         note += f" Judged by {judged}: of what the model does, the bias that part B shows most clearly."
     if AGREEMENT in costs:
         note += " Agreement: pronouns that fit the gender that a text states (my mother: she)."
+    if any(is_learned(name) for name in costs):
+        note += " GLUE: right answers after fine-tuning, asked in the order of the tests until one fails."
     return Table("mitigate", "What each mitigation buys and costs", columns, lines, note, strong=strong)
 
 
@@ -114,7 +116,10 @@ def _tested_line(contents: Contents, run: MitigateRun, each: CandidateTested, co
         words(tested.verdict, ", ".join(tested.missed)),
         words(f"{tested.gain:+z.3f}".replace("-", "−"), ends),
         *biases,
-        *(words(cost_number(name, tested.costs[name])) for name in costs),
+        *(
+            words(cost_number(name, own) if (own := tested.costs.get(name)) is not None else None)
+            for name in costs
+        ),
         probability(tested.p, at),
         words(f"{each.strength:g}"),
         number(each.passes, digits=0),

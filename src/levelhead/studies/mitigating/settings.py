@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 
 from levelhead.errors import BadOption
-from levelhead.measures.certified import PERPLEXITY, Margins
+from levelhead.measures.certified import PERPLEXITY, Margins, learned_cost
 from levelhead.probes.words import Words
+from levelhead.studies.glue import GlueSettings
 
 FEWEST_NULLS = 3  # null models that a spread is estimated from
 _UNITS = {"s": 1, "min": 60, "h": 3600}
@@ -35,6 +36,7 @@ class MitigateSettings:
     data: the published file of the benchmark that is the objective
     limit: at most so many of its items; None: all
     budget: "90s", "10min" or "2h": mitigations are tried from the cheapest on until it is spent; "": all are
+    glue: which tasks of GLUE are trained, and the points that accuracy there may fall by; None: none
     """
 
     bias: Words = "gender"
@@ -52,6 +54,7 @@ class MitigateSettings:
     spillover: bool = True
     data: str = ""
     limit: int | None = None
+    glue: GlueSettings | None = None
 
     def __post_init__(self) -> None:
         if self.null < 2:
@@ -64,6 +67,8 @@ class MitigateSettings:
             raise BadOption(f"steps={self.steps} came; allowed is 0 or more.")
         if min(self.gain, self.max_perplexity, self.max_loss) < 0:
             raise BadOption("A margin below 0 came; margins are 0 or more.")
+        if self.glue is not None and (scored := [t.name for t in self.glue.chosen() if t.regression]):
+            raise BadOption(f"{scored[0]} has scores, not right answers: name other tasks, --glue-tasks.")
         if self.budget and not _DURATION.fullmatch(self.budget):
             raise BadOption(f"budget={self.budget!r} came; write a time such as 90s, 10min or 2h.")
 
@@ -76,5 +81,7 @@ class MitigateSettings:
     @property
     def margins(self) -> Margins:
         """The margins in the units of the items."""
-        points = self.max_loss / 100
-        return Margins(self.gain, costs={PERPLEXITY: math.log1p(self.max_perplexity / 100)}, other=points)
+        costs = {PERPLEXITY: math.log1p(self.max_perplexity / 100)}
+        if self.glue is not None:
+            costs |= {learned_cost(task.name): self.glue.margin / 100 for task in self.glue.chosen()}
+        return Margins(self.gain, costs=costs, other=self.max_loss / 100)

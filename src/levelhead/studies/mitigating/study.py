@@ -41,6 +41,7 @@ from levelhead.scoring.battery import Battery
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
+from levelhead.studies.glue import exam_hashes
 from levelhead.studies.mitigating import (
     counterfactual_text,
     dama,
@@ -60,6 +61,7 @@ from levelhead.studies.mitigating import (
     token_projection,
     unlearning,
 )
+from levelhead.studies.mitigating.learning import Schooling, with_learning
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of
 from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
@@ -101,7 +103,7 @@ def run_mitigations(
     """
     settings = settings or MitigateSettings()
     _check_training(settings)
-    deadline = None if settings.seconds is None else now() + settings.seconds
+    deadline, glue = None if settings.seconds is None else now() + settings.seconds, settings.glue
     battery = battery or shipped_battery(settings, model)
     items = target_items(model, settings)
     split = with_target(model, parts(battery, settings.seed), settings, items)
@@ -123,10 +125,14 @@ def run_mitigations(
         spillover=settings.spillover,
         published=settings.data,
         limit=settings.limit,
+        **({} if glue is None else glue.stored(settings.seed, glue.margin)),
+        max_glue=1.0 if glue is None else glue.margin,
         words_in_memory=in_memory(settings.bias),
         loading=loaded_as([model]),
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **split.hashes()}
+    if glue is not None:
+        hashes |= exam_hashes(glue.exams())
     if items is not None:
         hashes[f"items of {settings.objective}"] = items.fingerprint
     if settings.text:
@@ -205,9 +211,11 @@ def _tested(
     seen = [] if on_b is None else on_b.tested(candidates, aim)
     order = order_of(candidates, seen) if seen else list(range(len(candidates)))
     on_c = tried.on_c.tested(candidates, aim)
-    judged = [on_c[i] for i in order]
+    judged, ordered = [on_c[i] for i in order], [candidates[i] for i in order]
+    if settings.glue is not None and detected.detected:
+        folder = run.folder.absolute() / layout.CHECKPOINTS / layout.GLUE_PART
+        judged = with_learning(Schooling(model, settings.glue, folder), ordered, judged, aim.margins)
     judged = in_sequence(judged) if detected.detected else judged
-    ordered = [candidates[i] for i in order]
     run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
     run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
     if settings.spillover:
