@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.corpus import split_sentences
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.probes.training_text import training_sentences
+from levelhead.probes.training_text import TrainingSentence, training_sentences
 from levelhead.probes.words import load_words
 from levelhead.results import layout
 from levelhead.scoring.battery import Battery
@@ -174,12 +174,18 @@ def test_no_other_model_and_no_other_mitigation_gets_text_of_its_own(
     CounterfactualText(means).lessons(tiny("gpt2"), battery())
 
 
-def test_pairs_follow_each_other_in_a_topic_and_half_of_them_end_in_another() -> None:
-    sentences = training_sentences(560)
+def topics_of(sentences: Sequence[TrainingSentence]) -> dict[str, set[str]]:
+    """The topics that each sentence stands in."""
     topics: dict[str, set[str]] = {}
     for each in sentences:
         for part in split_sentences([each.text]):
             topics.setdefault(part, set()).add(each.topic)
+    return topics
+
+
+def test_pairs_follow_each_other_in_a_topic_and_half_of_them_end_in_another() -> None:
+    sentences = training_sentences(560)
+    topics = topics_of(sentences)
     near: list[tuple[bool, bool, bool]] = []
     far: list[tuple[bool, bool, bool]] = []
     for number, (pair, each) in enumerate(zip(pairs(sentences), sentences, strict=True)):
@@ -194,10 +200,7 @@ def test_pairs_follow_each_other_in_a_topic_and_half_of_them_end_in_another() ->
 
 def test_half_of_running_text_are_two_sentences_of_a_topic() -> None:
     sentences = training_sentences(400)
-    topics: dict[str, set[str]] = {}
-    for each in sentences:
-        for own in split_sentences([each.text]):
-            topics.setdefault(own, set()).add(each.topic)
+    topics = topics_of(sentences)
     texts = running(sentences)
     assert all(read.second is None for read in texts)
     for number, (read, written) in enumerate(zip(texts, sentences, strict=True)):
