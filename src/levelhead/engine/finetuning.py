@@ -24,6 +24,7 @@ from levelhead.edits.weights import besides_weights, weights_of
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
 from levelhead.engine.callbacks import Checkpoints, ClosedHeads, Progress, checkpoint_folder, last_checkpoint
 from levelhead.engine.lora import add_lora, merge_lora
+from levelhead.engine.readings import Pooled
 from levelhead.engine.trainer_arguments import arguments, check_trainable, is_large, own_randomness
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint import quiet
@@ -137,14 +138,18 @@ class FineTuned:
 
 def labeled(model: Model, items: Sequence[GlueItem], max_length: int) -> Labeled:
     """Texts as the model reads them. A causal model, whose tokenizer marks no pairs, gets two lines."""
-    cut = min(max_length, model.max_tokens or max_length)
-    texts = (task_text(model, item) for item in items)
-    rows = tuple(Tokens(row.ids, row.types) for row in encode(model, texts, cut))
+    reading = task_reading(model, items, max_length)
+    rows = tuple(Tokens(row.ids, row.types) for row in encode(model, reading.texts, reading.cut))
     return Labeled(rows, tuple(item.label for item in items))
 
 
-def task_text(model: Model, item: GlueItem) -> Text:
-    """An example as it is read."""
+def task_reading(model: Model, items: Sequence[GlueItem], max_length: int) -> Pooled:
+    """What a classifier is asked about examples, cut as in training."""
+    texts = [_text(model, item) for item in items]
+    return Pooled(texts, cut=min(max_length, model.max_tokens or max_length))
+
+
+def _text(model: Model, item: GlueItem) -> Text:
     if item.second is not None and model.family.causal:
         return Text(f"{item.first}\n{item.second}")
     return Text(item.first, item.second)

@@ -44,18 +44,20 @@ class Reading(ABC, Generic[T]):
 class Pooled(Reading[Floats]):
     """Logits of the next-sentence head or classifier, [variant, text, label].
 
-    vectors=True: the pooled vectors that it reads instead, [variant, text, hidden].
+    vectors=True: the pooled vectors that it reads instead, [variant, text, hidden]. cut: tokens that a text
+    may have; None: all, and one that is too long for the model is refused.
     """
 
     texts: Sequence[Text | str]
     vectors: bool = False
+    cut: int | None = None
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         if not self.vectors and model.classification_head is None:
             raise CannotDo(f"{model.name} has neither a next-sentence head nor a classifier.")
         kind = collect.PooledCollector if self.vectors else collect.ClassifiedCollector
         collector = kind(len(self.texts), variants)
-        for row in encode(model, self.texts):
+        for row in encode(model, self.texts, self.cut):
             last = len(row.ids) - 1
             collector.ask(pool.add(row), last if model.family.causal else 0)
         return collector

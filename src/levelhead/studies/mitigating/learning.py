@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from levelhead.edits.self_debias import self_debias_of
 from levelhead.edits.sites import Variant
 from levelhead.edits.symmetry import symmetry_of
-from levelhead.engine.finetuning import TaskData, finetune, task_text
-from levelhead.engine.readings import Pooled
+from levelhead.engine.finetuning import TaskData, finetune, task_reading
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.certified import LEVEL, Certificate, Margins, PairedItems, learned_cost
@@ -77,12 +76,12 @@ class Schooling:
         """A model trained with the edits on, and its answers: as it ends, or in every variant asked."""
         data, exam = self._data[number], self.exams[number]
         gold = np.asarray(data.dev.labels)
-        texts = Pooled([task_text(self.model, item) for item in exam.dev.items])
+        reading = task_reading(self.model, exam.dev.items, self.settings.training.max_length)
         wrong = []
         for seed in self.settings.all_seeds:
             place = self.folder / file_label(f"{exam.task.name}/{name}/{seed}")
             tuned = finetune(self.model, edits, data, self.settings.training, seed, place)
-            logits = read_one(tuned.model, texts, asked) if asked else None
+            logits = read_one(tuned.model, reading, asked) if asked else None
             answers = [tuned.predictions] if logits is None else list(logits.argmax(-1))
             wrong.append(np.asarray([own != gold for own in answers], np.float64))
         return list(np.mean(np.stack(wrong), axis=0))
