@@ -184,6 +184,31 @@ def test_the_picture_has_every_candidate_with_its_intervals_and_rings_the_certif
     assert any(end == pytest.approx(0.15) for end in ends)  # 0.3 before, less the gain's lower end
 
 
+def test_what_can_be_learned_is_drawn_by_its_own_margin_and_is_empty_where_nobody_asked(
+    tmp_path: Path,
+) -> None:
+    first, second = a_candidate("one", 0.05, 0.01, True), a_candidate("two", 0.1, 0.9, False)
+    asked = replace(
+        first.certificate, p_costs={"perplexity": 0.01, "GLUE rte": 0.2}, costs={"GLUE rte": 0.03}
+    )
+    with Run.open(tmp_path, layout.MITIGATE, replace(SETTINGS, max_glue=1.5), hashes={}) as run:
+        run.result(layout.DETECTED, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
+        run.results(layout.CANDIDATES_TESTED, lambda: [replace(first, certificate=asked), second])
+    contents = open_contents(tmp_path)
+    assert contents.mitigations is not None
+    drawn = picture(contents.mitigations)
+    assert drawn is not None
+    assert re.search(r"\b2\.0\b", json.dumps(drawn.spec))  # 3 points of 1.5
+    text = markdown(presented(contents))
+    assert "GLUE rte, points" in text
+    one, two = (
+        next(line for line in text.splitlines() if f"{name}**" in line or f"| {name} " in line)
+        for name in ("one", "two")
+    )
+    assert "−3.0" in one
+    assert "−3.0" not in two
+
+
 def test_tables_come_as_markdown_with_seconds_and_memory(certified: Contents) -> None:
     text = markdown(presented(certified))
     line = next(line for line in text.splitlines() if line.startswith("| **one**"))

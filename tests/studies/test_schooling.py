@@ -17,7 +17,7 @@ from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine.finetuning import FineTuned, Hyperparameters, finetune
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
-from levelhead.errors import BadOption
+from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, p_of_cost
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -112,6 +112,18 @@ def test_symmetrization_is_put_on_the_trained_classifier(
     ]
     np.testing.assert_array_equal(cost.after, (p[0] + p[1]).argmax(-1) != gold(one))
     np.testing.assert_array_equal(cost.before, tuned.predictions != gold(one))
+
+
+def test_examples_longer_than_the_model_are_cut_for_a_symmetrized_classifier_too(
+    settings: GlueSettings, tmp_path: Path
+) -> None:
+    short = tiny("bert", "nsp", max_position_embeddings=12)
+    (exam,) = settings.exams()
+    texts = [Text(item.first, item.second) for item in exam.dev.items]
+    with pytest.raises(BadProbe, match="does not fit into the 12 positions"):
+        read_one(short, Pooled(texts))
+    (cost,) = Schooling(short, replace(settings, seeds=1), tmp_path).costs(candidate(*SYMMETRIZED))
+    assert len(cost.after) == len(texts)
 
 
 def test_candidates_are_trained_in_their_order_until_one_fails(
