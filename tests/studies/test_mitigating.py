@@ -194,7 +194,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert all(AGREEMENT in each.certificate.p_costs for each in read.candidates)
     assert "Agreement, points" in page_text(page)
     assert "Agreement: pronouns that fit" in page_text(page)
-    assert f"Judged by {read.detected.bias}: of what the model does" in page_text(page)
+    assert f"Judged by {read.detected.bias}, chosen on other items" in page_text(page)
     assert sentence(read) in page_text(page)
 
 

@@ -17,7 +17,7 @@ from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine.finetuning import FineTuned, Hyperparameters, finetune
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
-from levelhead.errors import BadOption, BadProbe
+from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, p_of_cost
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -176,6 +176,17 @@ def test_its_margin_is_its_own_and_tasks_without_right_answers_are_refused(setti
     assert asked.margins.cost("agreement") == pytest.approx(0.03)
     with pytest.raises(BadOption, match="stsb has scores, not right answers"):
         lh.settings.MitigateSettings(glue=replace(settings, tasks=("stsb",)))
+
+
+def test_a_model_that_cannot_be_trained_says_so_before_anything_is_asked(
+    settings: GlueSettings, tmp_path: Path
+) -> None:
+    model = tiny("bert", "nsp", max_position_embeddings=256)
+    model.hf.half()
+    asked = lh.settings.MitigateSettings(methods=("symmetrized",), null=3, glue=settings)
+    with pytest.raises(CannotDo, match="is float16, in which training overflows"):
+        run_mitigations(model, asked, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
     )
     if not run.settings.objective and run.candidates:
         judged = run.candidates[0].certificate.bias
-        note += f" Judged by {judged}: of what the model does, the bias that part B shows most clearly."
+        note += f" Judged by {judged}, chosen on other items than these from all that the model can be asked."
     if AGREEMENT in costs:
         note += " Agreement: pronouns that fit the gender that a text states (my mother: she)."
     if any(is_learned(name) for name in costs):

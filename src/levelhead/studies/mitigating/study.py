@@ -20,6 +20,7 @@ import numpy as np
 
 from levelhead.edits.sites import passes
 from levelhead.engine.effort import now
+from levelhead.engine.trainer_arguments import check_trainable
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import LEVEL, in_sequence
 from levelhead.measures.null import NullDistribution
@@ -132,6 +133,7 @@ def run_mitigations(
     )
     hashes = {"weights": model.fingerprint, **model.facts(), **split.hashes()}
     if glue is not None:
+        check_trainable(model)  # before anything is asked
         hashes |= exam_hashes(glue.exams())
     if items is not None:
         hashes[f"items of {settings.objective}"] = items.fingerprint
