@@ -109,6 +109,24 @@ def test_what_the_checkpoint_states_is_used_where_no_proof_says_otherwise() -> N
     assert not left.tokens
 
 
+def test_a_gguf_file_that_adds_no_bos_is_believed_where_its_tokenizer_puts_one_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """transformers 5.17 makes such a tokenizer of SmolLM2's file, 5.22 does not: both must ask alike."""
+    tokenizer: Any = copy.deepcopy(bpe())
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", BOS)]
+    )
+    model = tiny("gpt2", tokenizer=tokenizer)
+    assert model.opening.source == "tokenizer"
+    denied = opening.find_opening(model, tokenizer, Declared(adds_bos=False), predicts=True)
+    assert (denied.tokens, denied.written) == ((), "none")
+    assert denied.source == "add_bos_token of the GGUF file"
+    monkeypatch.setattr(model, "opening", denied)
+    (row,) = encode(model, [SENTENCE])
+    assert row.ids.tolist() == bpe()(SENTENCE)["input_ids"]
+
+
 @pytest.mark.slow
 def test_a_statement_that_fails_the_proof_gives_way_to_what_passes(with_bos: Model) -> None:
     wrong = opening.find_opening(with_bos, with_bos.tokenizer, Declared(adds_bos=False), predicts=True)

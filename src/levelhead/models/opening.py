@@ -5,8 +5,9 @@ A causal model that was trained with a token before every document, and is asked
 and without a word: Gemma 3 270M needs 8.2 nats for a word of plain English instead of 2.8. So one decision is
 made for each model, once, on loading, and every reading's rows begin accordingly (encoding.py).
 
-    stated     what the checkpoint says: the tokens that its tokenizer puts first, add_bos_token of a GGUF
-               file or of a tokenizer's configuration, one token for both ends of a document (GPT-2)
+    stated     what the checkpoint says: the tokens that its tokenizer puts first, unless it was made from a
+               GGUF file whose add_bos_token denies them; add_bos_token of such a file or of a tokenizer's
+               configuration; one token for both ends of a document (GPT-2)
     tried      what is stated, the bare text, and the text after BOS, in nats for each word of plain English
     used       what is stated and passes; where it fails, or the checkpoint leaves it open, the one that is
                better by a clear margin
@@ -178,18 +179,19 @@ def _stated(
     model: Anatomy, tokenizer: Any, declared: Declared, own: tuple[int, ...]
 ) -> tuple[tuple[int, ...], str]:
     """The tokens that the checkpoint says a text opens with, each once, and where it says so."""
-    if own:
+    bos, in_file = tokenizer.bos_token_id, "add_bos_token of the GGUF file"
+    denied = own == (bos,) and declared.adds_bos is False  # transformers 5.17 adds it all the same
+    if own and not denied:
         return tuple(dict.fromkeys(own)), "tokenizer"
-    bos = tokenizer.bos_token_id
-    if bos is None:
-        return (), "tokenizer, which has no BOS"
+    if bos is None or denied:
+        return (), in_file if denied else "tokenizer, which has no BOS"
     if declared.adds_bos:
-        return (bos,), "add_bos_token of the GGUF file"
+        return (bos,), in_file
     if tokenizer.init_kwargs.get("add_bos_token"):
         return (bos,), "add_bos_token of the tokenizer's configuration"
     if bos == tokenizer.eos_token_id == model.config.bos_token_id:
         return (bos,), _BOTH_ENDS
-    return (), _UNSAID if declared.adds_bos is None else "add_bos_token of the GGUF file"
+    return (), _UNSAID if declared.adds_bos is None else in_file
 
 
 def _candidates(tokenizer: Any, stated: tuple[int, ...]) -> list[tuple[int, ...]]:
