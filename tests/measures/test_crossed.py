@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.measures.crossed import crossed_change, crossed_seat, nested_seat
+from levelhead.measures.crossed import CrossedVectors, crossed_change, crossed_seat, nested_seat
 from levelhead.measures.seat.effect import associations, seat
-from levelhead.measures.seat_effect import SeatEffect, WordSets
+from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences
 from levelhead.measures.statistics import Resampling
 from tests.measures.crossed_worlds import WORLDS, Doubles, World, word_sets
 
@@ -52,13 +52,9 @@ def test_influences_are_the_derivatives_of_the_weighted_value(kind: str, divided
     v, words, step = sample((6, 5, 7, 4), 3), word_sets(6, 5, 7), 1e-5
     effect = SeatEffect.of(v.mean(1), words)
     assert effect is not None
-    effect = effect if divided else effect.numerator
-    *of_words, templates = [
-        *effect.influences(),
-        effect.template_influence(v - v.mean(1, keepdims=True)),
-    ]
+    of_effect, of_numerator = all_influences([effect, effect.numerator], v)
     number = ("pairs", "X", "Y", "templates").index(kind)
-    influence = (*of_words, templates)[number]
+    influence = (of_effect if divided else of_numerator)[number]
 
     def weighted(weights: Doubles) -> float:
         """SEAT with weights that add up to the number of units of the kind; other units count 1."""
@@ -148,7 +144,7 @@ def test_a_paired_change_of_seat_is_the_difference_of_two_and_sharper_than_their
     design = (6, 10, 10, 4)
     before, words = sample(design), word_sets(*design[:3])
     after = before + np.random.default_rng(9).normal(0, 0.05, before.shape)
-    change = crossed_change(before, after, words)
+    change = crossed_change(CrossedVectors(before, words), CrossedVectors(after, words))
     single = [crossed_seat(each, words) for each in (before, after)]
     assert change.value == pytest.approx(abs(single[1].value or 0) - abs(single[0].value or 0))
     assert width(change.interval) < width(single[0].interval) / 2
@@ -160,11 +156,13 @@ def test_a_paired_change_of_seat_is_the_difference_of_two_and_sharper_than_their
 def test_vectors_that_only_shrink_or_collapse_to_one_point_leave_seat_and_show_in_the_spread() -> None:
     """A common direction added to all vectors draws cosines together; SEAT divides by their spread."""
     design = (6, 10, 10, 4)
-    before, words = sample(design), word_sets(*design[:3])
-    assert crossed_change(before, before / 7, words).value == pytest.approx(0.0, abs=1e-12)
-    common = np.zeros(before.shape[-1])
-    common[0] = 20 * np.abs(before).max()
-    change = crossed_change(before, before + common, words)
+    vectors, words = sample(design), word_sets(*design[:3])
+    before = CrossedVectors(vectors, words)
+    shrunk = crossed_change(before, CrossedVectors(vectors / 7, words))
+    assert shrunk.value == pytest.approx(0.0, abs=1e-12)
+    common = np.zeros(vectors.shape[-1])
+    common[0] = 20 * np.abs(vectors).max()
+    change = crossed_change(before, CrossedVectors(vectors + common, words))
     first, second = change.details["spread_before"], change.details["spread_after"]
     assert first is not None
     assert second is not None

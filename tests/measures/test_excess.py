@@ -45,7 +45,7 @@ class Drawn:
         return self._least([])
 
     def _least(self, of_twins: list[Doubles]) -> float:
-        own = all_influences(self._own, self._model)
+        (own,) = all_influences([self._own], self._model)
         least = least_excess(self._own.value, self._null, own, of_twins, QUICK)
         assert least is not None
         return least

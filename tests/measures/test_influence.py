@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from levelhead.measures.crossed import crossed_change, crossed_seat
+from levelhead.measures.crossed import CrossedVectors, crossed_change, crossed_seat
 from levelhead.measures.influence import influence, mean_influence, paired_test
 from levelhead.measures.lpbs import lpbs
 from levelhead.measures.measurement import Measurement
@@ -104,7 +104,7 @@ def test_seat_by_item_is_the_paired_change_of_seat() -> None:
     )
     runs = [crossed_seat(vectors, words, KEPT) for vectors in (first, second)]
     assert set(runs[0].influence) == {"attribute pairs", "targets X", "targets Y", "templates"}
-    direct = crossed_change(first, second, words)
+    direct = crossed_change(CrossedVectors(first, words), CrossedVectors(second, words))
     sign = np.sign(runs[0].value or 1.0)
     assert np.sign(runs[1].value or 1.0) == sign
     paired = paired_test(*runs)

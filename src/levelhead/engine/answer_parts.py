@@ -54,6 +54,8 @@ def of_texts(answer: Any, places: Sequence[int]) -> Any:
 def joined_texts(parts: Sequence[Any], places: Sequence[Sequence[int]]) -> Any:
     """Answers about some items each as one answer; places: where the items of each part belong."""
     order = np.argsort(np.concatenate([np.asarray(some, np.int64) for some in places])).tolist()
+    if len(parts) == 1 and order == list(range(len(order))):
+        return parts[0]
     if not isinstance(parts[0], TokenScores):
         return of_texts(np.concatenate(parts, axis=1), order)
     whole = TokenScores(
@@ -73,6 +75,8 @@ def of_variant(answer: Any, number: int) -> Any:
 
 def joined_variants(answers: Sequence[Any], order: Sequence[int]) -> Any:
     """Answers of groups of variants as one answer; order: the place of each variant, group by group."""
+    if len(answers) == 1 and list(order) == list(range(len(order))):
+        return answers[0]
     first, place = answers[0], np.argsort(order)
     if isinstance(first, TokenScores):
         every = [of_variant for answer in answers for of_variant in answer.values]

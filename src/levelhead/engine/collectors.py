@@ -100,29 +100,49 @@ class PooledCollector(PlainCollector):
 
 class WordCollector(Collector[Floats]):
     stage: ClassVar[Stage] = "final"
+    adds_up: ClassVar[bool] = True
 
     def __init__(self, items: int, variants: int) -> None:
         super().__init__()
         self._shape = (variants, items)
         self._item: list[int] = []
         self._share: list[float] = []
-        self._sums: Floats | None = None
+        self._turn: list[int] = []  # of each ask: how many tokens of its item come before it
+        self._tokens = [0] * items
+        self._sums: Tensor | None = None
 
     def token(self, item: int, row: int, position: int, tokens: int) -> None:
         self.ask(row, position)
         self._item.append(item)
         self._share.append(1.0 / tokens)
+        self._turn.append(self._tokens[item])
+        self._tokens[item] += 1
 
     def take(self, variant: int, asks: Numbers, values: Tensor) -> None:
         if self._sums is None:
-            self._sums = np.zeros((*self._shape, values.shape[1]), np.float32)
-        share = np.asarray([self._share[a] for a in asks], np.float32)
-        item = torch.tensor([self._item[a] for a in asks])
-        parts = values * torch.from_numpy(share)[:, None]
-        torch.from_numpy(self._sums[variant]).index_add_(0, item, parts)  # np.add.at takes ten times as long
+            self._sums = torch.zeros(
+                (*self._shape, values.shape[1]), dtype=torch.float32, device=values.device
+            )
+        share = placed(torch.tensor([self._share[a] for a in asks]), values.device)
+        item = placed(torch.tensor([self._item[a] for a in asks]), values.device)
+        parts = values.float() * share[:, None]
+        pieces = [(item[some], parts[some]) for some in self._turns(asks, values.device)]
+        for places, part in pieces:  # memory runs out before the first is added, or not at all
+            self._sums[variant].index_add_(0, places, part)
+
+    def _turns(self, asks: Numbers, device: torch.device) -> list[Tensor | slice]:
+        """Asks that are added one after the other: on a card, which adds to one place in any order, first
+        tokens of words, then second ones, and so on."""
+        turn = np.asarray([self._turn[a] for a in asks])
+        if device.type == "cpu" or not turn.any():
+            return [slice(None)]
+        places = (np.flatnonzero(turn == number) for number in np.unique(turn))
+        return [placed(torch.from_numpy(own), device) for own in places]
 
     def answer(self) -> Floats:
-        return np.zeros((*self._shape, 0), np.float32) if self._sums is None else self._sums
+        if self._sums is None:
+            return np.zeros((*self._shape, 0), np.float32)
+        return np.asarray(self._sums.cpu().numpy())
 
 
 class StaticCollector(Collector[Doubles]):

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,74 @@ from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampl
 
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
+_NO_EFFECT = "fewer than 2 targets on a side, or all targets have the same association"
 _KINDS = ("attribute pairs", "targets X", "targets Y", "templates")  # of units; several templates or none
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedVectors:
+    """Vectors of words in templates, [word, template, d], and what they say of SEAT, worked out once.
+
+    Words that have sentences of their own have one vector each, the mean over them, in place of templates.
+    """
+
+    vectors: npt.NDArray[np.floating[Any]]
+    words: WordSets
+    nested: int = 0  # how many sentences the listed words have of their own; 0: they share templates
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 3:
+            raise BadProbe(f"Vectors of shape {self.vectors.shape} came; give [word, template, d].")
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """One vector for each word: [word, d]"""
+        return np.asarray(self.vectors.mean(axis=1, dtype=np.float64))
+
+    @cached_property
+    def effect(self) -> SeatEffect | None:
+        """SEAT of the means; None with fewer than 2 targets on a side, or one association for all."""
+        return SeatEffect.of(self.means, self.words)
+
+    @property
+    def influences(self) -> list[FloatArray]:
+        """Of attribute pairs, X, Y and several templates on SEAT, each [unit]; none without an effect."""
+        return self._influences[0]
+
+    @cached_property
+    def _influences(self) -> list[list[FloatArray]]:
+        """On SEAT, and on its numerator."""
+        if self.effect is None:
+            return [[], []]
+        return all_influences([self.effect, self.effect.numerator], self.vectors)
+
+    @property
+    def n(self) -> int:
+        """Contexts of the listed words."""
+        return self.nested or _listed(self.words) * self.vectors.shape[1]
+
+    @property
+    def resampled(self) -> str:
+        """What an interval redraws."""
+        if self.nested:
+            return "attribute pairs and targets, each with its contexts"
+        several = self.vectors.shape[1] > 1
+        return "attribute pairs, targets and templates, crossed" if several else "attribute pairs, targets"
+
+    def seat(self, resampling: Resampling, name: str = "seat") -> Measurement:
+        """SEAT, with an interval that redraws words and templates."""
+        settings = resampling.settings(METHOD, self.resampled)
+        details = self.words.sizes
+        if not self.nested:
+            details["templates"] = float(self.vectors.shape[1])
+        known: dict[str, Any] = {"n": self.n, "neutral": 0.0, "settings": settings}
+        if self.effect is None:
+            return Measurement.missing(name, _NO_EFFECT, details=details, **known)
+        own, of_difference = self._influences
+        details |= difference_details(_around(self.effect.numerator.value, of_difference, resampling))
+        known["influence"] = kept(dict(zip(_KINDS, own, strict=False)), resampling)
+        interval = _interval(self.effect, own, resampling)
+        return Measurement(name, self.effect.value, interval, details=details, **known)
 
 
 def crossed_seat(
@@ -50,16 +119,7 @@ def crossed_seat(
     others: one-token words of lh:bert-mini have 1.05 [-0.87, 1.86] with 2 templates, 1.15 [0.75, 1.45] with
     4, 1.26 [1.06, 1.43] with 16. n: contexts of the listed words.
     """
-    v = np.asarray(vectors)
-    if v.ndim != 3:
-        raise BadProbe(f"Vectors of shape {v.shape} came; give [word, template, d].")
-    templates = v.shape[1]
-    resampled = (
-        "attribute pairs, targets and templates, crossed" if templates > 1 else "attribute pairs, targets"
-    )
-    known = {"details": {**words.sizes, "templates": float(templates)}, "n": _listed(words) * templates}
-    means = v.mean(axis=1, dtype=np.float64)
-    return _measured(name, means, words, v if templates > 1 else None, (resampling, resampled, known))
+    return CrossedVectors(np.asarray(vectors), words).seat(resampling, name)
 
 
 def nested_seat(
@@ -74,6 +134,11 @@ def nested_seat(
     A word is drawn with its sentences: what they leave open is a part of how words differ, and is not
     counted twice.
     """
+    return nested_vectors(vectors, word, words).seat(resampling, name)
+
+
+def nested_vectors(vectors: npt.ArrayLike, word: npt.ArrayLike, words: WordSets) -> CrossedVectors:
+    """Vectors [context, d] of words with sentences of their own: word [context] is the word's number."""
     rows, number = np.asarray(vectors, np.float64), np.asarray(word, np.int64)
     if rows.ndim != 2 or number.shape != rows.shape[:1]:
         raise BadProbe(
@@ -83,96 +148,67 @@ def nested_seat(
     listed = sorted({int(w) for entries in words.sets.values() for w in entries})
     if lacking := [w for w in listed if w >= len(counts) or not counts[w]]:
         raise BadProbe(f"Word {lacking[0]} is listed and has no context; leave it out or give it one.")
-    known = {"details": words.sizes, "n": int(counts[listed].sum())}
-    resampled = "attribute pairs and targets, each with its contexts"
-    return _measured(name, word_means(rows, number), words, None, (resampling, resampled, known))
+    return CrossedVectors(word_means(rows, number)[:, None], words, int(counts[listed].sum()))
 
 
 def _listed(words: WordSets) -> int:
     return len({int(w) for entries in words.sets.values() for w in entries})
 
 
-def _measured(
-    name: str,
-    means: FloatArray,
-    words: WordSets,
-    crossed: npt.NDArray[np.floating[Any]] | None,
-    about: tuple[Resampling, str, dict[str, Any]],
-) -> Measurement:
-    resampling, resampled, known = about
-    settings = resampling.settings(METHOD, resampled)
-    effect = SeatEffect.of(means, words)
-    if effect is None:
-        reason = "fewer than 2 targets on a side, or all targets have the same association"
-        return Measurement.missing(name, reason, neutral=0.0, settings=settings, **known)
-    influences = effect.influences()
-    if crossed is not None:
-        influences.append(effect.template_influence(crossed))
-    interval = _interval(effect, influences, resampling)
-    known["details"] = {**known["details"], **difference_details(_difference(effect, crossed, resampling))}
-    of_units = kept(dict(zip(_KINDS, influences, strict=False)), resampling)
-    return Measurement(
-        name, effect.value, interval, neutral=0.0, settings=settings, influence=of_units, **known
-    )
-
-
-def _difference(
-    effect: SeatEffect, crossed: npt.NDArray[np.floating[Any]] | None, resampling: Resampling
-) -> Interval | None:
-    """The interval of SEAT's numerator, a difference of cosines: the same units are redrawn."""
-    own = effect.numerator
-    influences = own.influences() if crossed is None else all_influences(own, crossed)
-    drawn = studentized(influences, resampling)
-    if drawn is None:
-        return None
-    t, error = drawn
-    half = float(np.quantile(t, resampling.level)) * error
-    return own.value - half, own.value + half
-
-
 def crossed_change(
-    before: npt.ArrayLike, after: npt.ArrayLike, words: WordSets, resampling: Resampling = DEFAULT
+    first: CrossedVectors, second: CrossedVectors, resampling: Resampling = DEFAULT
 ) -> Measurement:
     """Change of |SEAT| between two sets of vectors of the same words; the interval redraws what SEAT's does.
 
-        change = |SEAT(after)| − |SEAT(before)|,   influence of a unit = that on the one − that on the other
+        change = |SEAT(second)| − |SEAT(first)|,   influence of a unit = that on the one − that on the other
         interval = change ± quantile · error,      p = share of redraws with |t*| ≥ |change| / error
 
-    before, after [word, template, d]; with one template words alone are redrawn. The scale of the vectors
-    does not count; details hold the standard deviation of associations, which falls where cosines collapse.
+    With one template words alone are redrawn. The scale of the vectors does not count; details hold the
+    standard deviation of associations, which falls where cosines collapse.
     """
-    sides = [np.asarray(vectors) for vectors in (before, after)]
-    if sides[0].ndim != 3 or sides[0].shape[:2] != sides[1].shape[:2]:
-        raise BadProbe(f"Vectors {sides[0].shape} and {sides[1].shape}: give [word, template, d] twice.")
-    known = {"n": _listed(words) * sides[0].shape[1], "neutral": 0.0}
+    if first.vectors.shape[:2] != second.vectors.shape[:2]:
+        raise BadProbe(
+            f"Vectors {first.vectors.shape} and {second.vectors.shape}: give [word, template, d] twice."
+        )
+    known: dict[str, Any] = {"n": first.n, "neutral": 0.0}
     settings = {**resampling.settings("symmetric studentized bootstrap", "as for SEAT"), "of": "|SEAT|"}
-    first, second = (SeatEffect.of(vectors.mean(axis=1, dtype=np.float64), words) for vectors in sides)
-    if first is None or second is None:
-        reason = "fewer than 2 targets on a side, or all targets have the same association"
-        return Measurement.missing(SEAT_CHANGE, reason, settings=settings, **known)
-    old, new = all_influences(first, sides[0]), all_influences(second, sides[1])
-    signs = math.copysign(1, first.value), math.copysign(1, second.value)
-    influences = [signs[1] * after_one - signs[0] * one for one, after_one in zip(old, new, strict=True)]
-    change = abs(second.value) - abs(first.value)
+    known["settings"] = settings
+    old, new = first.effect, second.effect
+    if old is None or new is None:
+        return Measurement.missing(SEAT_CHANGE, _NO_EFFECT, **known)
+    signs = math.copysign(1, old.value), math.copysign(1, new.value)
+    both = zip(first.influences, second.influences, strict=True)
+    influences = [signs[1] * after_one - signs[0] * one for one, after_one in both]
+    change = abs(new.value) - abs(old.value)
+    known["details"] = {"spread_before": old.spread, "spread_after": new.spread}
     drawn = studentized(influences, resampling)
-    details = {"spread_before": first.spread, "spread_after": second.spread}
     if drawn is None:
-        return Measurement(SEAT_CHANGE, change, details=details, settings=settings, **known)
+        return Measurement(SEAT_CHANGE, change, **known)
     t, error = drawn
     half = float(np.quantile(t, resampling.level)) * error
     p = float((1 + (t >= abs(change) / error).sum()) / (1 + t.size))
-    null = Null("symmetric studentized bootstrap, two-sided", t.size, 0.0, error, p)
-    interval = change - half, change + half
-    return Measurement(SEAT_CHANGE, change, interval, details=details, settings=settings, null=null, **known)
+    known["null"] = Null("symmetric studentized bootstrap, two-sided", t.size, 0.0, error, p)
+    return Measurement(SEAT_CHANGE, change, (change - half, change + half), **known)
 
 
 def _interval(
     effect: SeatEffect, influences: Sequence[FloatArray], resampling: Resampling
 ) -> Interval | None:
-    drawn = studentized(influences, resampling)
-    if drawn is None:
-        return None
-    t, error = drawn
+    """On Fisher's scale."""
     r = effect.value / effect.most
-    half = float(np.quantile(t, resampling.level)) * error / (effect.most * (1 - r * r))
-    return effect.most * math.tanh(math.atanh(r) - half), effect.most * math.tanh(math.atanh(r) + half)
+    scale = effect.most * (1 - r * r)
+    half = _half_width(influences, resampling)
+    if half is None:
+        return None
+    z = math.atanh(r)
+    return effect.most * math.tanh(z - half / scale), effect.most * math.tanh(z + half / scale)
+
+
+def _around(value: float, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:
+    half = _half_width(influences, resampling)
+    return None if half is None else (value - half, value + half)
+
+
+def _half_width(influences: Sequence[FloatArray], resampling: Resampling) -> float | None:
+    drawn = studentized(influences, resampling)
+    return None if drawn is None else float(np.quantile(drawn[0], resampling.level)) * drawn[1]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -119,16 +120,28 @@ def studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tup
     """
     if any(own.size < 2 for own in influences):
         return None
-    rng = np.random.default_rng(resampling.seed)
     total, variance = np.zeros(resampling.resamples), np.zeros(resampling.resamples)
     error = 0.0
-    for own in influences:
-        drawn = own[rng.integers(own.size, size=(resampling.resamples, own.size))]
-        total += drawn.sum(axis=1)
-        variance += own.size * drawn.var(axis=1, ddof=1)
+    counts = _counts(tuple(own.size for own in influences), resampling.seed, resampling.resamples)
+    for own, drawn in zip(influences, counts, strict=True):
+        sums, squares = (drawn @ np.stack([own, own**2], axis=1)).T
+        total += sums
+        spread = squares - sums**2 / own.size
+        variance += np.where(spread > ROUNDING * squares, spread, 0.0) * own.size / (own.size - 1)
         error += own.size * own.var(ddof=1)
     if not error > 0:
         return None
     with np.errstate(all="ignore"):
         t = np.abs(total) / np.sqrt(variance)
     return t[np.isfinite(t)], math.sqrt(error)
+
+
+@lru_cache(maxsize=2)  # SEAT, its numerator and its excess over null models redraw the same units
+def _counts(sizes: tuple[int, ...], seed: int, resamples: int) -> list[FloatArray]:
+    """How often each unit is drawn, for each kind of so many units: [resample, unit]"""
+    rng, every = np.random.default_rng(seed), np.arange(resamples)[:, None]
+    counts = []
+    for size in sizes:
+        drawn = rng.integers(size, size=(resamples, size)) + size * every
+        counts.append(np.bincount(drawn.ravel(), minlength=resamples * size).reshape(resamples, size))
+    return [each.astype(np.float64) for each in counts]

@@ -20,6 +20,7 @@ from levelhead.errors import BadProbe
 from levelhead.measures.statistics import FloatArray
 
 SETS = ("A", "B", "X", "Y")
+_WORDS = 64  # whose vectors are held as doubles at once
 Ints = npt.NDArray[np.int64]
 
 
@@ -72,7 +73,7 @@ class SeatEffect:
 
     @classmethod
     def of(cls, means: FloatArray, words: WordSets) -> SeatEffect | None:
-        norm = np.linalg.norm(means, axis=1)
+        norm = np.sqrt(np.einsum("wd,wd->w", means, means))
         used = np.concatenate([words.of(name) for name in SETS])
         if not (norm[used] > 0).all() or not np.isfinite(norm[used]).all():
             raise BadProbe("A listed word has a vector that is zero or not finite.")
@@ -109,11 +110,12 @@ class SeatEffect:
 
     def influences(self) -> list[FloatArray]:
         """Of attribute pairs, of X, of Y: each [unit], adding up to 0."""
-        along = self.unit @ self.by_direction
+        slope = self.by_direction
         unit, pairs = self.words.unit_of_word, dict[int, float]()
         for name, sign in (("A", 1.0), ("B", -1.0)):
             entries = self.words.of(name)
-            for word, own in zip(entries, along[entries] - along[entries].mean(), strict=True):
+            along = self.unit[entries] @ slope
+            for word, own in zip(entries, along - along.mean(), strict=True):
                 number = unit[int(word)]
                 pairs[number] = pairs.get(number, 0.0) + sign * own / len(entries)
         return [np.array(list(pairs.values())), *(self._of_targets(side) for side in (0, 1))]
@@ -130,17 +132,12 @@ class SeatEffect:
         group = np.unique(self.words.of("XY"[side]), return_inverse=True)[1].ravel()
         return np.asarray(np.bincount(group, weights=own), np.float64)
 
-    def template_influence(self, vectors: npt.NDArray[np.floating[Any]]) -> FloatArray:
-        """What each template adds, through the means of all words: vectors [word, template, d] -> [template],
-        adding up to 0."""
+    def word_weights(self) -> tuple[FloatArray, FloatArray]:
+        """How much each word counts as an attribute, by which direction is a mean, and as a target, by which
+        the value is a sum: [word] each."""
         a, b, x, y = (self.words.of(name) for name in SETS)
         attribute = self._by_word(a, 1 / len(a)) - self._by_word(b, 1 / len(b))
-        target = self._by_word(x, self.by_s[0]) + self._by_word(y, self.by_s[1])
-        slope = np.outer(attribute, self.by_direction) + np.outer(target, self.direction)  # by unit vector
-        slope -= (slope * self.unit).sum(axis=1, keepdims=True) * self.unit
-        slope /= np.where(self.norm > 0, self.norm, 1.0)[:, None]
-        along = np.einsum("wd,wtd->t", slope, vectors)
-        return np.asarray((along - along.mean()) / len(along))
+        return attribute, self._by_word(x, self.by_s[0]) + self._by_word(y, self.by_s[1])
 
     def _by_word(self, entries: Ints, weights: npt.ArrayLike) -> FloatArray:
         """The weights of a set's entries, summed by word: [word]"""
@@ -148,12 +145,46 @@ class SeatEffect:
         return np.asarray(np.bincount(entries, weights=given, minlength=len(self.unit)), np.float64)
 
 
-def all_influences(effect: SeatEffect, vectors: npt.NDArray[np.floating[Any]]) -> list[FloatArray]:
-    """Of attribute pairs, of X, of Y, and of templates where vectors [word, template, d] have several."""
-    influences = effect.influences()
+def all_influences(
+    effects: Sequence[SeatEffect], vectors: npt.NDArray[np.floating[Any]]
+) -> list[list[FloatArray]]:
+    """On each effect: of attribute pairs, of X, of Y, and of templates where vectors [word, template, d] have
+    several. The effects are of the means of these vectors: a SEAT, and perhaps its numerator."""
+    influences = [effect.influences() for effect in effects]
     if vectors.shape[1] > 1:
-        influences.append(effect.template_influence(vectors))
+        for own, of_templates in zip(influences, template_influences(effects, vectors), strict=True):
+            own.append(of_templates)
     return influences
+
+
+def template_influences(
+    effects: Sequence[SeatEffect], vectors: npt.NDArray[np.floating[Any]]
+) -> list[FloatArray]:
+    """What each template adds to each effect, through the means of all words: vectors [word, template, d] ->
+    [template], adding up to 0.
+
+    With u a word's unit vector and r its length, d value / d mean = ( slope − (slope · u) u ) / r, where
+    slope = attribute weight · by_direction + target weight · direction. So a vector counts by its products
+    with these directions and with u, which all effects share.
+    """
+    first = effects[0]
+    directions = np.stack([first.direction, *(effect.by_direction for effect in effects)], axis=1)
+    weights = [effect.word_weights() for effect in effects]  # of attributes, of targets: [word] each
+    length = np.where(first.norm > 0, first.norm, 1.0)
+    along = np.zeros((len(effects), vectors.shape[1]))
+    for start in range(0, len(vectors), _WORDS):
+        some = slice(start, start + _WORDS)
+        own = vectors[some].astype(np.float64)
+        unit = first.unit[some]
+        by_direction = own @ directions  # [word, template, direction]
+        by_unit = np.einsum("wtd,wd->wt", own, unit)
+        of_unit = unit @ directions  # [word, direction]
+        for number, (attribute, target) in enumerate(weights):
+            by_column = np.stack([target[some], attribute[some]], axis=1) / length[some, None]
+            columns = [0, number + 1]
+            along[number] += np.einsum("wtc,wc->t", by_direction[..., columns], by_column)
+            along[number] -= by_unit.T @ (of_unit[:, columns] * by_column).sum(axis=1)
+    return [np.asarray((own - own.mean()) / own.size) for own in along]
 
 
 def word_means(vectors: npt.NDArray[np.floating[Any]], word: Ints) -> FloatArray:

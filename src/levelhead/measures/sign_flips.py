@@ -7,7 +7,8 @@ within a cluster. A model to which the labels mean nothing is as likely to show 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -130,20 +131,30 @@ def _some(
     return value, member
 
 
-def _flips(clusters: int, width: int, seed: int, draws: int) -> Iterator[FloatArray]:
+def _flips(clusters: int, width: int, seed: int, draws: int) -> Iterable[FloatArray]:
     """Signs [flip, cluster] in batches that fit for `width` numbers a flip; never the observed signs where
     all others are tried."""
-    rng = np.random.default_rng(seed)
     exact = clusters <= _EXACT
-    done = 0
-    for size in in_chunks(2**clusters - 1 if exact else draws, width):
+    sizes = tuple(in_chunks(2**clusters - 1 if exact else draws, width))
+    drawn = _one_batch if len(sizes) == 1 else _batches
+    return drawn(clusters, sizes, seed, exact)
+
+
+@lru_cache(maxsize=8)  # a table has many means over the same clusters
+def _one_batch(clusters: int, sizes: tuple[int, ...], seed: int, exact: bool) -> list[FloatArray]:
+    return list(_batches(clusters, sizes, seed, exact))
+
+
+def _batches(clusters: int, sizes: tuple[int, ...], seed: int, exact: bool) -> Iterator[FloatArray]:
+    rng, done = np.random.default_rng(seed), 0
+    for size in sizes:
         if exact:
             numbers = np.arange(done + 1, done + size + 1)[:, None]
             minus = (numbers >> np.arange(clusters)) & 1
         else:
             minus = rng.integers(0, 2, (size, clusters), dtype=np.int8)
         done += size
-        yield np.where(minus == 1, -1.0, 1.0)
+        yield np.asarray(1.0 - 2.0 * minus, np.float64)
 
 
 def _extent(clusters: int) -> str:

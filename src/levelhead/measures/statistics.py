@@ -6,9 +6,10 @@ Every draw comes from numpy's Generator with a stated seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,9 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     """
     if n < 2:
         return None
-    rng = np.random.default_rng(resampling.seed)
-    replicates = np.concatenate(
-        [statistic(draw_counts(rng, r, [n])) for r in in_chunks(resampling.resamples, n)]
-    )
+    sizes = tuple(in_chunks(resampling.resamples, n))
+    drawn = _one_batch if len(sizes) == 1 else _batches
+    replicates = np.concatenate([statistic(counts) for counts in drawn(n, sizes, resampling.seed)])
     replicates = replicates[np.isfinite(replicates)]
     if replicates.size < 0.95 * resampling.resamples:
         return None
@@ -105,6 +105,17 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     levels = special.ndtr(z0 + shifted / (1 - _acceleration(statistic, n) * shifted))
     low, high = np.quantile(replicates, levels)
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)  # a table has many means over the same items
+def _one_batch(n: int, sizes: tuple[int, ...], seed: int) -> list[FloatArray]:
+    return list(_batches(n, sizes, seed))
+
+
+def _batches(n: int, sizes: tuple[int, ...], seed: int) -> Iterator[FloatArray]:
+    """How often each of n items is drawn, in batches of so many resamples."""
+    rng = np.random.default_rng(seed)
+    return (draw_counts(rng, size, [n]) for size in sizes)
 
 
 def _acceleration(statistic: Statistic, n: int) -> float:

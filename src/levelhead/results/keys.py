@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,6 +20,7 @@ from levelhead.results.codec import as_json, record_from_cells, record_from_json
 R = TypeVar("R")
 S = TypeVar("S")
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+_TOO_MANY = "more than the columns"
 
 
 # ---- results: lines of results.jsonl
@@ -154,14 +155,21 @@ class CsvFile(Generic[R]):
         text = _text_of(folder, self.name)
         if text is None:
             return []
-        lines = csv.DictReader(io.StringIO(text, newline=""), restkey="more than the columns")
+        lines = csv.reader(io.StringIO(text, newline=""))
         try:
-            return [
-                record_from_cells(self.record, {name: _plain_cell(cell) for name, cell in line.items()})
-                for line in lines
-            ]
+            columns = next(lines, [])
+            return [record_from_cells(self.record, _cells(columns, line)) for line in lines if line]
         except (ValueError, csv.Error) as error:
             raise _damaged(folder / self.name, str(error), lines.line_num) from None
+
+
+def _cells(columns: Sequence[str], line: Sequence[str]) -> dict[str, str | None]:
+    """A line by column; one that is too short has None at its end, one that is too long a column too many."""
+    cells: dict[str, str | None] = dict.fromkeys(columns)
+    cells.update(zip(columns, map(_plain_cell, line), strict=False))
+    if len(line) > len(columns):
+        cells[_TOO_MANY] = ""
+    return cells
 
 
 def csv_text(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
@@ -197,8 +205,8 @@ def _safe_cell(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and _would_run(cell) else cell
 
 
-def _plain_cell(cell: str | None) -> str | None:
-    return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _would_run(cell) else cell
+def _plain_cell(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and _would_run(cell) else cell
 
 
 def _would_run(cell: str) -> bool:

@@ -10,10 +10,7 @@ Inferences and next sentences ship for one bias only; any other is judged by |SE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.run import read_one
@@ -21,15 +18,14 @@ from levelhead.measures.crossed import crossed_change
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.occupations import Predictions, occupation_table
 from levelhead.measures.paired import fairness_change, strength_change
-from levelhead.measures.seat_effect import word_means
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
 from levelhead.probes.nli.labels import NEUTRAL
 from levelhead.probes.words import WordTest
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.pairs import nli_labels, nsp_strengths
-from levelhead.scoring.seat import word_sets
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import crossed_vectors
+from levelhead.scoring.word_table import word_table
 
 MainBias = Literal["fairness", "strength", "seat"]
 
@@ -59,13 +55,6 @@ def ask_bias_change(model: Model, battery: Battery, variants: Sequence[Variant])
 
 def _seat_changes(model: Model, battery: Battery, variants: Sequence[Variant]) -> list[Measurement]:
     table = word_table(battery.test, battery.contexts)
-    words = word_sets(table, battery.test)
-    vectors = [_crossed(each, table) for each in read_one(model, table.each(), variants, label="SEAT")]
-    return [crossed_change(vectors[0], after, words, battery.resampling) for after in vectors[1:]]
-
-
-def _crossed(vectors: NDArray[np.floating[Any]], table: WordTable) -> NDArray[np.floating[Any]]:
-    """Vectors [context, d] as [word, template, d]; words with sentences of their own have one mean each."""
-    if (order := table.crossed_order()) is not None:
-        return np.asarray(vectors[order])
-    return word_means(vectors, np.asarray(table.word))[:, None]
+    answers = read_one(model, table.each(), variants, label="SEAT")
+    before, *after = (crossed_vectors(vectors, table, battery.test) for vectors in answers)
+    return [crossed_change(before, each, battery.resampling) for each in after]

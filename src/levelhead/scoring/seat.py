@@ -17,7 +17,7 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
-from levelhead.measures.crossed import crossed_seat, nested_seat
+from levelhead.measures.crossed import CrossedVectors, nested_vectors
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import (
     DIFFERENCE_HIGH,
@@ -29,7 +29,7 @@ from levelhead.measures.seat.effect import (
     why_no_effect,
 )
 from levelhead.measures.seat.measurements import seat_measurement
-from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
+from levelhead.measures.seat_effect import WordSets
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -140,19 +140,29 @@ def seat_of_contexts(
 ) -> Measurement:
     """SEAT of vectors [context, hidden], with the permutation p of its targets, and the interval that redraws
     words and contexts."""
-    return _completed(_with_interval(vectors, table, test, resampling), table, test, resampling)
+    return seat_of_crossed(crossed_vectors(vectors, table, test), table, test, resampling)
 
 
-def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling) -> Measurement:
-    plain = _without_interval(word_means(vectors, np.asarray(table.word)), table, {"seed": resampling.seed})
+def seat_of_crossed(
+    crossed: CrossedVectors, table: WordTable, test: WordTest, resampling: Resampling = DEFAULT
+) -> Measurement:
+    """The same, of vectors by word and template."""
+    return _completed(_with_interval(crossed, table, resampling), table, test, resampling)
+
+
+def crossed_vectors(vectors: Doubles, table: WordTable, test: WordTest) -> CrossedVectors:
+    """Vectors [context, hidden] by word and template, or by word where each has sentences of its own."""
+    words, order = word_sets(table, test), table.crossed_order()
+    if order is None:
+        return nested_vectors(vectors, table.word, words)
+    return CrossedVectors(vectors[order], words)
+
+
+def _with_interval(crossed: CrossedVectors, table: WordTable, resampling: Resampling) -> Measurement:
+    plain = _without_interval(crossed.means, table, {"seed": resampling.seed})
     if plain.value is None:
         return plain
-    words = word_sets(table, test)
-    order = table.crossed_order()
-    if order is None:
-        wide = nested_seat(vectors, table.word, words, resampling)
-    else:
-        wide = crossed_seat(vectors[order], words, resampling)
+    wide = crossed.seat(resampling)
     ends = {name: wide.details[name] for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH) if name in wide.details}
     return replace(
         plain,
@@ -161,24 +171,6 @@ def _with_interval(vectors: Doubles, table: WordTable, test: WordTest, resamplin
         influence=wide.influence,
         details={**plain.details, **ends},
     )
-
-
-def first_seat(vectors: Doubles, table: WordTable, contexts: int) -> float:
-    """SEAT on so many contexts of each word, of vectors [context, hidden] on all of them."""
-    first = set(table.first_contexts(contexts).contexts)
-    kept = [i for i, context in enumerate(table.contexts) if context in first]
-    return seat_of(word_means(vectors[kept], np.asarray(table.word)[kept]), table)
-
-
-def seat_influences(vectors: Doubles, table: WordTable, words: WordSets) -> list[Doubles]:
-    """What attribute pairs, X, Y and, where all words stand in the same ones, templates do to SEAT.
-
-    vectors [context, hidden]; each kind has an array of its units. Empty where SEAT cannot be measured.
-    """
-    order = table.crossed_order()
-    by_word = word_means(vectors, np.asarray(table.word))[:, None] if order is None else vectors[order]
-    effect = SeatEffect.of(by_word.mean(axis=1, dtype=np.float64), words)
-    return [] if effect is None else all_influences(effect, by_word)
 
 
 def word_sets(table: WordTable, test: WordTest) -> WordSets:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.engine.run import read_one
+from levelhead.measures.crossed import CrossedVectors
 from levelhead.measures.excess import least_excess
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
@@ -37,9 +38,9 @@ from levelhead.results.records.heads import TwinSeat
 from levelhead.scoring.seat import (
     SINGLY,
     context_vectors,
-    first_seat,
-    seat_influences,
-    seat_of_contexts,
+    crossed_vectors,
+    seat_of,
+    seat_of_crossed,
     word_sets,
 )
 from levelhead.scoring.word_table import WordTable, word_table
@@ -106,14 +107,18 @@ class RowsQuestion:
         return np.asarray(context_vectors(self.model, self.table, "Word association"))
 
     @cached_property
-    def _own(self) -> dict[str, Doubles]:
-        return {name: self.vectors[_kept(self.table, table)] for name, table in self._tables.items()}
+    def _own(self) -> dict[str, CrossedVectors]:
+        """The model's vectors of each row."""
+        return {
+            name: crossed_vectors(self.vectors[_kept(self.table, table)], table, self.tests[name])
+            for name, table in self._tables.items()
+        }
 
     @cached_property
     def _rows(self) -> dict[str, Measurement]:
         """Every row in the model, with its interval."""
         return {
-            name: seat_of_contexts(self._own[name], self._tables[name], row, self.resampling)
+            name: seat_of_crossed(self._own[name], self._tables[name], row, self.resampling)
             for name, row in self.tests.items()
         }
 
@@ -135,15 +140,19 @@ class RowsQuestion:
 
     def seats(self, vectors: Doubles) -> list[TwinSeat]:
         """SEAT of every row in one twin, from its vectors of the first contexts."""
-        static = word_means(vectors, np.asarray(self.few.word))
-        number = {word: i for i, word in enumerate(self.few.words)}
         seats = []
-        for name, words in self._sets.items():
-            places = [number[word] for word in self._tables[name].words]
-            if (effect := SeatEffect.of(static[places], words)) is not None:
+        for name, static in self._static(vectors):
+            if (effect := SeatEffect.of(static, self._sets[name])) is not None:
                 influences = tuple(tuple(map(_short, kind)) for kind in effect.influences())
                 seats.append(TwinSeat(name, effect.value, influences))
         return seats
+
+    def _static(self, vectors: Doubles) -> Iterator[tuple[str, Doubles]]:
+        """Every row's words, each as the mean of its first contexts: [word, d]"""
+        means = word_means(vectors, np.asarray(self.few.word))
+        number = {word: i for i, word in enumerate(self.few.words)}
+        for name, table in self._tables.items():
+            yield name, means[[number[word] for word in table.words]]
 
     def add(self, seats: Iterable[TwinSeat]) -> None:
         """One more twin. The model itself is not asked here: it may be that twin at the moment."""
@@ -155,7 +164,7 @@ class RowsQuestion:
         seats = self._seats.get(ALL_WORDS)
         if seats is None or seats.draws < 2:
             return False
-        null, there = seats.null, self._there(ALL_WORDS)
+        null, there = seats.null, self._there[ALL_WORDS]
         spoken = self._judged(ALL_WORDS, share(seats.draws, planned)).null
         certain = spoken is not None and (spoken.p_value >= MAIN_LEVEL or (spoken.least or 0.0) > 0)
         return certain and settled(null, there, planned, MAIN_LEVEL)
@@ -176,14 +185,18 @@ class RowsQuestion:
         sound, why = sound_choice(candidates) if candidates else (ALL_WORDS, "no null twin was asked")
         return SeatRows(rows, self.tests, tuple(self.parts), sound, why)
 
-    def _there(self, name: str) -> float:
+    @cached_property
+    def _there(self) -> dict[str, float]:
         """The model's SEAT on the contexts that twins are asked: like is held against like."""
-        return first_seat(self._own[name], self._tables[name], _twin_contexts(self.table))
+        place = {context: i for i, context in enumerate(self.table.contexts)}
+        vectors = self.vectors[[place[context] for context in self.few.contexts]]
+        measured = [name for name, row in self._rows.items() if row.value is not None]
+        static = dict(self._static(vectors))
+        return {name: seat_of(static[name], self._tables[name]) for name in measured}
 
     def _judged(self, name: str, spent: float) -> Measurement:
-        influences = seat_influences(self._own[name], self._tables[name], self._sets[name])
-        seats, there = self._seats[name], self._there(name)
-        return seats.judged(self._rows[name], there, influences, self.resampling, spent)
+        seats, influences = self._seats[name], self._own[name].influences
+        return seats.judged(self._rows[name], self._there[name], influences, self.resampling, spent)
 
 
 def _twin_contexts(table: WordTable) -> int:

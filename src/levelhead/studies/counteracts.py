@@ -15,15 +15,17 @@ A run holds, for each model and variant:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.cloze.scores import ClozeScores
+from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import Resampling
@@ -211,8 +213,7 @@ class _Subject:
         return layout.CLOZE_CELLS.of(self.label)
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(NamedTuple):
     """Where a measurement belongs, as the measure labels it in the measurement's settings; "" means all."""
 
     k: int
@@ -221,7 +222,8 @@ class _Cell:
     occupation: str
 
 
-_LABELS = tuple(field.name for field in fields(_Cell))
+_LABELS = _Cell._fields
+Cells = Sequence[tuple[_Cell, Measurement]]
 
 
 def _keep(
@@ -232,14 +234,15 @@ def _keep(
     scores: ClozeScores,
 ) -> None:
     form = ClozeForm(subject.model, subject.variant, answers.form, answers.absent)
+    cells = [(_cell(each), each) for each in (*scores.measurements, *scores.robustness)]
     run.file(layout.ANSWERS.of(subject.label), _answer_lines(cloze_set, answers))
-    run.file(layout.OCCUPATIONS.of(subject.label), _occupation_lines(scores))
+    run.file(layout.OCCUPATIONS.of(subject.label), _occupation_lines(cells))
     run.result(layout.CLOZE_FORMS.of(subject.label), lambda: form)
-    run.results(subject.cells, lambda: _cloze_cells(subject, scores, cloze_set))
+    run.results(subject.cells, lambda: _cloze_cells(subject, cells, scores.verdicts, cloze_set))
 
 
 def _cell(measurement: Measurement) -> _Cell:
-    return _Cell(**{name: measurement.settings.get(name, "") for name in _LABELS})
+    return _Cell(*(measurement.settings.get(name, "") for name in _LABELS))
 
 
 def _unlabeled(measurement: Measurement) -> Measurement:
@@ -248,15 +251,16 @@ def _unlabeled(measurement: Measurement) -> Measurement:
     return replace(measurement, settings=settings)
 
 
-def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) -> Iterator[ClozeCell]:
+def _cloze_cells(
+    subject: _Subject, cells: Cells, verdicts: Iterable[Verdict], cloze_set: ClozeSet
+) -> Iterator[ClozeCell]:
     """Measurements of kinds and groups; a change of log-odds or of the margin has its verdict beside it."""
     expected = {prompt.kind: prompt.expected for prompt in cloze_set.prompts}
-    verdicts = {(v.change.name, v.k, v.kind, v.group): v.word for v in scores.verdicts}
-    for measurement in (*scores.measurements, *scores.robustness):
-        cell = _cell(measurement)
+    words = {(v.change.name, v.k, v.kind, v.group): v.word for v in verdicts}
+    for cell, measurement in cells:
         if cell.occupation:
             continue
-        word = verdicts.get((measurement.name, cell.k, cell.kind, cell.group))
+        word = words.get((measurement.name, cell.k, cell.kind, cell.group))
         yield ClozeCell(
             model=subject.model,
             variant=subject.variant,
@@ -269,9 +273,8 @@ def _cloze_cells(subject: _Subject, scores: ClozeScores, cloze_set: ClozeSet) ->
         )
 
 
-def _occupation_lines(scores: ClozeScores) -> Iterator[OccupationLine]:
-    for measurement in scores.measurements:
-        cell = _cell(measurement)
+def _occupation_lines(cells: Cells) -> Iterator[OccupationLine]:
+    for cell, measurement in cells:
         if cell.occupation:
             low, high = measurement.interval or (None, None)
             yield OccupationLine(

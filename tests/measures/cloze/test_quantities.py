@@ -36,8 +36,11 @@ def test_an_interval_is_that_of_all_resamples(clusters: int, single: bool) -> No
     draws = ClusterDraws.of(of_item, strata, RESAMPLING)
     assert draws is not None
     assert len(draws.times) < RESAMPLING.resamples or clusters > 6
-    expected = np.quantile(drawn_again(sums, counts, of_item, strata), [0.025, 0.975])
-    assert draws.interval(sums, counts) == pytest.approx(tuple(expected))
+    together = draws.intervals(np.stack([sums, 2 * sums]), np.stack([counts, np.ones_like(counts)]))
+    asked = ((sums, counts), (2 * sums, np.ones_like(counts)))
+    for own, (own_sums, own_counts) in zip(together, asked, strict=True):
+        expected = np.quantile(drawn_again(own_sums, own_counts, of_item, strata), [0.025, 0.975])
+        assert own == pytest.approx(tuple(expected))
 
 
 def test_one_cluster_and_one_with_a_count_have_no_interval() -> None:
@@ -45,8 +48,9 @@ def test_one_cluster_and_one_with_a_count_have_no_interval() -> None:
     assert ClusterDraws.of(np.zeros(4, np.int64), one_side, RESAMPLING) is None
     draws = ClusterDraws.of(np.array([0, 0, 1, 1]), one_side, RESAMPLING)
     assert draws is not None
-    assert draws.interval(ones, np.array([1.0, 1.0, 0.0, 0.0])) is None
-    assert draws.interval(ones, ones) is not None
+    one, both = draws.intervals(np.stack([ones, ones]), np.array([[1.0, 1.0, 0.0, 0.0], ones]))
+    assert one is None
+    assert both is not None
 
 
 def test_quantiles_of_repeated_values_are_numpys() -> None:

@@ -7,9 +7,10 @@ prompt has no interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,37 +53,57 @@ class PromptCell:
             clusters, unit = np.arange(len(prompts)), "prompts"
         return cls(prompts, unit, ClusterDraws.of(clusters, table.own[prompts], resampling))
 
-    def interval(self, sums: Floats, counts: Floats) -> Interval | None:
-        """The interval of Σ sums / Σ counts over its prompts, of sums and counts of all prompts."""
-        return None if self.draws is None else self.draws.interval(sums[self.prompts], counts[self.prompts])
+    def intervals(self, sums: Floats, counts: Floats) -> list[Interval | None]:
+        """The interval of each Σ sums / Σ counts over its prompts: [quantity, prompt of the cell] both."""
+        return [None] * len(sums) if self.draws is None else self.draws.intervals(sums, counts)
 
 
-def cell_measurement(
-    name: str,
-    quantity: Quantity,
-    cell: PromptCell,
-    resampling: Resampling,
-    labels: Mapping[str, object],
-) -> Measurement:
-    """A quantity over the prompts of one cell; labels say which cell it is.
+@dataclass(frozen=True)
+class QuantityTable:
+    """Quantities of the same prompts, side by side, so that a cell is averaged once for all of them."""
 
-    value = Σ sums / Σ counts over the cell's prompts, or its exponential where the sums are of logs
-    """
-    prompts = cell.prompts
-    settings = {**labels, **resampling.settings(METHOD, cell.unit)}
-    sums, counts = quantity.sums[prompts], quantity.counts[prompts]
-    skipped = len(counts) - int(np.count_nonzero(counts))
-    unscored = {quantity.unscored: skipped} if skipped else {}
-    if not quantity.evidence[prompts].any():
-        return Measurement.missing(
-            name, quantity.lack, unscored=unscored, neutral=quantity.neutral, settings=settings
+    quantities: Mapping[str, Quantity]
+
+    @cached_property
+    def _stacked(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Sums, counts and evidence: [quantity, prompt] each."""
+        every = self.quantities.values()
+        return (
+            np.stack([each.sums for each in every]),
+            np.stack([each.counts for each in every]),
+            np.stack([each.evidence for each in every]),
         )
-    bounds = None if cell.draws is None else cell.draws.interval(sums, counts)
-    value = float(sums.sum() / counts.sum())
-    if quantity.logarithmic:
-        value = float(np.exp(value))
-        bounds = None if bounds is None else (float(np.exp(bounds[0])), float(np.exp(bounds[1])))
-    return Measurement(name, value, bounds, int(counts.sum()), unscored, quantity.neutral, {}, settings)
+
+    def over(
+        self, cell: PromptCell, resampling: Resampling, labels: Mapping[str, object]
+    ) -> dict[str, Measurement]:
+        """Every quantity over the prompts of one cell; labels say which cell it is.
+
+        value = Σ sums / Σ counts over the cell's prompts, or its exponential where the sums are of logs
+        """
+        all_sums, all_counts, all_evidence = self._stacked
+        sums, counts = all_sums[:, cell.prompts], all_counts[:, cell.prompts]
+        settings = {**labels, **resampling.settings(METHOD, cell.unit)}
+        total, n, size = sums.sum(axis=1).tolist(), counts.sum(axis=1).tolist(), len(cell.prompts)
+        scored = np.count_nonzero(counts, axis=1).tolist()
+        known = np.asarray(all_evidence[:, cell.prompts].any(axis=1)).tolist()
+        bounds = cell.intervals(sums, counts)
+        measured = {}
+        for i, (name, quantity) in enumerate(self.quantities.items()):
+            unscored = {quantity.unscored: size - scored[i]} if scored[i] < size else {}
+            if not known[i]:
+                measured[name] = Measurement.missing(
+                    name, quantity.lack, unscored=unscored, neutral=quantity.neutral, settings=settings
+                )
+                continue
+            value, interval = total[i] / n[i], bounds[i]
+            if quantity.logarithmic:
+                value = math.exp(value)
+                interval = None if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
+            measured[name] = Measurement(
+                name, value, interval, int(n[i]), unscored, quantity.neutral, {}, settings
+            )
+        return measured
 
 
 @dataclass(frozen=True)
@@ -113,16 +134,30 @@ class ClusterDraws:
         weights, times = _weights(tuple(sizes.tolist()), resampling.seed, resampling.resamples)
         return cls(place[member], weights, times, resampling.level)
 
-    def interval(self, sums: Floats, counts: Floats) -> Interval | None:
-        """Percentile bootstrap of Σ sums / Σ counts; None when fewer than two clusters have a count."""
-        totals = np.bincount(self.member, counts)
-        if np.count_nonzero(totals) < 2:
-            return None
-        total, drawn = self.weights @ totals, self.weights @ np.bincount(self.member, sums)
+    def intervals(self, sums: Floats, counts: Floats) -> list[Interval | None]:
+        """Percentile bootstrap of each Σ sums / Σ counts, both [quantity, item]; None when fewer than two
+        clusters have a count."""
+        totals, own = self._by_cluster(counts), self._by_cluster(sums)
+        total, drawn = self.weights @ totals, self.weights @ own  # [draw, quantity]
+        shares = ((1 - self.level) / 2, (1 + self.level) / 2)
+        enough = np.count_nonzero(totals, axis=0) > 1
+        bounds: list[Interval | None] = [None] * len(sums)
+        if (self.times == 1).all() and (total[:, enough] > 0).all():
+            quantiles = np.quantile(drawn[:, enough] / total[:, enough], shares, axis=0).T.tolist()
+        else:
+            quantiles = [self._quantiles(total[:, i], drawn[:, i], shares) for i in np.flatnonzero(enough)]
+        for i, (low, high) in zip(np.flatnonzero(enough).tolist(), quantiles, strict=True):
+            bounds[i] = low, high
+        return bounds
+
+    def _by_cluster(self, values: Floats) -> Floats:
+        """Values [quantity, item] added up: [cluster, quantity]"""
+        clusters = self.weights.shape[1]
+        return np.stack([np.bincount(self.member, own, clusters) for own in values], axis=1)
+
+    def _quantiles(self, total: Floats, drawn: Floats, shares: Sequence[float]) -> list[float]:
         kept = total > 0
-        tail = (1 - self.level) / 2
-        low, high = repeated_quantiles(drawn[kept] / total[kept], self.times[kept], (tail, 1 - tail))
-        return low, high
+        return repeated_quantiles(drawn[kept] / total[kept], self.times[kept], shares)
 
 
 def repeated_quantiles(values: Floats, times: Ints, shares: Sequence[float]) -> list[float]:

@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from levelhead.measures.cloze.prompt_table import BASE, PromptTable
-from levelhead.measures.cloze.quantities import PromptCell, Quantity, cell_measurement
-from levelhead.measures.cloze.top_k import Ints, TopK, margins, masses, relative_probabilities
+from levelhead.measures.cloze.quantities import PromptCell, Quantity, QuantityTable
+from levelhead.measures.cloze.top_k import Floats, Ints, TopK, margins, masses, relative_probabilities
 from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, ROUNDING, Resampling
 
-UNRELATED = "unrelated"
+UNRELATED, ROBUSTNESS = "unrelated", "robustness"
 _RELATIVE = {
     "relative probability": None,
     "relative probability, own group": 1,
@@ -64,15 +64,14 @@ def score_cloze(
     ]
     for k in ks:
         quantities = _quantities(table, topk, k)
+        margin = quantities["margin"].sums
+        of_knowledge = QuantityTable(quantities)
+        of_base = QuantityTable({name: own for name, own in quantities.items() if name not in _AGAINST_BASE})
         for labels, prompts in cells:
             against_base = labels["kind"] != BASE
-            cell = {
-                name: cell_measurement(name, quantity, prompts, resampling, {"k": k, **labels})
-                for name, quantity in quantities.items()
-                if against_base or name not in _AGAINST_BASE
-            }
+            cell = (of_knowledge if against_base else of_base).over(prompts, resampling, {"k": k, **labels})
             if against_base:
-                change = _with_margins(cell["margin change"], quantities["margin"], prompts, table)
+                change = _with_margins(cell["margin change"], margin, prompts, table)
                 cell["margin change"] = change
                 verdicts += [] if labels["occupation"] else [Verdict.of(change)]
             measurements += cell.values()
@@ -101,7 +100,7 @@ def robustness(
         kept.astype(float), held.astype(float), held, lack, 1.0, unscored="base shows no preference"
     )
     labels = {"k": k, "kind": kind}
-    measured = cell_measurement("robustness", quantity, cell, resampling, labels)
+    measured = QuantityTable({ROBUSTNESS: quantity}).over(cell, resampling, labels)[ROBUSTNESS]
     if measured.value is None:
         return measured
     moved = float(np.abs(change[cell.prompts][held[cell.prompts]]).mean())
@@ -158,13 +157,13 @@ def _cells(table: PromptTable, per_occupation: bool) -> Iterator[tuple[dict[str,
             yield {"kind": kind, "group": str(group[own[0]]), "occupation": name}, np.asarray(own)
 
 
-def _with_margins(change: Measurement, margin: Quantity, cell: PromptCell, table: PromptTable) -> Measurement:
-    """A change with the margins it lies between, which its verdict needs."""
+def _with_margins(change: Measurement, margin: Floats, cell: PromptCell, table: PromptTable) -> Measurement:
+    """A change with the margins it lies between, which its verdict needs; margin [prompt]."""
     if change.value is None:
         return change
-    low, high = cell.interval(margin.sums, margin.counts) or (None, None)
-    prompts = cell.prompts
-    base, reached = float(margin.sums[table.base[prompts]].mean()), float(margin.sums[prompts].mean())
+    own = margin[cell.prompts]
+    low, high = cell.intervals(own[None], np.ones((1, own.size)))[0] or (None, None)
+    base, reached = float(margin[table.base[cell.prompts]].mean()), float(own.mean())
     return replace(
         change, details={"base": base, "reached": reached, "reached_low": low, "reached_high": high}
     )
