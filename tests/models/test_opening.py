@@ -112,7 +112,6 @@ def test_what_the_checkpoint_states_is_used_where_no_proof_says_otherwise() -> N
 def test_a_gguf_file_that_adds_no_bos_is_believed_where_its_tokenizer_puts_one_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """transformers 5.17 makes such a tokenizer of SmolLM2's file, 5.22 does not: both must ask alike."""
     tokenizer: Any = copy.deepcopy(bpe())
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", BOS)]
@@ -125,6 +124,13 @@ def test_a_gguf_file_that_adds_no_bos_is_believed_where_its_tokenizer_puts_one_f
     monkeypatch.setattr(model, "opening", denied)
     (row,) = encode(model, [SENTENCE])
     assert row.ids.tolist() == bpe()(SENTENCE)["input_ids"]
+
+
+def test_a_gguf_file_that_adds_no_bos_is_believed_where_one_token_seems_to_be_both_ends(gpt: Model) -> None:
+    """transformers 5.17 gives SmolLM2's tokenizer its BOS as EOS, 5.22 does not: both must ask alike."""
+    assert gpt.opening.source == opening._BOTH_ENDS
+    denied = opening.find_opening(gpt, gpt.tokenizer, Declared(adds_bos=False), predicts=True)
+    assert (denied.written, denied.source) == ("none", "add_bos_token of the GGUF file")
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ A causal model that was trained with a token before every document, and is asked
 and without a word: Gemma 3 270M needs 8.2 nats for a word of plain English instead of 2.8. So one decision is
 made for each model, once, on loading, and every reading's rows begin accordingly (encoding.py).
 
-    stated     what the checkpoint says: the tokens that its tokenizer puts first, unless it was made from a
-               GGUF file whose add_bos_token denies them; add_bos_token of such a file or of a tokenizer's
-               configuration; one token for both ends of a document (GPT-2)
+    stated     what the checkpoint says: add_bos_token of a GGUF file that denies it; the tokens that its
+               tokenizer puts first; add_bos_token of a GGUF file or of a tokenizer's configuration; one token
+               for both ends of a document (GPT-2)
     tried      what is stated, the bare text, and the text after BOS, in nats for each word of plain English
     used       what is stated and passes; where it fails, or the checkpoint leaves it open, the one that is
                better by a clear margin
@@ -180,18 +180,17 @@ def _stated(
 ) -> tuple[tuple[int, ...], str]:
     """The tokens that the checkpoint says a text opens with, each once, and where it says so."""
     bos, in_file = tokenizer.bos_token_id, "add_bos_token of the GGUF file"
-    denied = own == (bos,) and declared.adds_bos is False  # transformers 5.17 adds it all the same
-    if own and not denied:
+    if declared.adds_bos is False and own in ((), (bos,)):  # whatever transformers made of its tokenizer
+        return (), in_file
+    if own:
         return tuple(dict.fromkeys(own)), "tokenizer"
-    if bos is None or denied:
-        return (), in_file if denied else "tokenizer, which has no BOS"
-    if declared.adds_bos:
-        return (bos,), in_file
-    if tokenizer.init_kwargs.get("add_bos_token"):
-        return (bos,), "add_bos_token of the tokenizer's configuration"
+    if bos is None:
+        return (), "tokenizer, which has no BOS"
+    if declared.adds_bos or tokenizer.init_kwargs.get("add_bos_token"):
+        return (bos,), in_file if declared.adds_bos else "add_bos_token of the tokenizer's configuration"
     if bos == tokenizer.eos_token_id == model.config.bos_token_id:
         return (bos,), _BOTH_ENDS
-    return (), _UNSAID if declared.adds_bos is None else in_file
+    return (), _UNSAID
 
 
 def _candidates(tokenizer: Any, stated: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -222,7 +222,7 @@ class _Cell(NamedTuple):
     occupation: str
 
 
-_LABELS = _Cell._fields
+_LABELS = _K, _KIND, _GROUP, _OCCUPATION = _Cell._fields
 Cells = Sequence[tuple[_Cell, Measurement]]
 
 
@@ -242,7 +242,8 @@ def _keep(
 
 
 def _cell(measurement: Measurement) -> _Cell:
-    return _Cell(*(measurement.settings.get(name, "") for name in _LABELS))
+    get = measurement.settings.get
+    return _Cell(get(_K, ""), get(_KIND, ""), get(_GROUP, ""), get(_OCCUPATION, ""))
 
 
 def _unlabeled(measurement: Measurement) -> Measurement:
