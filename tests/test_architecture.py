@@ -30,6 +30,7 @@ ROOMS = Rooms(
         "ordinary",
         "kinds",
         "files",
+        "background",
         "progress",
         "work",
         "edits",

@@ -8,6 +8,7 @@ so that the time that is left is the work that is left at the speed so far.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -86,12 +87,23 @@ def whole(name: str, plan: Mapping[Stage, float]) -> Iterator[None]:
     if _whole.get() is not None:
         yield
         return
-    with display() as shown, alone():
+    with display() as shown, alone(), _not_looked_through():
         token = _whole.set(_Whole(name, plan, shown))
         try:
             yield
         finally:
             _whole.reset(token)
+
+
+@contextmanager
+def _not_looked_through() -> Iterator[None]:
+    """Inside, Python's search for garbage leaves out what is there already: half a million objects of torch
+    and transformers, which it would go through again and again."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,11 @@ class WordSets:
         """Numbers of the words of a set."""
         return np.asarray(self.sets[name], np.int64)
 
+    def numbered(self, numbers: Sequence[int]) -> WordSets:
+        """The same words in a longer list, where word i has numbers[i]."""
+        sets = {name: [numbers[word] for word in entries] for name, entries in self.sets.items()}
+        return WordSets(sets, [(numbers[a], numbers[b]) for a, b in self.pairs])
+
     @property
     def sizes(self) -> dict[str, float]:
         """The number of entries of each set, as a measurement's details name it."""
@@ -55,6 +60,19 @@ class WordSets:
                 old, new = unit[a], unit[b]
                 unit = {word: new if number == old else number for word, number in unit.items()}
         return unit
+
+
+class Units(NamedTuple):
+    """Vectors of words by direction and length."""
+
+    unit: FloatArray  # [word, d]
+    norm: FloatArray  # [word]
+
+
+def units(means: FloatArray) -> Units:
+    """Vectors [word, d] divided by their lengths; one of length 0 stays."""
+    norm = np.sqrt(np.einsum("wd,wd->w", means, means))
+    return Units(means / np.where(norm > 0, norm, 1.0)[:, None], norm)
 
 
 @dataclass(frozen=True)
@@ -73,11 +91,16 @@ class SeatEffect:
 
     @classmethod
     def of(cls, means: FloatArray, words: WordSets) -> SeatEffect | None:
-        norm = np.sqrt(np.einsum("wd,wd->w", means, means))
+        """SEAT of vectors [word, d]; None with fewer than 2 targets on a side, or one association for all."""
+        return cls.of_units(units(means), words)
+
+    @classmethod
+    def of_units(cls, vectors: Units, words: WordSets) -> SeatEffect | None:
+        """The same, of vectors that several lists of words share."""
+        unit, norm = vectors
         used = np.concatenate([words.of(name) for name in SETS])
         if not (norm[used] > 0).all() or not np.isfinite(norm[used]).all():
             raise BadProbe("A listed word has a vector that is zero or not finite.")
-        unit = means / np.where(norm > 0, norm, 1.0)[:, None]
         direction = unit[words.of("A")].mean(0) - unit[words.of("B")].mean(0)
         x, y = unit[words.of("X")] @ direction, unit[words.of("Y")] @ direction
         both, n = np.concatenate([x, y]), x.size + y.size

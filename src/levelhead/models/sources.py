@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,6 +15,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from transformers import PreTrainedModel
 
+from levelhead.background import in_background
 from levelhead.errors import BadOption, CannotDo, UnknownModel
 from levelhead.models.adapter import NUMBERS, AffineEdit
 from levelhead.models.catalog import PREFIX, ShippedModel, find_shipped, list_shipped, suggestion
@@ -99,11 +101,7 @@ def open_source(name: str | Path, **options: Unpack[LoadOptions]) -> Source:
 
 def _hashing(hf: Any, files: tuple[Path, ...]) -> Future[str]:
     """The hash of weights on a card, begun beside the work: their files are hashed, the card is not asked."""
-    thread = ThreadPoolExecutor(1)
-    try:
-        return thread.submit(fingerprint, hf, files)
-    finally:
-        thread.shutdown(wait=False)
+    return in_background(partial(fingerprint, hf, files))
 
 
 def from_memory(hf: Any, tokenizer: Any, options: PlacementOptions | None = None) -> Source:

@@ -14,19 +14,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from levelhead.background import in_background
 from levelhead.engine.run import read_one
 from levelhead.measures.crossed import CrossedVectors
 from levelhead.measures.excess import least_excess
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
 from levelhead.measures.rounds import MAIN_LEVEL, looks, settled, share
-from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets, word_means
+from levelhead.measures.seat.effect import why_no_effect
+from levelhead.measures.seat_effect import SETS, SeatEffect, WordSets, units, word_means
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import Twin, twinned
@@ -37,9 +40,9 @@ from levelhead.probes.words import WordTest
 from levelhead.results.records.heads import TwinSeat
 from levelhead.scoring.seat import (
     SINGLY,
+    association_sides,
     context_vectors,
     crossed_vectors,
-    seat_of,
     seat_of_crossed,
     word_sets,
 )
@@ -114,23 +117,40 @@ class RowsQuestion:
             for name, table in self._tables.items()
         }
 
-    @cached_property
+    def begin(self) -> None:
+        """Begin with all rows in the background: their intervals wait for nobody, and nobody for them."""
+        _ = self._measured
+
+    @property
     def _rows(self) -> dict[str, Measurement]:
         """Every row in the model, with its interval."""
-        return {
-            name: seat_of_crossed(self._own[name], self._tables[name], row, self.resampling)
-            for name, row in self.tests.items()
-        }
+        return self._measured.result()
+
+    @cached_property
+    def _measured(self) -> Future[dict[str, Measurement]]:
+        own = self._own
+
+        def measured() -> dict[str, Measurement]:
+            return {
+                name: seat_of_crossed(own[name], self._tables[name], row, self.resampling)
+                for name, row in self.tests.items()
+            }
+
+        return in_background(measured)
 
     @property
     def measurable(self) -> bool:
         """Whether all words have a SEAT in the model."""
-        return self._rows[ALL_WORDS].value is not None
+        return not why_no_effect(*association_sides(self._own[ALL_WORDS].means, self._tables[ALL_WORDS]))
 
     @cached_property
     def _sets(self) -> dict[str, WordSets]:
-        """Of the rows that can be measured."""
-        return {name: word_sets(table, self.tests[name]) for name, table in self._tables.items()}
+        """The rows' words, by their numbers among those that twins are asked."""
+        number = {word: i for i, word in enumerate(self.few.words)}
+        return {
+            name: word_sets(table, self.tests[name]).numbered([number[word] for word in table.words])
+            for name, table in self._tables.items()
+        }
 
     # ---- null twins
 
@@ -140,19 +160,17 @@ class RowsQuestion:
 
     def seats(self, vectors: Doubles) -> list[TwinSeat]:
         """SEAT of every row in one twin, from its vectors of the first contexts."""
-        seats = []
-        for name, static in self._static(vectors):
-            if (effect := SeatEffect.of(static, self._sets[name])) is not None:
-                influences = tuple(tuple(map(_short, kind)) for kind in effect.influences())
-                seats.append(TwinSeat(name, effect.value, influences))
-        return seats
+        return [
+            TwinSeat(name, effect.value, tuple(tuple(map(_short, kind)) for kind in effect.influences()))
+            for name, effect in self._effects(vectors)
+        ]
 
-    def _static(self, vectors: Doubles) -> Iterator[tuple[str, Doubles]]:
-        """Every row's words, each as the mean of its first contexts: [word, d]"""
-        means = word_means(vectors, np.asarray(self.few.word))
-        number = {word: i for i, word in enumerate(self.few.words)}
-        for name, table in self._tables.items():
-            yield name, means[[number[word] for word in table.words]]
+    def _effects(self, vectors: Doubles) -> Iterator[tuple[str, SeatEffect]]:
+        """SEAT of every row that has one, from vectors of the first contexts."""
+        words = units(word_means(vectors, np.asarray(self.few.word)))
+        for name, sets in self._sets.items():
+            if (effect := SeatEffect.of_units(words, sets)) is not None:
+                yield name, effect
 
     def add(self, seats: Iterable[TwinSeat]) -> None:
         """One more twin. The model itself is not asked here: it may be that twin at the moment."""
@@ -162,7 +180,7 @@ class RowsQuestion:
     def settled(self, planned: int) -> bool:
         """Whether the association's verdict is the one that all planned twins would give (rounds.py)."""
         seats = self._seats.get(ALL_WORDS)
-        if seats is None or seats.draws < 2:
+        if seats is None or seats.draws < 2 or ALL_WORDS not in self._there:
             return False
         null, there = seats.null, self._there[ALL_WORDS]
         spoken = self._judged(ALL_WORDS, share(seats.draws, planned)).null
@@ -175,7 +193,7 @@ class RowsQuestion:
         """All rows, held against the twins so far. planned: how many there were to be, in rounds."""
         rows = dict(self._rows)
         for name, seats in self._seats.items():
-            if seats.draws > 1 and rows[name].value is not None:
+            if seats.draws > 1 and rows[name].value is not None and name in self._there:
                 rows[name] = self._judged(name, 1.0 if planned is None else share(seats.draws, planned))
         candidates = {
             name: self._seats[name].null
@@ -190,13 +208,11 @@ class RowsQuestion:
         """The model's SEAT on the contexts that twins are asked: like is held against like."""
         place = {context: i for i, context in enumerate(self.table.contexts)}
         vectors = self.vectors[[place[context] for context in self.few.contexts]]
-        measured = [name for name, row in self._rows.items() if row.value is not None]
-        static = dict(self._static(vectors))
-        return {name: seat_of(static[name], self._tables[name]) for name in measured}
+        return {name: effect.value for name, effect in self._effects(vectors)}
 
     def _judged(self, name: str, spent: float) -> Measurement:
-        seats, influences = self._seats[name], self._own[name].influences
-        return seats.judged(self._rows[name], self._there[name], influences, self.resampling, spent)
+        row, there = self._rows[name], self._there[name]
+        return self._seats[name].judged(row, there, self._own[name].influences, self.resampling, spent)
 
 
 def _twin_contexts(table: WordTable) -> int:

@@ -72,6 +72,7 @@ class NullModels:
         with stage(Stage.WORDS):
             if not self.rows.measurable:
                 return
+            self.rows.begin()
         with stage(Stage.NULLS):
             self._fit("model", None, lambda: self.rows.vectors[self.prepared.table.first_places()])
             self._ask_twins()
