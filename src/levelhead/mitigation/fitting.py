@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -56,12 +57,35 @@ _FRAME_ACTS = (
 
 @dataclass(frozen=True, eq=False)
 class PairedStates:
-    """States of both forms of the pairs at one site, row by row: [vector, hidden] or [vector, head, dim]."""
+    """States of both forms of the pairs at one site."""
 
-    feminine: Floats
-    masculine: Floats
-    pairs: int  # that contributed
+    states: Sequence[
+        Floats
+    ]  # of the feminine and the masculine form in turn: [token, hidden], [token, head, dim]
     skipped: Mapping[str, int]  # reason -> how many
+
+    @property
+    def pairs(self) -> int:
+        """How many contributed."""
+        return len(self.states) // 2
+
+    @cached_property
+    def feminine(self) -> Floats:
+        """Those of the feminine forms, row by row: [vector, hidden] or [vector, head, dim]"""
+        return np.concatenate(self.states[::2])
+
+    @cached_property
+    def masculine(self) -> Floats:
+        """Those of the masculine forms, in the same rows."""
+        return np.concatenate(self.states[1::2])
+
+    def differences(self) -> Floats:
+        """Feminine less masculine, row by row."""
+        ends = np.cumsum([0, *(len(own) for own in self.states[::2])])
+        rows = np.empty((ends[-1], *self.states[0].shape[1:]), np.float32)
+        for i, start in enumerate(ends[:-1]):
+            np.subtract(self.states[2 * i], self.states[2 * i + 1], out=rows[start : ends[i + 1]])
+        return rows
 
 
 def default_pairs(model: Model, form: Form | None = None) -> tuple[InputPair, ...]:
@@ -202,8 +226,7 @@ def _edits(
 
 
 def _subspace(model: Model, site: Site, states: PairedStates) -> Subspace:
-    differences = states.feminine - states.masculine
-    return fit_subspace(site, differences, states.pairs, states.skipped, model.device)
+    return fit_subspace(site, states.differences(), states.pairs, states.skipped, model.device)
 
 
 def paired_states(
@@ -229,11 +252,7 @@ def paired_states(
     answers = read(model, list(readings.values()), variants, label="Fitting subspaces")
 
     def paired(site: Site, variant: int) -> PairedStates:
-        states = answers[readings[site]][variant]
-        reasons = {} if site in whole else skipped
-        return PairedStates(
-            np.concatenate(states[::2]), np.concatenate(states[1::2]), len(states) // 2, reasons
-        )
+        return PairedStates(answers[readings[site]][variant], {} if site in whole else skipped)
 
     return [{site: paired(site, variant) for site in readings} for variant in range(len(variants))]
 

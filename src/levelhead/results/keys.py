@@ -165,11 +165,12 @@ class CsvFile(Generic[R]):
 
 def _cells(columns: Sequence[str], line: Sequence[str]) -> dict[str, str | None]:
     """A line by column; one that is too short has None at its end, one that is too long a column too many."""
-    cells: dict[str, str | None] = dict.fromkeys(columns)
-    cells.update(zip(columns, map(_plain_cell, line), strict=False))
-    if len(line) > len(columns):
-        cells[_TOO_MANY] = ""
-    return cells
+    if any(cell[:1] == "'" for cell in line):
+        line = [_plain_cell(cell) for cell in line]
+    if len(line) == len(columns):
+        return dict(zip(columns, line, strict=True))
+    missing = [None] * (len(columns) - len(line))
+    return dict(zip((*columns, _TOO_MANY), (*line, *missing), strict=False))
 
 
 def csv_text(columns: Iterable[str], lines: Iterable[Iterable[Any]]) -> str:
