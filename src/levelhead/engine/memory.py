@@ -107,7 +107,7 @@ class Packed(Handed):
         self.parcels: list[Parcel] = []
 
     def keep(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
-        self.parcels.append(Parcel(self._numbers[id(collector)], variant, asks, values.numpy()))
+        self.parcels.append(Parcel(self._numbers[id(collector)], variant, asks, values.float().numpy()))
 
     def adds_where_it_lies(self, collector: Collector[Any]) -> bool:
         return False
