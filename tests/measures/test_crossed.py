@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.measures.crossed import CrossedVectors, crossed_change, crossed_seat, nested_seat
+from levelhead.measures.crossed import CrossedVectors, crossed_change, nested_vectors
 from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences
 from levelhead.measures.statistics import Resampling
@@ -33,13 +33,15 @@ def width(interval: tuple[float, float] | None) -> float:
 
 def test_the_value_is_seat_of_the_means_over_templates() -> None:
     v, words = sample((6, 5, 7, 4)), word_sets(6, 5, 7)
-    assert crossed_seat(v, words, QUICK).value == pytest.approx(plain_seat(v.mean(1), words), abs=1e-12)
+    assert CrossedVectors(v, words).seat(QUICK).value == pytest.approx(
+        plain_seat(v.mean(1), words), abs=1e-12
+    )
 
 
 def test_a_repeated_entry_counts_twice_and_moves_as_one_unit() -> None:
     v, words = sample((6, 5, 7, 4)), word_sets(6, 5, 7)
     repeated = WordSets({**words.sets, "X": [*words.sets["X"], words.sets["X"][0]]}, words.pairs)
-    measured = crossed_seat(v, repeated, QUICK)
+    measured = CrossedVectors(v, repeated).seat(QUICK)
     assert measured.value == pytest.approx(plain_seat(v.mean(1), repeated), abs=1e-12)
     assert measured.details["n_x"] == 6
     assert measured.n == 24 * 4
@@ -101,7 +103,7 @@ def test_counterparts_drawn_together_leave_less_open_than_drawn_apart() -> None:
 def test_exchanging_x_and_y_flips_value_and_interval() -> None:
     v, words = sample((6, 7, 7, 4)), word_sets(6, 7, 7)
     turned = WordSets({**words.sets, "X": words.sets["Y"], "Y": words.sets["X"]}, words.pairs)
-    first, second = crossed_seat(v, words, QUICK), crossed_seat(v, turned, QUICK)
+    first, second = CrossedVectors(v, words).seat(QUICK), CrossedVectors(v, turned).seat(QUICK)
     assert first.value is not None
     assert second.value == pytest.approx(-first.value, abs=1e-12)
     assert first.interval is not None
@@ -113,8 +115,8 @@ def test_exchanging_x_and_y_flips_value_and_interval() -> None:
 def test_templates_that_disagree_widen_the_interval_that_words_alone_leave() -> None:
     tilted = World(0.5, tilt=2.0).sample(np.random.default_rng(2), (60, 60, 60, 4))
     words = word_sets(60, 60, 60)
-    both = crossed_seat(tilted, words)
-    alone = crossed_seat(tilted.mean(1, keepdims=True), words)
+    both = CrossedVectors(tilted, words).seat()
+    alone = CrossedVectors(tilted.mean(1, keepdims=True), words).seat()
     assert both.value == pytest.approx(alone.value)
     assert width(both.interval) > 1.3 * width(alone.interval)
     assert alone.settings["resampled"] == "attribute pairs, targets"
@@ -125,17 +127,17 @@ def test_nested_contexts_have_the_value_of_their_means_and_the_interval_of_words
     v, words = sample((6, 7, 7, 3)), word_sets(6, 7, 7)
     number = np.repeat(np.arange(len(v)), 3)
     ragged = np.concatenate([v.reshape(-1, v.shape[2]), v[:1, 0]])  # the first word has a fourth context
-    measured = nested_seat(ragged, [*number, 0], words, QUICK)
+    measured = nested_vectors(ragged, [*number, 0], words).seat(QUICK)
     means = v.mean(1)
     means[0] = (v[0].sum(0) + v[0, 0]) / 4
     assert measured.value == pytest.approx(plain_seat(means, words), abs=1e-12)
-    assert measured.interval == crossed_seat(means[:, None], words, QUICK).interval
+    assert measured.interval == CrossedVectors(means[:, None], words).seat(QUICK).interval
     assert measured.n == len(v) * 3 + 1
 
 
 def test_intervals_stay_within_what_seat_can_be() -> None:
     v = World(3.0, words=0.01, noise=0.01, lean_spread=0.05).sample(np.random.default_rng(0), (4, 4, 4, 3))
-    measured = crossed_seat(v, word_sets(4, 4, 4), QUICK)
+    measured = CrossedVectors(v, word_sets(4, 4, 4)).seat(QUICK)
     assert measured.interval is not None
     assert 1.8 < measured.interval[0] <= measured.interval[1] <= 2.0
 
@@ -145,7 +147,7 @@ def test_a_paired_change_of_seat_is_the_difference_of_two_and_sharper_than_their
     before, words = sample(design), word_sets(*design[:3])
     after = before + np.random.default_rng(9).normal(0, 0.05, before.shape)
     change = crossed_change(CrossedVectors(before, words), CrossedVectors(after, words))
-    single = [crossed_seat(each, words) for each in (before, after)]
+    single = [CrossedVectors(each, words).seat() for each in (before, after)]
     assert change.value == pytest.approx(abs(single[1].value or 0) - abs(single[0].value or 0))
     assert width(change.interval) < width(single[0].interval) / 2
     assert change.null is not None
@@ -172,17 +174,17 @@ def test_vectors_that_only_shrink_or_collapse_to_one_point_leave_seat_and_show_i
 def test_what_cannot_be_measured_says_why() -> None:
     v = sample((3, 2, 2, 3))
     alone = WordSets({"A": [0], "B": [3], "X": [6], "Y": [8, 9]})
-    assert crossed_seat(v, alone, QUICK).value is None
+    assert CrossedVectors(v, alone).seat(QUICK).value is None
     one_pair = WordSets({"A": [0], "B": [3], "X": [6, 7], "Y": [8, 9]}, [(0, 3)])
-    assert crossed_seat(v, one_pair, QUICK).interval is None
+    assert CrossedVectors(v, one_pair).seat(QUICK).interval is None
     with pytest.raises(BadProbe, match="word, template, d"):
-        crossed_seat(v[0], alone, QUICK)
+        CrossedVectors(v[0], alone).seat(QUICK)
     with pytest.raises(BadProbe, match="none empty"):
         WordSets({"A": [], "B": [1], "X": [2], "Y": [3]})
     with pytest.raises(BadProbe, match="no context"):
-        nested_seat(v[:4, 0], [0, 1, 2, 3], alone, QUICK)
+        nested_vectors(v[:4, 0], [0, 1, 2, 3], alone)
     with pytest.raises(BadProbe, match="zero"):
-        crossed_seat(np.zeros((10, 2, 3)), one_pair, QUICK)
+        CrossedVectors(np.zeros((10, 2, 3)), one_pair).seat(QUICK)
 
 
 RUNS = 1_000  # a share of 0.95 is then known to ± 1.4 points
@@ -195,7 +197,7 @@ def intervals(
     rng, words = np.random.default_rng(17), word_sets(*design[:3])
     for _ in range(runs):
         v = world.sample(rng, design)
-        yield v, np.asarray(crossed_seat(v, words, QUICK).interval)
+        yield v, np.asarray(CrossedVectors(v, words).seat(QUICK).interval)
 
 
 def over_templates_alone(v: Doubles, words: WordSets, rng: np.random.Generator) -> Doubles:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from levelhead.measures.crossed import CrossedVectors, crossed_change, crossed_seat
+from levelhead.measures.crossed import CrossedVectors, crossed_change
 from levelhead.measures.influence import influence, mean_influence, paired_test
 from levelhead.measures.lpbs import lpbs
 from levelhead.measures.measurement import Measurement
@@ -102,7 +102,7 @@ def test_seat_by_item_is_the_paired_change_of_seat() -> None:
         {"A": range(4), "B": range(4, 8), "X": range(8, 14), "Y": range(14, 20)},
         [(i, i + 4) for i in range(4)],
     )
-    runs = [crossed_seat(vectors, words, KEPT) for vectors in (first, second)]
+    runs = [CrossedVectors(vectors, words).seat(KEPT) for vectors in (first, second)]
     assert set(runs[0].influence) == {"attribute pairs", "targets X", "targets Y", "templates"}
     direct = crossed_change(CrossedVectors(first, words), CrossedVectors(second, words))
     sign = np.sign(runs[0].value or 1.0)

@@ -38,6 +38,7 @@ from levelhead.measures.seat.effect import difference_details
 from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
+_SEAT = "seat"
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
 _NO_EFFECT = "fewer than 2 targets on a side, or all targets have the same association"
@@ -94,51 +95,33 @@ class CrossedVectors:
         several = self.vectors.shape[1] > 1
         return "attribute pairs, targets and templates, crossed" if several else "attribute pairs, targets"
 
-    def seat(self, resampling: Resampling, name: str = "seat") -> Measurement:
-        """SEAT, with an interval that redraws words and templates."""
+    def seat(self, resampling: Resampling = DEFAULT) -> Measurement:
+        """SEAT, with an interval that redraws words and templates.
+
+        With one template the interval redraws words alone, which the settings say. Two say next to nothing
+        about others: one-token words of lh:bert-mini have 1.05 [-0.87, 1.86] with 2 templates, 1.15 [0.75,
+        1.45] with 4, 1.26 [1.06, 1.43] with 16. n: contexts of the listed words.
+        """
         settings = resampling.settings(METHOD, self.resampled)
         details = self.words.sizes
         if not self.nested:
             details["templates"] = float(self.vectors.shape[1])
         known: dict[str, Any] = {"n": self.n, "neutral": 0.0, "settings": settings}
         if self.effect is None:
-            return Measurement.missing(name, _NO_EFFECT, details=details, **known)
+            return Measurement.missing(_SEAT, _NO_EFFECT, details=details, **known)
         own, of_difference = self._influences
         details |= difference_details(_around(self.effect.numerator.value, of_difference, resampling))
         known["influence"] = kept(dict(zip(_KINDS, own, strict=False)), resampling)
         interval = _interval(self.effect, own, resampling)
-        return Measurement(name, self.effect.value, interval, details=details, **known)
+        return Measurement(_SEAT, self.effect.value, interval, details=details, **known)
 
 
-def crossed_seat(
-    vectors: npt.ArrayLike, words: WordSets, resampling: Resampling = DEFAULT, name: str = "seat"
-) -> Measurement:
-    """SEAT of vectors [word, template, d], every word in every template; the interval redraws both.
-
-    With one template the interval redraws words alone, which the settings say. Two say next to nothing about
-    others: one-token words of lh:bert-mini have 1.05 [-0.87, 1.86] with 2 templates, 1.15 [0.75, 1.45] with
-    4, 1.26 [1.06, 1.43] with 16. n: contexts of the listed words.
-    """
-    return CrossedVectors(np.asarray(vectors), words).seat(resampling, name)
-
-
-def nested_seat(
-    vectors: npt.ArrayLike,
-    word: npt.ArrayLike,
-    words: WordSets,
-    resampling: Resampling = DEFAULT,
-    name: str = "seat",
-) -> Measurement:
-    """SEAT of vectors [context, d] where each word has sentences of its own: word [context] is its number.
+def nested_vectors(vectors: npt.ArrayLike, word: npt.ArrayLike, words: WordSets) -> CrossedVectors:
+    """Vectors [context, d] of words with sentences of their own: word [context] is the word's number.
 
     A word is drawn with its sentences: what they leave open is a part of how words differ, and is not
     counted twice.
     """
-    return nested_vectors(vectors, word, words).seat(resampling, name)
-
-
-def nested_vectors(vectors: npt.ArrayLike, word: npt.ArrayLike, words: WordSets) -> CrossedVectors:
-    """Vectors [context, d] of words with sentences of their own: word [context] is the word's number."""
     rows, number = np.asarray(vectors, np.float64), np.asarray(word, np.int64)
     if rows.ndim != 2 or number.shape != rows.shape[:1]:
         raise BadProbe(

@@ -14,7 +14,7 @@ Tibshirani 1993 (infinitesimal jackknife), Davison and Hinkley 1997 (influence, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ _STEP = 1e-3
 _DIGITS = 6  # significant ones that are kept
 _ROUNDED = 1e-5  # of the largest: what six digits and another processor's float32 sums can change
 _ROWS = 500  # weights held at once
+_CELLS = 1 << 23  # counts that are kept for another measure of the same units, 64 MiB
 
 
 def influence(statistic: Statistic, n: int, unit: str, resampling: Resampling) -> Influence:
@@ -122,7 +123,9 @@ def studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tup
         return None
     total, variance = np.zeros(resampling.resamples), np.zeros(resampling.resamples)
     error = 0.0
-    counts = _counts(tuple(own.size for own in influences), resampling.seed, resampling.resamples)
+    sizes = tuple(own.size for own in influences)
+    drawn_by = _few_counts if resampling.resamples * sum(sizes) <= _CELLS else _counts
+    counts = drawn_by(sizes, resampling.seed, resampling.resamples)
     for own, drawn in zip(influences, counts, strict=True):
         sums, squares = (drawn @ np.stack([own, own**2], axis=1)).T
         total += sums
@@ -136,12 +139,15 @@ def studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tup
     return t[np.isfinite(t)], math.sqrt(error)
 
 
-@lru_cache(maxsize=2)  # SEAT, its numerator and its excess over null models redraw the same units
-def _counts(sizes: tuple[int, ...], seed: int, resamples: int) -> list[FloatArray]:
+def _counts(sizes: tuple[int, ...], seed: int, resamples: int) -> Iterator[FloatArray]:
     """How often each unit is drawn, for each kind of so many units: [resample, unit]"""
     rng, every = np.random.default_rng(seed), np.arange(resamples)[:, None]
-    counts = []
     for size in sizes:
         drawn = rng.integers(size, size=(resamples, size)) + size * every
-        counts.append(np.bincount(drawn.ravel(), minlength=resamples * size).reshape(resamples, size))
-    return [each.astype(np.float64) for each in counts]
+        counts = np.bincount(drawn.ravel(), minlength=resamples * size).astype(np.float64)
+        yield counts.reshape(resamples, size)
+
+
+@lru_cache(maxsize=2)  # SEAT, its numerator and its excess over null models redraw the same units
+def _few_counts(sizes: tuple[int, ...], seed: int, resamples: int) -> list[FloatArray]:
+    return list(_counts(sizes, seed, resamples))
