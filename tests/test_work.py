@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -101,3 +102,13 @@ def test_the_engine_counts_every_token_that_passes_through_all_blocks(
         with stage(Stage.HEADS):
             pass
     assert f" {sum(rows)} of {sum(rows)};" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_was_there_before_a_long_command_is_left_out_of_the_search_for_garbage_while_it_lasts() -> None:
+    before = gc.get_freeze_count()
+    with whole("Audit", PLAN):
+        assert gc.get_freeze_count() > 10_000
+        with whole("Inside", PLAN):
+            pass
+        assert gc.get_freeze_count() > 10_000
+    assert gc.get_freeze_count() <= before

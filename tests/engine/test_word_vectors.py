@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from levelhead.engine.batches import RowPool
+from levelhead.engine.collectors import WordCollector
 from levelhead.engine.readings import StaticVectors, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
@@ -123,3 +124,14 @@ def test_a_model_of_a_causal_family_that_sees_later_tokens_reads_whole_texts() -
     pool = RowPool()
     WordVectors([text], [span]).prepare(seeing, pool, 1)
     assert len(pool.rows[0].ids) == len(next(iter(encode(seeing, [text]))).ids)
+
+
+def test_a_card_adds_the_tokens_of_a_word_one_after_the_other() -> None:
+    """What is added to one place in one go is added in any order there, and rounds otherwise each time."""
+    collector = WordCollector(3, 1)
+    for item, tokens in enumerate((1, 3, 2)):
+        for position in range(tokens):
+            collector.token(item, item, position, tokens)
+    asks = np.array([0, 1, 2, 3, 4, 5])
+    assert [turn.tolist() for turn in collector.turns(asks)] == [[0, 1, 4], [2, 5], [3]]
+    assert [turn.tolist() for turn in collector.turns(asks[4:])] == [[0], [1]]

@@ -15,9 +15,11 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.token_rows import rows_by_token_count
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.seat import ask_seat
-from levelhead.scoring.token_rows import ask_seat_rows, pool_null
+from levelhead.scoring.token_rows import RowsQuestion, ask_seat_rows, pool_null
 from tests.tiny import tiny
 from tests.word_lists import GENDER
+
+QUICK = Resampling(200)
 
 
 def one_token(model: Model) -> WordTest:
@@ -110,3 +112,16 @@ def test_words_that_differ_in_length_have_a_floor_of_their_own(bert: Model) -> N
     assert null.p_value(value) > 0.01
     same = replace(test, X=tuple(long[8:16] + short[8:16]), Y=tuple(long[16:] + short[16:]))
     assert pool_null(bert, same, 1, size=200).sound
+
+
+def test_rows_that_were_begun_in_the_background_are_those_that_are_asked_for_at_once() -> None:
+    model, contexts = tiny("bert"), template_contexts(GENDER, 3)
+    at_once, begun = (RowsQuestion(model, GENDER, contexts, QUICK) for _ in range(2))
+    assert begun.measurable
+    begun.begin()
+    assert begun.answers().rows == at_once.answers().rows
+
+
+def test_one_target_on_a_side_is_not_measurable() -> None:
+    model, few = tiny("bert"), replace(GENDER, X=("nurse",), Y=("engineer",), parts=())
+    assert not RowsQuestion(model, few, template_contexts(few, 2), QUICK).measurable

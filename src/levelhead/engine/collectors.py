@@ -126,18 +126,19 @@ class WordCollector(Collector[Floats]):
         share = placed(torch.tensor([self._share[a] for a in asks]), values.device)
         item = placed(torch.tensor([self._item[a] for a in asks]), values.device)
         parts = values.float() * share[:, None]
-        pieces = [(item[some], parts[some]) for some in self._turns(asks, values.device)]
+        if values.is_cuda:  # a card adds to one place in any order, and rounds in that order
+            turns = [placed(torch.from_numpy(own), values.device) for own in self.turns(asks)]
+            pieces = [(item[own], parts[own]) for own in turns]
+        else:
+            pieces = [(item, parts)]
         for places, part in pieces:  # memory runs out before the first is added, or not at all
             self._sums[variant].index_add_(0, places, part)
 
-    def _turns(self, asks: Numbers, device: torch.device) -> list[Tensor | slice]:
-        """Asks that are added one after the other: on a card, which adds to one place in any order, first
-        tokens of words, then second ones, and so on."""
-        turn = np.asarray([self._turn[a] for a in asks])
-        if device.type == "cpu" or not turn.any():
-            return [slice(None)]
-        places = (np.flatnonzero(turn == number) for number in np.unique(turn))
-        return [placed(torch.from_numpy(own), device) for own in places]
+    def turns(self, asks: Numbers) -> list[Numbers]:
+        """Where among these asks first tokens of items stand, then second ones, and so on: in each turn an
+        item comes once."""
+        turn = np.asarray([self._turn[a] for a in asks], np.int64)
+        return [np.flatnonzero(turn == number) for number in np.unique(turn)]
 
     def answer(self) -> Floats:
         if self._sums is None:
