@@ -59,9 +59,7 @@ _FRAME_ACTS = (
 class PairedStates:
     """States of both forms of the pairs at one site."""
 
-    states: Sequence[
-        Floats
-    ]  # of the feminine and the masculine form in turn: [token, hidden], [token, head, dim]
+    states: Sequence[Floats]  # of either form in turn, feminine first: [token, hidden] or [token, head, dim]
     skipped: Mapping[str, int]  # reason -> how many
 
     @property
