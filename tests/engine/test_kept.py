@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,17 @@ def test_an_answer_is_asked_once_and_only_of_variants_that_have_none_yet() -> No
         assert sum(tokens) < 2 * alone
     np.testing.assert_array_equal(one[::-1], again)
     np.testing.assert_array_equal(more, read_one(model, READING, [first, second, second]))
+
+
+@pytest.mark.parametrize("named", [(), (READING,)], ids=["not named", "named"])
+def test_nobody_writes_to_an_answer_that_others_are_given(named: Sequence[ByText]) -> None:
+    model = tiny("bert")
+    with keeping_answers([model], named):
+        given = read_one(model, READING)
+        as_given = given.copy()
+        with suppress(ValueError):  # it is sealed; else it is a copy
+            given += 1.0
+        np.testing.assert_array_equal(read_one(model, READING), as_given)
 
 
 @pytest.mark.parametrize("named", [(), (READING,)], ids=["not named", "named"])

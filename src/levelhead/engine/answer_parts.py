@@ -92,6 +92,13 @@ def joined_variants(answers: Sequence[Any], order: Sequence[int]) -> Any:
     return np.concatenate(answers)[place]
 
 
+def sealed(answer: Any) -> Any:
+    """An answer that is kept: whoever asks again is given the same array, so nobody may write to it."""
+    if isinstance(answer, np.ndarray):
+        answer.flags.writeable = False
+    return answer
+
+
 def bytes_of(answer: Any) -> int:
     """How much memory the numbers of an answer take."""
     if isinstance(answer, TokenScores):

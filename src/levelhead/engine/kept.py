@@ -29,6 +29,7 @@ from levelhead.engine.answer_parts import (
     joined_variants,
     of_texts,
     of_variant,
+    sealed,
 )
 from levelhead.engine.readings import Reading
 from levelhead.models.condition import Condition, condition
@@ -145,7 +146,7 @@ class _Kept:
 
     def _whole(self, subject: _Subject, number: int, ask: AskVariants) -> Any:
         if (key := (*subject, number)) not in self.wholes:
-            self.wholes[key] = ask([self.named.wholes[number]], [()])[0]
+            self.wholes[key] = sealed(ask([self.named.wholes[number]], [()])[0])
         return self.wholes[key]
 
     def _changed(
@@ -175,7 +176,7 @@ class _Kept:
         missing = [variant for variant, answers in there.items() if answers is None]
         new = ask(readings, missing) if missing else []
         for number, variant in enumerate(missing):
-            there[variant] = [of_variant(answer, number) for answer in new]
+            there[variant] = [sealed(of_variant(answer, number)) for answer in new]
             self._keep((*subject, question, variant), there[variant] or [])
         every = [answers for answers in map(there.get, variants) if answers is not None]
         return [joined_variants(own, range(len(variants))) for own in zip(*every, strict=True)]
