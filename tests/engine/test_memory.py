@@ -12,6 +12,8 @@ import torch
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.inner_collectors import StateCollector
+from levelhead.engine.memory import Handed, Packed
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods, WordVectors
 from levelhead.engine.run import read
 from levelhead.engine.trunk import Trunk
@@ -115,3 +117,18 @@ def test_a_full_cpu_is_met_in_the_same_way_and_other_errors_are_not(
         read(model, [table.static()])
     assert model.fitting_tokens["answers"] > 0
     read(model, [StaticVectors([Text("a nurse")], [(2, 7)], [0])])
+
+
+def test_states_of_a_model_in_bfloat16_come_as_float32_here_and_from_another_process() -> None:
+    """They travel as they were computed; numpy knows no bfloat16."""
+    values = torch.tensor([[1.5, -2.0], [0.25, 3.0]], dtype=torch.bfloat16)
+    collector, asks = StateCollector(1), np.array([0, 1])
+    collector.text(0, [0, 1])
+    handed, packed = Handed(), Packed([collector])
+    handed.take(collector, 0, asks, values)
+    ((states,),) = collector.answer()
+    packed.take(collector, 0, asks, values)
+    (parcel,) = packed.parcels
+    for kept in (states, parcel.values):
+        assert kept.dtype == np.float32
+        np.testing.assert_array_equal(kept, [[1.5, -2.0], [0.25, 3.0]])
