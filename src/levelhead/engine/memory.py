@@ -6,7 +6,7 @@ batches from the start. Later batches are cut to what did fit.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 
 _ON_CPU = "not enough memory"  # torch has no class of its own for it
+_ON_THE_WAY = 8  # values that come from a card at once: pages that a card can write to are slow to get
 Doing = Callable[[Sequence[int]], None]
 
 
@@ -65,7 +66,7 @@ class Handed:
 
     def __init__(self) -> None:
         self._passed: dict[tuple[int, int], list[Numbers]] = defaultdict(list)
-        self._coming: list[tuple[Collector[Any], int, Numbers, Coming]] = []
+        self._coming: deque[tuple[Collector[Any], int, Numbers, Coming]] = deque()
 
     def keep(self, collector: Collector[Any], variant: int, asks: Numbers, values: Tensor) -> None:
         """Give a collector values that are ready for it."""
@@ -87,15 +88,20 @@ class Handed:
             self.keep(collector, variant, asks, values)
         elif values.is_cuda:
             self._coming.append((collector, variant, asks, Coming(collector.reduced(asks, values))))
+            self._arrive(_ON_THE_WAY)
         else:
             self.keep(collector, variant, asks, collector.reduced(asks, values).cpu())
         passed.append(asks)
 
     def arrive(self) -> None:
         """Give the collectors what was sent for."""
-        for collector, variant, asks, values in self._coming:
+        self._arrive(0)
+
+    def _arrive(self, left: int) -> None:
+        """Give the collectors what was sent for first, until so many are left on the way."""
+        while len(self._coming) > left:
+            collector, variant, asks, values = self._coming.popleft()
             self.keep(collector, variant, asks, values.open())
-        self._coming.clear()
 
 
 class Packed(Handed):

@@ -48,7 +48,7 @@ def slope_at(objective: Objective, answer: Doubles, strata: int) -> Slope:
     y = torch.from_numpy(np.asarray(answer, np.float64)).requires_grad_()
     value = objective(y)
     (cotangent,) = torch.autograd.grad(value, y)
-    if not bool(torch.isfinite(cotangent).all()):
+    if not bool(torch.isfinite(cotangent.sum())):
         raise CannotDo(f"The objective has no finite gradient at its value {float(value.detach()):.4g}.")
     slope = Slope(float(value.detach()), cotangent)
     if strata == 1:

@@ -29,6 +29,7 @@ from levelhead.scoring.word_table import WordTable, word_table
 
 SEAT = "|SEAT|"
 _FEW = 24  # triples
+_TINY = 1e-12  # the length of a vector without any
 
 
 def objectives(model: Model, items: Battery) -> dict[str, Objective]:
@@ -109,11 +110,10 @@ def preference_objective(model: Model, triples: TripleSet) -> Objective:
 
 def cosine_objective(table: WordTable) -> Objective:
     """|SEAT's numerator|, mean s(x) − mean s(y): a difference of cosines."""
-    _, _, x, y = (list(table.sets[name]) for name in "ABXY")
 
     def number(vectors: Tensor) -> Tensor:
-        s = _associations(vectors, table.sets)
-        return (s[x].mean() - s[y].mean()).abs()
+        x, y = _associations(vectors, table.sets)
+        return (x.mean() - y.mean()).abs()
 
     return Objective(COSINE, "cosine", table.static(), number)
 
@@ -124,12 +124,10 @@ def seat_objective(table: WordTable) -> Objective:
 
 
 def _seat(table: WordTable, reading: StaticVectors) -> Objective:
-    x, y = (torch.tensor(list(table.sets[name])) for name in "XY")
 
     def number(vectors: Tensor) -> Tensor:
-        s = _associations(vectors, table.sets)
-        effect = (s[x].mean() - s[y].mean()) / torch.cat([s[x], s[y]]).std()
-        return torch.abs(effect)
+        x, y = _associations(vectors, table.sets)
+        return torch.abs((x.mean() - y.mean()) / torch.cat([x, y]).std())
 
     def part(words: Collection[str]) -> Objective:
         return _seat(replace(table, sets=table.sets_of(words)), reading)
@@ -140,8 +138,11 @@ def _seat(table: WordTable, reading: StaticVectors) -> Objective:
 word_objective: Callable[[WordTable], Objective] = seat_objective  # what studies score words by: the paper's
 
 
-def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> Tensor:
-    """s of every word: its mean cosine with A less that with B."""
-    unit = torch.nn.functional.normalize(vectors, dim=-1)
-    a, b = (unit[list(sets[name])].mean(0) for name in "AB")
-    return unit @ (a - b)
+def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """s of the words of X and of Y: a word's mean cosine with A less that with B."""
+    own = vectors[[word for name in "ABXY" for word in sets[name]]]
+    lengths = own.norm(dim=-1).clamp_min(_TINY)
+    a, b, *_ = (len(sets[name]) for name in "ABXY")
+    unit = own[: a + b] / lengths[: a + b, None]
+    s = own[a + b :] @ (unit[:a].mean(0) - unit[a:].mean(0)) / lengths[a + b :]
+    return s[: len(sets["X"])], s[len(sets["X"]) :]
