@@ -11,8 +11,17 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
+from levelhead.edits.sites import Part, Site
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.readings import Attention, Pooled, StaticVectors, TokenLikelihoods, TokenLogProbs
+from levelhead.engine.readings import (
+    Attention,
+    Pooled,
+    Reading,
+    States,
+    StaticVectors,
+    TokenLikelihoods,
+    TokenLogProbs,
+)
 from levelhead.engine.run import read
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model, load
@@ -34,14 +43,19 @@ def answers_of(model: Model) -> list[npt.NDArray[Any]]:
     blanks = TokenLogProbs([Text(s + mask) for s in SENTENCES], [20, 30])
     likelihoods = TokenLikelihoods(texts)
     attention = Attention(texts[:1], [find_word(SENTENCES[0], "tired")], [find_word(SENTENCES[0], "nurse")])
+    parts: tuple[Part, ...] = ("block", "query", "key", "value")
+    states = [States(texts, Site(layer, part)) for layer in range(model.layers) for part in parts]
+    assert len(states) > 8  # more than are on the way from a card at once
     judged = [Pooled([Text(SENTENCES[0], SENTENCES[1])])] if "nsp" in model.abilities else []
-    answers = read(model, [static, blanks, likelihoods, attention, *judged], [(), removed(model, [(3, 2)])])
+    asked: list[Reading[Any]] = [static, blanks, likelihoods, attention, *states, *judged]
+    answers = read(model, asked, [(), removed(model, [(3, 2)])])
     gradients = gate_gradients(model, static, lambda v: (v[0] * v[1]).sum())
     return [
         answers[static],
         answers[blanks],
         np.concatenate(answers[likelihoods].values[1]),
         answers[attention][1][0].weights,
+        *[np.concatenate(answers[reading][1]) for reading in states],
         *[answers[reading] for reading in judged],
         gradients.scores,
     ]
