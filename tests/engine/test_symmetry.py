@@ -115,6 +115,19 @@ def test_a_text_and_its_swapped_twin_are_equally_likely(speaker: Model) -> None:
     assert mixed[3] == pytest.approx(base[3], abs=1e-5)  # names no group: as it was
 
 
+def test_a_first_word_without_a_scored_token_at_some_turn_is_given_at_all_of_them() -> None:
+    """Without an opening `he` has no token that is scored, `s-he` has one; what comes behind is mixed."""
+    model = tiny("gpt2")
+    assert model.opening.tokens is None
+    scores = read_one(model, TokenLikelihoods(["he was tired.", "she was tired."]), [(), SYMMETRIZED])
+    (he, she), (mixed_he, mixed_she) = scores.values
+    assert len(she) == len(he) + 1
+    assert mixed_she[0] == she[0]
+    expected = np.logaddexp(he.sum(), she[1:].sum()) - np.log(2)
+    assert mixed_he.sum() == pytest.approx(expected, abs=2e-5)
+    assert mixed_she[1:] == pytest.approx(mixed_he, abs=2e-5)
+
+
 def test_judgments_about_swapped_inputs_are_the_same_to_the_bit() -> None:
     for model in (tiny("bert", "nsp"), tiny("bert", "nli")):
         pairs = [Text(a, b) for a, b in pairwise(TEXTS)]

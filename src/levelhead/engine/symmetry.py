@@ -10,9 +10,13 @@ of all turns become one answer.
                                         by word a mixture with weights in proportion to P(σ^t prefix)
 
 A word whose counterpart has another number of subword tokens is mixed as a word, and its logarithm shared
-out evenly over its tokens. Words that stand for each other are exchanged class by class: her is the
-counterpart of his and of him, so p(her) is mixed with p(his) + p(him), and what his and him get is shared
-out between them as the model does (docs/method.md, Symmetrization).
+out evenly over its tokens. A causal model that is asked without an opening gives the first token no
+probability: a first word that has no other token at some turn is given at all of them, its other tokens keep
+what the model gives them, and the weights of the turns are even behind it.
+
+Words that stand for each other are exchanged class by class: her is the counterpart of his and of him, so
+p(her) is mixed with p(his) + p(him), and what his and him get is shared out between them as the model does
+(docs/method.md, Symmetrization).
 """
 
 from __future__ import annotations
@@ -243,11 +247,11 @@ class _LikelihoodMixture(Mixture[TokenScores]):
         ]
         units: list[list[tuple[int, ...]]] = [[] for _ in answers]
         for pieces in zip(*parts, strict=True):  # the tokens between two exchanged words, or of one
+            if not all(pieces):  # nothing there, or a first word of which some turn has the first token alone
+                continue
             alike = len({len(piece) for piece in pieces}) == 1
             for of_turn, piece in zip(units, pieces, strict=True):
-                of_turn += [(token,) for token in piece] if alike else [tuple(piece)] if piece else []
-            if not alike and not all(pieces):
-                raise CannotDo(f"An exchanged word of {text.first[:60]!r} has no token that is scored.")
+                of_turn += [(token,) for token in piece] if alike else [tuple(piece)]
         return units
 
     def _changes(self, text: Text, turn: int) -> list[list[Span]]:
