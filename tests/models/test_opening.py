@@ -24,6 +24,7 @@ from levelhead.errors import BadProbe, BadRun, UnknownModel
 from levelhead.measures.catalog import DOUBTED, verdict
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
+from levelhead.mitigation.export import write_model
 from levelhead.models import model as model_module
 from levelhead.models import opening
 from levelhead.models.encoding import Text, encode, find_word
@@ -131,6 +132,18 @@ def test_a_gguf_file_that_adds_no_bos_is_believed_where_one_token_seems_to_be_bo
     assert gpt.opening.source == opening._BOTH_ENDS
     denied = opening.find_opening(gpt, gpt.tokenizer, Declared(adds_bos=False), predicts=True)
     assert (denied.written, denied.source) == ("none", "add_bos_token of the GGUF file")
+
+
+def test_a_folder_made_of_a_gguf_file_that_adds_no_bos_is_asked_without_it_too(
+    gpt: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tokenizer alone would say that one token is both ends of a document."""
+    denied = opening.find_opening(gpt, gpt.tokenizer, Declared(adds_bos=False), predicts=True)
+    monkeypatch.setattr(gpt, "opening", denied)
+    write_model(gpt, (), tmp_path / "once")
+    once = load(tmp_path / "once")
+    write_model(once, (), tmp_path / "twice")
+    assert [model.opening.written for model in (gpt, once, load(tmp_path / "twice"))] == ["none"] * 3
 
 
 @pytest.mark.slow

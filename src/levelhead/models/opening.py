@@ -41,7 +41,9 @@ MOST_NATS, LEAST_GAP, CLEAR_MARGIN = 6.5, 1.0, 0.5
 
 _UNSAID, _BOTH_ENDS = "the checkpoint names none", "one token for both ends of a document, as GPT-2 has"
 _LEFT_OPEN = (_UNSAID, _BOTH_ENDS)
-_PROMPTS = "config_sentence_transformers.json"
+_IN_GGUF = "add_bos_token of the GGUF file"
+_PROMPTS, _TOKENIZER = "config_sentence_transformers.json", "tokenizer_config.json"
+_DENIED = "gguf_adds_no_bos"  # in a tokenizer's configuration, which others pass over
 _SYMMETRIC = ("query", "document", "passage")  # of prompts for both sides of a search, the one to use first
 _GGUF_KEY = "tokenizer.ggml.add_bos_token"
 _LOGITS = 1 << 26  # numbers that the proof asks for at a time
@@ -68,7 +70,7 @@ _SHUFFLED = (  # first word and end as they were, so that both have the same tok
 class Declared:
     """What the files of a checkpoint say of openings beside its tokenizer."""
 
-    adds_bos: bool | None = None  # add_bos_token of a GGUF file; None: it does not say
+    adds_bos: bool | None = None  # add_bos_token of a GGUF file, or of that which a folder was made of
     prefix: str = ""  # words that a sentence encoder expects before a text, such as "query: "
 
 
@@ -112,6 +114,14 @@ class Opening:
 
 
 def folder_declares(folder: Path) -> Declared:
+    """What a folder says: its prefix, and that the GGUF file which it was made of denies BOS."""
+    file = folder / _TOKENIZER
+    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    denied = isinstance(said, dict) and said.get(_DENIED) is True
+    return Declared(False if denied else None, _prefix(folder))
+
+
+def _prefix(folder: Path) -> str:
     """The prefix that a sentence encoder's folder names.
 
     The default prompt, or where none is the default and texts of every kind get one (E5: "query: ",
@@ -120,16 +130,16 @@ def folder_declares(folder: Path) -> Declared:
     """
     file = folder / _PROMPTS
     if not file.is_file():
-        return Declared()
+        return ""
     said = json.loads(file.read_text(encoding="utf-8"))
     prompts = said.get("prompts") or {} if isinstance(said, dict) else None
     if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
         raise UnknownModel(f"{file} names no prompts as sentence-transformers does. Repair or remove it.")
     default = said.get("default_prompt_name")
     if default is not None:
-        return Declared(prefix=prompts.get(str(default), ""))
-    sides = [prompts[name] for name in _SYMMETRIC if name in prompts]
-    return Declared(prefix=sides[0] if len(sides) > 1 and all(sides) else "")
+        return str(prompts.get(str(default), ""))
+    sides = [str(prompts[name]) for name in _SYMMETRIC if name in prompts]
+    return sides[0] if len(sides) > 1 and all(sides) else ""
 
 
 def gguf_declares(metadata: Mapping[str, object]) -> Declared:
@@ -140,10 +150,13 @@ def gguf_declares(metadata: Mapping[str, object]) -> Declared:
 
 def write_opening(opening: Opening, tokenizer: Any, folder: Path) -> None:
     """Say in a folder what opens its texts, where its tokenizer alone does not: others then ask as we do."""
-    file = folder / "tokenizer_config.json"
-    is_bos = opening.tokens == (tokenizer.bos_token_id,) and opening.source != _BOTH_ENDS
-    if is_bos and file.is_file():
-        said = json.loads(file.read_text(encoding="utf-8")) | {"add_bos_token": True}
+    file, more = folder / _TOKENIZER, {}
+    if opening.tokens == (tokenizer.bos_token_id,) and opening.source != _BOTH_ENDS:
+        more = {"add_bos_token": True}
+    elif opening.source == _IN_GGUF:
+        more = {"add_bos_token": False, _DENIED: True}
+    if more and file.is_file():
+        said = json.loads(file.read_text(encoding="utf-8")) | more
         file.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if opening.prefix:
         prompts = {"prompts": {"default": opening.prefix}, "default_prompt_name": "default"}
@@ -179,15 +192,15 @@ def _stated(
     model: Anatomy, tokenizer: Any, declared: Declared, own: tuple[int, ...]
 ) -> tuple[tuple[int, ...], str]:
     """The tokens that the checkpoint says a text opens with, each once, and where it says so."""
-    bos, in_file = tokenizer.bos_token_id, "add_bos_token of the GGUF file"
+    bos = tokenizer.bos_token_id
     if declared.adds_bos is False and own in ((), (bos,)):  # whatever transformers made of its tokenizer
-        return (), in_file
+        return (), _IN_GGUF
     if own:
         return tuple(dict.fromkeys(own)), "tokenizer"
     if bos is None:
         return (), "tokenizer, which has no BOS"
     if declared.adds_bos or tokenizer.init_kwargs.get("add_bos_token"):
-        return (bos,), in_file if declared.adds_bos else "add_bos_token of the tokenizer's configuration"
+        return (bos,), _IN_GGUF if declared.adds_bos else "add_bos_token of the tokenizer's configuration"
     if bos == tokenizer.eos_token_id == model.config.bos_token_id:
         return (bos,), _BOTH_ENDS
     return (), _UNSAID
