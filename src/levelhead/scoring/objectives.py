@@ -140,9 +140,9 @@ word_objective: Callable[[WordTable], Objective] = seat_objective  # what studie
 
 def _associations(vectors: Tensor, sets: Mapping[str, Sequence[int]]) -> tuple[Tensor, Tensor]:
     """s of the words of X and of Y: a word's mean cosine with A less that with B."""
+    a, b, x, y = (len(sets[name]) for name in "ABXY")
     own = vectors[[word for name in "ABXY" for word in sets[name]]]
     lengths = own.norm(dim=-1).clamp_min(_TINY)
-    a, b, *_ = (len(sets[name]) for name in "ABXY")
     unit = own[: a + b] / lengths[: a + b, None]
     s = own[a + b :] @ (unit[:a].mean(0) - unit[a:].mean(0)) / lengths[a + b :]
-    return s[: len(sets["X"])], s[len(sets["X"]) :]
+    return s[:x], s[x : x + y]
