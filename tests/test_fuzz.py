@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from benchmarks.fuzz.renamed import renamed
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
+from levelhead.api.shown import Scratch
 from levelhead.cli.app import app
 from levelhead.errors import BadProbe
 from tests.report.synthetic import write_heads
@@ -68,6 +70,19 @@ def test_200_damaged_inputs_of_every_kind_are_accepted_or_refused_in_one_line(
     assert [each for each in results if each.outcome in FINDINGS] == []
     assert {each.outcome for each in results} == {"accepted", "refused"}
     assert len({each.subject for each in results}) > 30
+
+
+def test_what_earlier_work_left_behind_is_no_write_of_an_input(place: Place) -> None:
+    left = Scratch()
+    folder, left.itself = left.path, left  # type: ignore[attr-defined]  # a circle, as results are
+    gc.disable()
+    try:
+        del left
+        assert folder.exists()
+        assert outcome(gc.collect, place, Watch()) == "accepted"
+        assert not folder.exists()
+    finally:
+        gc.enable()
 
 
 def test_every_command_is_fuzzed_and_a_report_as_a_pdf_too() -> None:

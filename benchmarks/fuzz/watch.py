@@ -6,6 +6,7 @@ while an input is being read.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -30,9 +31,14 @@ _FREE = ("/dev/", "/proc/")  # nothing that lasts
 
 
 class Watch:
-    """Notes what is written outside a folder. One a process: `Watch()` adds a hook for good."""
+    """Notes what is written outside a folder. One a process: `Watch()` adds a hook for good.
+
+    Results that nobody holds any more remove their folders when they are found: those of earlier work are
+    found before anything is watched.
+    """
 
     def __init__(self) -> None:
+        gc.collect()
         self.writes: list[str] = []
         self.sockets: list[str] = []
         self._allowed: str | None = None
