@@ -135,15 +135,17 @@ def test_a_gguf_file_that_adds_no_bos_is_believed_where_one_token_seems_to_be_bo
 
 
 def test_a_folder_made_of_a_gguf_file_that_adds_no_bos_is_asked_without_it_too(
-    gpt: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its tokenizer alone would say that one token is both ends of a document."""
-    denied = opening.find_opening(gpt, gpt.tokenizer, Declared(adds_bos=False), predicts=True)
-    monkeypatch.setattr(gpt, "opening", denied)
-    write_model(gpt, (), tmp_path / "once")
+    model = tiny("llama")
+    assert model.opening.source == opening._BOTH_ENDS
+    denied = opening.find_opening(model, model.tokenizer, Declared(adds_bos=False), predicts=True)
+    monkeypatch.setattr(model, "opening", denied)
+    write_model(model, (), tmp_path / "once")
     once = load(tmp_path / "once")
     write_model(once, (), tmp_path / "twice")
-    assert [model.opening.written for model in (gpt, once, load(tmp_path / "twice"))] == ["none"] * 3
+    assert [each.opening.written for each in (model, once, load(tmp_path / "twice"))] == ["none"] * 3
 
 
 @pytest.mark.slow
