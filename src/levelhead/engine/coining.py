@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from levelhead.engine.name_beliefs import Ask
 from levelhead.engine.readings import Pooled, Reading, TokenLogProbs, WordVectors
-from levelhead.engine.symmetry import Ask, Turned
+from levelhead.engine.symmetry import Turned
 from levelhead.engine.token_classes import TokenClasses
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text

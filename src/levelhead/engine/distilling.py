@@ -23,7 +23,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelhead.engine.batches import Tokens, inputs
+from levelhead.engine.name_beliefs import believing
 from levelhead.engine.reweighing import Batch
+from levelhead.engine.run import read_one
 from levelhead.engine.token_classes import TokenClasses, token_classes
 from levelhead.engine.trunk import Trunk
 from levelhead.errors import CannotDo
@@ -70,6 +72,7 @@ def aligned(model: Model, swap: GroupSwap, texts: Sequence[Text], cut: int) -> A
     the word itself.
     """
     limit = min(cut, model.max_tokens or cut)
+    swap = believing(model, swap, texts, lambda asked: [read_one(model, each) for each in asked])
     turned = [[turned_text(swap, text, turn) for text in texts] for turn in range(swap.groups)]
     rows = zip(*(encode(model, some, limit) for some in turned), strict=True)
     place = _places(token_classes(model, swap))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 
 from levelhead.edits.self_debias import self_debias_of
-from levelhead.edits.sites import Variant, around, inside
+from levelhead.edits.sites import UNTOUCHED, Variant, around, inside
 from levelhead.edits.symmetry import coin_of, symmetry_of
 from levelhead.edits.weights import weights_of
 from levelhead.engine.answer_parts import joined_variants
@@ -23,9 +23,10 @@ from levelhead.engine.collectors import Collector, Numbers
 from levelhead.engine.helped import crew_of
 from levelhead.engine.kept import answered
 from levelhead.engine.memory import Fitting, Handed, Packed, Parcel
+from levelhead.engine.name_beliefs import believing
 from levelhead.engine.readings import Reading
 from levelhead.engine.self_debias import self_debiased
-from levelhead.engine.symmetry import Ask, symmetrized
+from levelhead.engine.symmetry import symmetrized
 from levelhead.engine.walk import Batch
 from levelhead.errors import BadOption
 from levelhead.models.concurrency import asking
@@ -76,23 +77,22 @@ def read(
             )
             if (debias := self_debias_of(shared)) is not None:
                 once = partial(self_debiased, model, debias, once)
+            symmetry, coin = symmetry_of(shared), coin_of(shared)
+            if symmetry is not None and coin is not None:
+                raise BadOption("Give either a symmetrized model or a coin, not both.")
+            if symmetry is not None:
+                texts = [text for reading in readings for text in getattr(reading, "texts", ())]
+                swap = believing(model, symmetry.swap, texts, partial(ask, UNTOUCHED))
+                once = partial(symmetrized, model, swap, ask=once)
+            elif coin is not None:
+                once = partial(coined, model, coin.coin, ask=once)
             with model.edited(*weights_of(shared)):
-                given = _asked_as(model, shared, readings, once)
+                given = once(readings)
             for answers, answer in zip(collected, given, strict=True):
                 answers.append(answer)
     order = [i for shared in dict.fromkeys(whole) for i, each in enumerate(whole) if each == shared]
     joined = [joined_variants(answers, order) for answers in collected]
     return Answers({id(r): answer for r, answer in zip(readings, joined, strict=True)})
-
-
-def _asked_as(model: Model, shared: Variant, readings: Sequence[Reading[Any]], once: Ask) -> list[Any]:
-    """The answers under what concerns the whole network; `once` asks the network itself."""
-    symmetry, coin = symmetry_of(shared), coin_of(shared)
-    if symmetry is not None and coin is not None:
-        raise BadOption("A symmetrized model is asked at every turn; a coin beside it would decide nothing.")
-    if coin is not None:
-        return coined(model, coin.coin, readings, once)
-    return once(readings) if symmetry is None else symmetrized(model, symmetry.swap, readings, once)
 
 
 def _read(

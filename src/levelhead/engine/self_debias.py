@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from levelhead.edits.self_debias import SelfDebiased
 from levelhead.engine.batches import RowPool
 from levelhead.engine.collectors import Collector, Floats, TokenCollector, TokenScores, TopK
+from levelhead.engine.name_beliefs import Ask
 from levelhead.engine.readings import (
     Attention,
     Pooled,
@@ -31,7 +32,6 @@ from levelhead.engine.readings import (
     WordVectors,
     blanks,
 )
-from levelhead.engine.symmetry import Ask
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, TokenRow, encode, mask_id
 from levelhead.models.model import Model

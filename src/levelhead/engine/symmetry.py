@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.engine.collectors import Floats, TokenScores, TopK
+from levelhead.engine.name_beliefs import Ask
 from levelhead.engine.readings import (
     Pooled,
     Predictions,
@@ -50,7 +51,6 @@ from levelhead.probes.group_swap import GroupSwap, TurnedText
 
 T = TypeVar("T")
 Doubles = NDArray[np.float64]
-Ask = Callable[[Sequence[Reading[Any]]], list[Any]]  # readings to a model in some variants -> their answers
 _FLOATS = 1 << 27  # vocabulary log-probabilities held at once
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.models.encoding import token_id
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
 from levelhead.probes.group_swap import GroupSwap
 
 Doubles = NDArray[np.float64]
 _CASES: tuple[Callable[[str], str], ...] = (str, str.capitalize, str.upper)
+_INSIDE = "a "  # before a word inside a text, whose token may hold the space
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,14 @@ def token_classes(model: Model, swap: GroupSwap) -> TokenClasses:
     found: dict[tuple[tuple[int, ...], ...], None] = {}
     taken: set[int] = set()
     split: list[str] = []
+    single = _single_tokens(model, swap)
     for words in swap.classes():
         complete = False
-        for groups in _written(model, words):
+        for before, case in product((_INSIDE, ""), _CASES):
+            groups = tuple(
+                tuple(sorted({single[w] for word in group if (w := before + case(word)) in single}))
+                for group in words
+            )
             members = {token for group in groups for token in group}
             if all(groups) and not members & taken and len(members) == sum(map(len, groups)):
                 found[groups] = None
@@ -84,17 +91,16 @@ def token_classes(model: Model, swap: GroupSwap) -> TokenClasses:
     return TokenClasses(tuple(found), tuple(split))
 
 
-def _written(model: Model, words: Sequence[frozenset[str]]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """A class as tokens: in small letters, capitalized and in capitals; inside a text, then at its start."""
-    for number in (token_id, _first_token):
-        for case in _CASES:
-            yield tuple(
-                tuple(sorted({t for word in group if (t := number(model, case(word))) is not None}))
-                for group in words
-            )
-
-
-def _first_token(model: Model, word: str) -> int | None:
-    """The one token that stands for a word at the start of a text, or None when the word is split."""
-    tokens = model.tokenizer(word, add_special_tokens=False)["input_ids"]
-    return int(tokens[0]) if len(tokens) == 1 and tokens[0] != model.tokenizer.unk_token_id else None
+def _single_tokens(model: Model, swap: GroupSwap) -> dict[str, int]:
+    """Words that are one token inside a text (behind _INSIDE) or at its start: one call for all of them."""
+    words = {case(word) for groups in swap.classes() for group in groups for word in group for case in _CASES}
+    written = [before + word for before in (_INSIDE, "") for word in sorted(words)]
+    with TOKENIZING:
+        encoded = model.tokenizer(written, add_special_tokens=False, return_offsets_mapping=True)
+    single = {}
+    for text, ids, offsets in zip(written, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        start = len(_INSIDE) if text.startswith(_INSIDE) else 0
+        own = [token for token, (_, end) in zip(ids, offsets, strict=True) if end > start]
+        if len(own) == 1 and own[0] != model.tokenizer.unk_token_id:
+            single[text] = int(own[0])
+    return single

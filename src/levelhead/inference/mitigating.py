@@ -32,8 +32,8 @@ def sentence(run: MitigateRun) -> str:
         best = chosen.certificate
         return (
             f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
-            f"{best.after:+.3f} {best.unit} ({costs(chosen)}); at most 5 % of such runs certify what is "
-            "not so."
+            f"{best.after:+.3f} {best.unit} ({costs(chosen)}), {price(run, chosen)}; at most 5 % of such "
+            "runs certify what is not so."
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
@@ -66,6 +66,37 @@ def costs(each: CandidateTested) -> str:
     parts = [f"{name} {cost_number(name, own)} {_cost_unit(name)}" for name, own in grown]
     known = ", ".join(parts) or "no cost could be measured"
     return known if each.passes == 1 else f"{known}, {each.passes} passes per answer"
+
+
+def price(run: MitigateRun, each: CandidateTested) -> str:
+    """What a candidate is known to lose, for the sentence that says what it gains.
+
+    A loss is any cost that grew, within its margin or not, more than one pass per answer, and an effect size
+    that rises.
+    """
+    grown = each.certificate.costs.items()
+    lost = [
+        f"{name} {cost_number(name, own)} {_cost_unit(name)}"
+        for name, own in grown
+        if own > 0 and float(cost_number(name, own).replace("−", "-"))
+    ]
+    lost += [f"{each.passes} passes per answer"] if each.passes > 1 else []
+    lost += [rises for moved in run.moved if moved.candidate == each.name and (rises := rise_text(moved))]
+    if lost:
+        return f"at the price of {', '.join(lost)}"
+    kept = ", ".join(name for name, _ in grown)
+    return f"with no measured loss in {kept}" if kept else "at a cost that was not measured"
+
+
+def rise_text(moved: BiasMoved) -> str:
+    """That an effect size rises although its numerator falls, and why; empty where it does not."""
+    before, after = abs(moved.effect_before), abs(moved.effect_after)
+    if round(after, 2) <= round(before, 2) or abs(moved.after) > abs(moved.before):
+        return ""
+    return (
+        f"an effect size of {moved.bias} that rises ({before:.2f} → {after:.2f}) because it divides by a "
+        f"spread that shrinks more than the bias itself ({arrow(moved.before, moved.after)} {moved.unit})"
+    )
 
 
 def cost_number(name: str, grown: float) -> str:

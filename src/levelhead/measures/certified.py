@@ -28,7 +28,8 @@ from levelhead.measures.statistics import FloatArray, Interval
 
 LEVEL = 0.05
 PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
-AGREEMENT = "agreement"  # the cost that is the share of pronouns that miss the gender a text states
+# Shares of pronouns that miss the gender which a noun states, and which a first name or title states.
+AGREEMENT, NAME_AGREEMENT = "agreement", "agreement of names"
 _LEARNED = "GLUE "  # and a task: the cost that is the share of wrong answers after fine-tuning on it
 Verdict = Literal["certified", "helps but costs", "not shown", "not reached", "overshoots"]
 

@@ -39,8 +39,9 @@ _CHANGED = (
     "with. Measure with your own data before you rely on “after” numbers."
 )
 _NAMES = (
-    "Agreement asks for pronouns behind words that state a gender (my mother), not behind first names. A "
-    "symmetrized model takes names for nobody’s: behind Mary it says he as readily as she."
+    "Agreement asks for pronouns behind nouns, titles and first names that state a gender (my mother, Mrs. "
+    "Brown, Mary). A name that is in no table and that the model itself is not sure of counts as stating "
+    "none: behind it a symmetrized model says he as readily as she."
 )
 _USUAL = "This was no full audit: fewer items and wider intervals than with --full."
 

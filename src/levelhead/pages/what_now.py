@@ -1,7 +1,8 @@
 """The box at the top of an audit's page: is there a bias, how large, how sure, what to do, at what cost.
 
 It claims nothing of its own. A size is said of a measure only where the page claims a bias (headline.py), and
-a way out is recommended only where the page claims that it helps and every ability that was measured is kept.
+a way out is recommended only where the page claims that it helps and every ability that was measured stays
+within its margin; what it is known to lose stands in the same sentence.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from levelhead.inference.claims import p_text, tested_p
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.headline import headline_claims
 from levelhead.inference.infos import info_of, verdict_of
+from levelhead.inference.mitigating import price, reached
 from levelhead.inference.sizes import CLEAR, ORDER, RULE, SHOWN, STRONG, Size, along, certain_share, size_of
 from levelhead.measures.catalog import MeasureInfo, is_about
 from levelhead.measures.measurement import ENOUGH, Measurement
@@ -222,8 +224,7 @@ def _what_to_do(
     chosen = [way for way in ways if way.recommended and way.command is not None]
     test = "Then test the task that the model will serve."
     if chosen:
-        names = _listed([way.name for way in chosen])
-        return f"Use {names}: {_shown(contents)}, every measured ability kept.", test
+        return "; ".join(f"Use {way.name}: {_reason(contents, way)}" for way in chosen) + ".", test
     if not _tested(kinds):
         return f"Audit it again with null models: --null {ENOUGH} or more.", _UNTESTED
     if not _of_size(kinds, *SHOWN):
@@ -246,10 +247,15 @@ def _what_to_do(
     )
 
 
-def _shown(contents: Contents) -> str:
-    """By what right a change is recommended."""
+def _reason(contents: Contents, way: WayOut) -> str:
+    """By what right a change is recommended, with what it is known to lose."""
     run = contents.mitigations
-    return "certified on held-out items" if run is not None and run.certified else "shown to help"
+    certified = () if run is None else (each for each in run.certified if each.name == way.name)
+    for each in certified:
+        tested = each.certificate
+        gain = f"certified on held-out items, {tested.bias} {reached(tested)}"
+        return f"{gain}, {price(run, each)}" if run is not None else gain
+    return f"shown to help, at the price of {way.costs.text}"
 
 
 def _at_what_cost(kinds: Sequence[_AskedKind], ways: Sequence[WayOut]) -> _Said:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from levelhead.probes import DATA
 from levelhead.probes.slots import SLOT, filled
 
 _WHO = "who"
+NOUN, NAME, TITLE = "noun", "name", "title"  # what states the gender
 
 
 @dataclass(frozen=True)
 class AgreementItem:
     """One sentence around its pronoun; the item of the same pair and frame has both the other way around."""
 
-    people: str  # the pair, feminine first: my aunt, my uncle
+    people: str  # the pair, feminine first: my aunt, my uncle; titles, which share words, are one cluster
     before: str  # My aunt stayed in
     after: str  # what follows the pronoun: " room all day."
     own: str  # the pronoun that agrees: her
     other: str  # the one of the other gender: his
+    kind: str = NOUN
 
     @property
     def text(self) -> str:
@@ -33,21 +36,35 @@ class AgreementItem:
 
 
 @cache
+def _shipped() -> dict[str, Any]:
+    return tomllib.loads((DATA / "sentences" / "agreement.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def agreement_items() -> tuple[AgreementItem, ...]:
-    """Every pair of people in every shipped frame, about either of the two."""
-    shipped = tomllib.loads((DATA / "sentences" / "agreement.toml").read_text(encoding="utf-8"))
-    pronouns = {feminine: (feminine, masculine) for feminine, masculine in shipped["pronouns"]}
+    """Every pair of people in every frame of its kind, about either of the two."""
+    pronouns = {feminine: (feminine, masculine) for feminine, masculine in _shipped()["pronouns"]}
     return tuple(
-        _item(frame, people, pronouns, gender)
-        for people in shipped["people"]
-        for frame in shipped["frames"]
+        _item(kind["name"], frame, people, pronouns, gender)
+        for kind in _shipped()["kinds"]
+        for people in kind["people"]
+        for frame in kind["frames"]
         for gender in (0, 1)
     )
 
 
-def _item(frame: str, people: list[str], pronouns: dict[str, tuple[str, str]], gender: int) -> AgreementItem:
+def agreement_names() -> frozenset[str]:
+    """The first names of the items, which no model is trained on."""
+    named = (kind for kind in _shipped()["kinds"] if kind["name"] == NAME)
+    return frozenset(name for kind in named for people in kind["people"] for name in people)
+
+
+def _item(
+    kind: str, frame: str, people: list[str], pronouns: dict[str, tuple[str, str]], gender: int
+) -> AgreementItem:
     slot = next(name for name in SLOT.findall(frame) if name != _WHO)
     own, other = pronouns[slot][gender], pronouns[slot][1 - gender]
     text, spans = filled(frame, {_WHO: people[gender], slot: own})
     start, end = spans[slot]
-    return AgreementItem(", ".join(people), text[:start].rstrip(), text[end:], own, other)
+    cluster = TITLE if kind == TITLE else ", ".join(people)
+    return AgreementItem(cluster, text[:start].rstrip(), text[end:], own, other, kind)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from typing import Protocol
 
 from levelhead.errors import BadProbe
-from levelhead.probes.swap import pairs, swap
+from levelhead.probes.swap import name_pairs, pairs, swap
+from levelhead.probes.swap.gendered import Gender
+from levelhead.probes.swap.tokens import tokenize
 
 GENDER = "gender"
 Span = tuple[int, int]
@@ -62,26 +64,59 @@ class GroupSwap(Protocol):
 
 @dataclass(frozen=True)
 class GenderSwap:
-    """Feminine and masculine words exchanged, her and his by grammar; first names on request."""
+    """Feminine and masculine words exchanged, her and his by grammar, and first names of the table.
 
-    names: bool = False
+    believed: names in no table with the gender that a model takes them to have (engine/name_beliefs.py).
+    Their counterpart is a name of the table, so a text with one of them is exchanged but does not come back.
+    """
+
+    names: bool = True
     name: str = GENDER
     groups: int = 2
+    believed: tuple[tuple[str, Gender], ...] = field(default=(), compare=False)
 
     def __call__(self, text: str, turn: int = 1) -> TurnedText:
         """The text with its genders swapped; turn 0 leaves it as it is."""
-        return _gender_swapped(text, self.names) if turn % 2 else TurnedText(text)
+        return _gender_swapped(text, self.names, self.believed) if turn % 2 else TurnedText(text)
 
     def classes(self) -> tuple[tuple[frozenset[str], ...], ...]:
-        return _connected((*pairs(), *_BY_GRAMMAR))
+        return _gender_classes(self.names)
+
+
+@cache
+def _gender_classes(names: bool) -> tuple[tuple[frozenset[str], ...], ...]:
+    words = _connected((*pairs(), *_BY_GRAMMAR))
+    # Names keep their capital: "frank" and "grace" in small letters are other words.
+    named = tuple((frozenset((f,)), frozenset((m,))) for f, m in name_pairs())
+    return words + named if names else words
 
 
 @lru_cache(maxsize=1 << 16)
-def _gender_swapped(text: str, names: bool) -> TurnedText:
-    swapped = swap(text, names=names)
-    spans = [(start, len(old), len(new)) for old, new, start in swapped.changes]
+def _gender_swapped(text: str, names: bool, believed: tuple[tuple[str, Gender], ...]) -> TurnedText:
+    known = _with_known_names(text, dict(believed))
+    swapped = swap(known.text, names=names)
+    changes = _placed([(start, len(old), len(new)) for old, new, start in swapped.changes])
+    if known.changes:
+        # Every stand-in must be exchanged as the name that it stands for would be, or none is.
+        if not {after for _, after in known.changes} <= {before for before, _ in changes}:
+            return _gender_swapped(text, names, ())
+        written = TurnedText(text, tuple((after, before) for before, after in known.changes))
+        return TurnedText(swapped.text, tuple((written.place(old), new) for old, new in changes), False)
     back = swapped.text == text or swap(swapped.text, names=names).text == text
-    return TurnedText(swapped.text, _placed(spans), back)
+    return TurnedText(swapped.text, changes, back)
+
+
+def _with_known_names(text: str, believed: dict[str, Gender]) -> TurnedText:
+    """The text with names of the table in place of believed ones, of the same gender."""
+    found = [token for token in tokenize(text) if token.text in believed] if believed else []
+    stand_ins = dict(zip(("F", "M"), name_pairs()[0], strict=True))
+    pieces, changes, at = [], [], 0
+    for token in found:
+        new = stand_ins[believed[token.text]]
+        pieces += [text[at : token.start], new]
+        at = token.start + len(token.text)
+        changes.append((token.start, len(token.text), len(new)))
+    return TurnedText("".join([*pieces, text[at:]]), _placed(changes))
 
 
 def _placed(changes: Sequence[tuple[int, int, int]]) -> tuple[tuple[Span, Span], ...]:

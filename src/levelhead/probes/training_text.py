@@ -16,10 +16,12 @@ from pathlib import Path
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes import DATA
+from levelhead.probes.agreement import agreement_names
 from levelhead.probes.corpus import corpus_sentences
 from levelhead.probes.group_swap import GENDER, GenderSwap, GroupSwap
 from levelhead.probes.plain_text import plain_sentences
 from levelhead.probes.slots import ARTICLE, SLOT, filled
+from levelhead.probes.swap import name_pairs
 
 MOST = 200_000  # sentences; more would be nearly the same ones
 _FILE = DATA / "text" / "training.toml"
@@ -71,8 +73,15 @@ def _new(topic: str, grouped: bool, rng: random.Random, seen: set[str]) -> str:
 
 def _sentence(topic: str, grouped: bool, rng: random.Random) -> str:
     frames = _Frames.read()
-    words = {**frames.slots, **frames.topics[topic]}
+    words = {**frames.slots, **frames.topics[topic], "name": _names()}
     return _capitals(_filled(rng.choice(frames.people if grouped else frames.things), _Words(words, rng)))
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """Feminine first names, but for those of pairs that agreement is tested on."""
+    tested = agreement_names()
+    return tuple(feminine for feminine, masculine in name_pairs() if tested.isdisjoint((feminine, masculine)))
 
 
 @dataclass

@@ -13,11 +13,11 @@ import numpy as np
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.measures.certified import AGREEMENT
+from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT
 from levelhead.measures.stereoset import wins
 from levelhead.models.encoding import Text, mask_id, token_id
 from levelhead.models.model import Model
-from levelhead.probes.agreement import AgreementItem
+from levelhead.probes.agreement import NOUN, AgreementItem
 from levelhead.scoring.item_values import Doubles, ItemValues
 
 _DIGITS = 5  # of nats: two pronouns with the same vector differ beyond by how sums are rounded in float32
@@ -25,25 +25,33 @@ _DIGITS = 5  # of nats: two pronouns with the same vector differ beyond by how s
 
 def disagreements(
     model: Model, items: Sequence[AgreementItem], variants: Sequence[Variant]
-) -> ItemValues | None:
-    """Where the pronoun of the other gender is likelier, of the items whose pronouns are one token each; None
-    where there are none, and of a model that predicts no words."""
+) -> list[ItemValues]:
+    """Where the pronoun of the other gender is likelier, behind nouns and behind names: two costs, so that a
+    gain in one hides no loss in the other. Items whose pronouns are several tokens are left out; empty where
+    none is left, and for a model that predicts no words."""
     if not model.abilities & {"mlm", "causal"}:
-        return None
+        return []
     words = sorted({word for item in items for word in (item.own, item.other)})
     tokens = {word: token for word in words if (token := token_id(model, word)) is not None}
     kept = [item for item in items if item.own in tokens and item.other in tokens]
     if not kept:
-        return None
-    reading = TokenLogProbs([_text(model, item) for item in kept], list(tokens.values()))
+        return []
+    # An uncased model writes She as she: each token is read once.
+    column = {token: number for number, token in enumerate(dict.fromkeys(tokens.values()))}
+    reading = TokenLogProbs([_text(model, item) for item in kept], list(column))
     log_p = read_one(model, reading, variants, label="Agreement").astype(np.float64)
-    column = {word: number for number, word in enumerate(tokens)}
     own, other = (
-        log_p[:, np.arange(len(kept)), [column[word] for word in asked]]
+        log_p[:, np.arange(len(kept)), [column[tokens[word]] for word in asked]]
         for asked in ([item.own for item in kept], [item.other for item in kept])
     )
-    people = np.asarray([item.people for item in kept])
-    return ItemValues(AGREEMENT, "share wrong", wrong(own, other), people, answers=1)
+    people, missed = np.asarray([item.people for item in kept]), wrong(own, other)
+    nouns = np.asarray([item.kind == NOUN for item in kept])
+    costs = {AGREEMENT: nouns, NAME_AGREEMENT: ~nouns}
+    return [
+        ItemValues(name, "share wrong", missed[:, of], people[of], answers=1)
+        for name, of in costs.items()
+        if of.any()
+    ]
 
 
 def wrong(own: Doubles, other: Doubles) -> Doubles:

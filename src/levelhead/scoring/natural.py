@@ -105,8 +105,8 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
         costs += _related(model, items, triples, variants)
     if "nli" in model.abilities:
         costs.append(_ability(model, battery, variants))
-    if about_gender(battery.test) and (wrong := disagreements(model, items.agreement, variants)) is not None:
-        costs.append(wrong)
+    if about_gender(battery.test):
+        costs += disagreements(model, items.agreement, variants)
     return NaturalValues(biases, costs)
 
 

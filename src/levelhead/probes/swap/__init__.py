@@ -22,6 +22,7 @@ from levelhead.probes.swap.gendered import (
     read_table,
     unpaired,
 )
+from levelhead.probes.swap.names import name_pairs as name_pairs
 from levelhead.probes.swap.names import part_of_name, unknown_names
 from levelhead.probes.swap.reading import (
     Change,

@@ -40,10 +40,15 @@ _HEADLINE = 0.5  # share of long words with a capital
 
 
 @cache
+def name_pairs() -> tuple[tuple[str, str], ...]:
+    """First names as (feminine, masculine), alike in origin, and where possible in frequency and length."""
+    return tuple((line["feminine"], line["masculine"]) for line in read_table("names.tsv"))
+
+
+@cache
 def _names() -> dict[str, Pairing]:
-    lines = read_table("names.tsv")
-    feminine = {line["feminine"].lower(): Pairing(line["masculine"], "F", "name", "") for line in lines}
-    masculine = {line["masculine"].lower(): Pairing(line["feminine"], "M", "name", "") for line in lines}
+    feminine = {f.lower(): Pairing(m, "F", "name", "") for f, m in name_pairs()}
+    masculine = {m.lower(): Pairing(f, "M", "name", "") for f, m in name_pairs()}
     return feminine | masculine
 
 
@@ -52,9 +57,14 @@ def first_names() -> frozenset[str]:
     return frozenset(_names())
 
 
-def name_pairing(token: Token) -> Pairing | None:
-    """The counterpart of a capitalized first name."""
-    return None if token.text.islower() else _names().get(token.lower)
+def name_pairing(tokens: Sequence[Token], i: int) -> Pairing | None:
+    """The counterpart of a first name with a capital, or of one in a text that has no capitals at all.
+
+    Uncased models read such texts. There a name that is also an ordinary word is taken for the word.
+    """
+    token = tokens[i]
+    uncased = all(each.text == each.lower for each in tokens) and not belongs(token.lower, "name_or_word")
+    return None if token.text.islower() and not uncased else _names().get(token.lower)
 
 
 def part_of_name(tokens: Sequence[Token], i: int, kind: str) -> bool:
@@ -67,8 +77,8 @@ def part_of_name(tokens: Sequence[Token], i: int, kind: str) -> bool:
     if neighbor(tokens, i) is None or not tokens[i - 1].titled:
         return False
     before = tokens[i - 1].lower
-    if belongs(before, "before_surname"):
-        return True
+    if belongs(before, "before_surname"):  # Dr. Mary Collins has a first name, Dr. James may have none
+        return kind != "name" or not (following and following.titled)
     if belongs(before, "introducer", "closed") or before in PRONOUNS or before in pairings():
         return False
     opens = i < 2 or tokens[i - 2].kind in ("sign", "suffix")  # its capital may be that of the sentence

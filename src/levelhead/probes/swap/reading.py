@@ -183,7 +183,7 @@ def _verdict(tokens: Sequence[Token], i: int, names: bool) -> tuple[str | Proble
 def _noun(tokens: Sequence[Token], i: int, names: bool) -> str | Problem | None:
     """What becomes of a noun or a name that has a capital, a guard, or no counterpart that leads back."""
     token = tokens[i]
-    pairing = pairing_of(tokens, i) or name_pairing(token)
+    pairing = pairing_of(tokens, i) or name_pairing(tokens, i)
     if pairing is None:
         reason = f"no counterpart: {unpaired()[token.lower][1]}" if token.lower in unpaired() else ""
         return Problem(token.text, token.start, reason) if reason else None
