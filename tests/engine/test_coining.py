@@ -88,7 +88,7 @@ def test_what_a_coin_cannot_do_is_one_line() -> None:
     model, tossed = tiny("gpt2"), Coined(Coin(SWAP))
     with pytest.raises(CannotDo, match="TokenLikelihoods cannot be asked by a coin"):
         read_one(model, TokenLikelihoods(TEXTS), [(tossed,)])
-    with pytest.raises(BadOption, match="a coin beside it would decide nothing"):
+    with pytest.raises(BadOption, match="either a symmetrized model or a coin"):
         read_one(model, TokenLogProbs(TEXTS, [3]), [(tossed, *SYMMETRIZED)])
 
 

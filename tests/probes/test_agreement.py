@@ -6,24 +6,53 @@ from collections import Counter
 
 import pytest
 
-from levelhead.probes.agreement import AgreementItem, agreement_items
+from levelhead.probes.agreement import NAME, NOUN, TITLE, AgreementItem, agreement_items, agreement_names
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.nli import nli_probe
-from levelhead.probes.swap import swap
+from levelhead.probes.swap import name_pairs, swap
 
 ITEMS = agreement_items()
-FEMININE = {"she": "he", "her": "his", "herself": "himself"}
+KINDS = {kind: [item for item in ITEMS if item.kind == kind] for kind in (NOUN, NAME, TITLE)}
+FEMININE = {"she": "he", "her": "his", "herself": "himself", "She": "He", "Her": "His"}
+KNOWN = {name for pair in name_pairs() for name in pair}
 
 
-def test_every_item_has_its_counterpart_about_the_other_gender() -> None:
-    assert len(ITEMS) == 1_280
-    texts = {item.text: item for item in ITEMS}
-    assert len(texts) == len(ITEMS)
-    for item in ITEMS:
-        twin = texts[swap(item.text).text]
-        assert (twin.people, twin.own, twin.other) == (item.people, item.other, item.own)
-        assert item.own in FEMININE or FEMININE[item.other] == item.own
+def test_names_and_titles_are_as_many_as_nouns() -> None:
+    assert len(KINDS[NOUN]) == len(KINDS[NAME]) + len(KINDS[TITLE]) == 1_264
+    assert len({item.text for item in ITEMS}) == len(ITEMS)
     assert sum(item.own in FEMININE for item in ITEMS) == len(ITEMS) / 2
+    assert not {item.after for item in KINDS[NOUN]} & {item.after for item in KINDS[NAME]}
+
+
+def test_names_are_read_across_a_sentence_boundary_and_with_title_and_surname() -> None:
+    befores = [item.before for item in KINDS[NAME]]
+    assert any(text.endswith(".") for text in befores)
+    assert any(text.startswith("Dr. ") for text in befores)
+    assert any("Bennett" in text for text in befores)
+
+
+def test_a_third_of_the_names_is_in_no_table() -> None:
+    names = {name for item in KINDS[NAME] for name in item.people.split(", ")}
+    assert len(names) == 2 * 74
+    assert 40 <= len(names - KNOWN) <= 50
+    assert names == agreement_names()
+
+
+@pytest.mark.parametrize("kind", [NOUN, TITLE])
+def test_every_item_has_its_counterpart_about_the_other_gender(kind: str) -> None:
+    texts = {item.text: item for item in KINDS[kind]}
+    for item in KINDS[kind]:
+        if "Ms." in item.text or "Miss" in item.text or "Mr." in item.text:
+            continue  # titles of women share the one of men
+        other = texts[swap(item.text).text]
+        assert (other.people, other.own, other.other) == (item.people, item.other, item.own)
+
+
+def test_names_of_the_table_and_their_pronouns_are_what_a_swap_changes() -> None:
+    for item in KINDS[NAME]:
+        changed = [change.original for change in swap(item.text, names=True).changes]
+        named = [name for name in item.people.split(", ") if name in item.text and name in KNOWN]
+        assert changed in ([*named, item.own], [item.own]), item.text
 
 
 @pytest.mark.parametrize("item", ITEMS[:16], ids=lambda item: item.text)
@@ -38,7 +67,7 @@ def test_nothing_else_in_a_sentence_has_a_gender_or_is_an_occupation() -> None:
     jobs = {*(each.name for each in load_cloze(per_background=1).occupations), *nli_probe().occupations}
     for item in ITEMS:
         changed = swap(item.text)
-        assert len(changed.changes) == 2, item.text
+        assert len(changed.changes) == (1 if item.kind == NAME else 2), item.text
         assert not {word.strip(".,").casefold() for word in item.text.split()} & jobs
 
 
@@ -50,7 +79,8 @@ def test_no_word_that_states_a_gender_is_in_two_pairs() -> None:
 
 
 def test_every_pair_stands_in_every_frame_about_either_gender() -> None:
-    assert set(Counter(item.people for item in ITEMS).values()) == {16}
-    assert set(Counter((item.people, item.after) for item in ITEMS).values()) == {2}
-    assert set(Counter(item.after for item in ITEMS).values()) == {160}
+    for kind in (NOUN, NAME):
+        assert set(Counter(item.people for item in KINDS[kind]).values()) == {16}
+        assert set(Counter((item.people, item.after) for item in KINDS[kind]).values()) == {2}
     assert {item.own for item in ITEMS} == {*FEMININE, *FEMININE.values()}
+    assert {item.people for item in KINDS[TITLE]} == {TITLE}  # they share Mr., so that no part has only some

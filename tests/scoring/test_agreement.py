@@ -10,13 +10,14 @@ import torch
 
 from levelhead.edits.symmetry import Symmetrized
 from levelhead.edits.weights import Reweighted
-from levelhead.measures.certified import AGREEMENT, p_at_most
+from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT, p_at_most, p_of_cost
 from levelhead.models.encoding import token_id
 from levelhead.models.model import Model, load
 from levelhead.models.twins import draw_twin, twin_copy
-from levelhead.probes.agreement import AgreementItem, agreement_items
+from levelhead.probes.agreement import NAME, NOUN, AgreementItem, agreement_items
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.swap import name_pairs
 from levelhead.probes.words import load_words
 from levelhead.scoring.agreement import disagreements, wrong
 from levelhead.scoring.battery import Battery
@@ -24,7 +25,9 @@ from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import NaturalItems, natural_values
 from tests.tiny import given, tiny
 
-ITEMS = agreement_items()
+EVERY = agreement_items()
+ITEMS = [item for item in EVERY if item.kind == NOUN]
+NAMED = [item for item in EVERY if item.kind != NOUN]
 SHE = [item for item in ITEMS if {item.own, item.other} == {"she", "he"}]
 PRONOUNS = (("she", "he"), ("her", "his"), ("herself", "himself"))
 
@@ -32,9 +35,8 @@ PRONOUNS = (("she", "he"), ("her", "his"), ("herself", "himself"))
 def asked(
     model: Model, items: Sequence[AgreementItem] = ITEMS, *variants: Reweighted | Symmetrized
 ) -> ItemValues:
-    """The values of the unmodified model and of one variant after the other."""
-    values = disagreements(model, items, [(), *((each,) for each in variants)])
-    assert values is not None
+    """The values of the unmodified model and of one variant after the other, of items of one kind."""
+    (values,) = disagreements(model, items, [(), *((each,) for each in variants)])
     return values
 
 
@@ -92,17 +94,49 @@ def test_a_symmetrized_model_is_wrong_about_both_genders_alike() -> None:
 
 
 def test_a_variant_that_changes_nothing_costs_nothing() -> None:
-    values = disagreements(tiny("bert"), SHE, [(), ()])
-    assert values is not None
+    (values,) = disagreements(tiny("bert"), SHE, [(), ()])
     assert values.paired(1).change == 0
 
 
 def test_pronouns_of_several_tokens_and_models_that_predict_no_words_are_not_asked() -> None:
     own = asked(tiny("bert"))
     assert own.values.shape == (1, len(SHE))  # its vocabulary has neither his nor herself
-    assert disagreements(tiny("roberta"), ITEMS, [()]) is None  # nor this one she
-    assert disagreements(tiny("bert", "nli"), ITEMS, [()]) is None
-    assert disagreements(tiny("bert"), (), [()]) is None
+    assert disagreements(tiny("roberta"), ITEMS, [()]) == []  # nor this one she
+    assert disagreements(tiny("bert", "nli"), ITEMS, [()]) == []
+    assert disagreements(tiny("bert"), (), [()]) == []
+
+
+def test_nouns_and_names_are_two_costs() -> None:
+    values = disagreements(tiny("bert"), EVERY, [()])
+    assert [each.name for each in values] == [AGREEMENT, NAME_AGREEMENT]
+    assert [each.answers for each in values] == [1, 1]
+    assert not {*values[0].clusters} & {*values[1].clusters}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+def test_a_symmetrized_model_without_names_fails_agreement_and_one_with_names_passes(name: str) -> None:
+    model = load(name)
+    blind_to_names, knows = Symmetrized(GenderSwap(names=False)), Symmetrized(GenderSwap())
+    values = asked(model, NAMED, blind_to_names, knows)
+    own, without, with_names = values.values.mean(axis=1)
+    assert with_names < own < 0.3 < 0.4 < without
+    p_without, p_with = (p_of_cost(values.paired(number), 0.02) for number in (1, 2))
+    assert p_with < 0.05 < 0.95 < p_without
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+def test_names_in_no_table_keep_the_gender_that_the_model_takes_them_to_have(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {each for pair in name_pairs() for each in pair}
+    strange = [item for item in NAMED if item.kind == NAME and known.isdisjoint(item.people.split(", "))]
+    model = load(name)
+    own, symmetrized = asked(model, strange, Symmetrized(GenderSwap())).values.mean(axis=1)
+    assert symmetrized < own + 0.02
+    monkeypatch.setattr("levelhead.engine.name_beliefs.CERTAIN", 1.1)  # never certain
+    assert asked(model, strange, Symmetrized(GenderSwap())).values[1].mean() > 0.4
 
 
 @pytest.mark.parametrize(("bias", "costs"), [("gender", True), ("race", False)])
@@ -110,16 +144,17 @@ def test_it_is_a_cost_of_a_gender_bias_alone(bias: str, costs: bool) -> None:
     test = load_words(bias)
     battery = Battery(test, tuple(template_contexts(test, 1)), sentences=("We waited for the bus.",))
     values = natural_values(
-        tiny("bert", max_position_embeddings=256), NaturalItems(battery, agreement=ITEMS), [()]
+        tiny("bert", max_position_embeddings=256), NaturalItems(battery, agreement=EVERY), [()]
     )
     assert (AGREEMENT in [each.name for each in values.costs]) == costs
+    assert (NAME_AGREEMENT in [each.name for each in values.costs]) == costs
 
 
 @pytest.mark.slow
 def test_a_shipped_model_knows_what_a_blind_one_and_a_null_model_do_not() -> None:
     """Before and after: no candidate is certified that loses the gender which a text states."""
     model = load("lh:bert-mini")
-    some = [item for item in ITEMS if item.people.startswith(("my", "Mrs."))][::7]
+    some = [item for item in ITEMS if item.people.startswith("my")][::3]
     assert len({item.own for item in some}) == 6
     values = asked(model, some, blind(model), Symmetrized(GenderSwap()))
     own, lost, kept = values.values.mean(axis=1)

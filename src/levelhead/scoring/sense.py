@@ -16,6 +16,9 @@ from levelhead.scoring.next_sentences import TripleAnswers
 
 LANGUAGE, NEXT_SENTENCE = "language sense", "next sentences"
 _UNIT = "share wrong"
+_DIGITS = (
+    6  # of nats: the same sentence read in another batch differs beyond, by how float32 sums are rounded
+)
 
 
 def language_sense(triples: TripleSet, answers: Sequence[TripleAnswers]) -> ItemValues:
@@ -44,7 +47,8 @@ def sense_of(items: Sequence[SenseItem], answers: Sequence[Doubles]) -> ItemValu
     Two contexts exchange their next sentences, and each is a cluster of its own: on the shipped models p is
     hardly another where the two are one.
     """
-    wrong = [1 - wins(*p.T) for p in answers]
+    with np.errstate(divide="ignore"):  # log 0 is −inf, which compares as it should
+        wrong = [1 - wins(*np.log(p).round(_DIGITS).T) for p in answers]
     return ItemValues(LANGUAGE, _UNIT, np.stack(wrong), _written(items), answers=1)
 
 
