@@ -8,6 +8,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -78,8 +79,6 @@ def main() -> None:
         _leave(str(error), error.exit_code)
     except _MISUSE as error:
         _leave(_misuse(error), BadOption.exit_code)
-    except BrokenPipeError:
-        _leave("", 1)  # the reader has gone, e.g. `| head`
     except KeyboardInterrupt:
         _leave(STOPPED, Stopped.exit_code)
     except Exception as error:
@@ -94,8 +93,9 @@ def _run() -> None:
     code = app(prog_name=app.info.name, standalone_mode=False)
     if code == Stopped.exit_code:  # typer turns Ctrl-C into it
         raise KeyboardInterrupt
-    sys.stdout.flush()
-    sys.exit(code)
+    with suppress(BrokenPipeError):  # the command is done: a reader that has gone changes no exit code
+        sys.stdout.flush()
+    _leave("", code)
 
 
 def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **more: Any) -> None:
@@ -109,7 +109,8 @@ def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **mo
 def _leave(line: str, code: int) -> NoReturn:
     """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
     if line:
-        print(f"levelhead: {one_line(line)}", file=sys.stderr)
+        with suppress(BrokenPipeError):  # `2>&1 | head`
+            print(f"levelhead: {one_line(line)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:
