@@ -236,13 +236,13 @@ def test_thresholds_of_a_file_of_python_and_in_junit_are_warned_of_too(
 
 # ---- the gates of our own pages
 
-# what `make demo` measured, and CrowS-Pairs of lh:gpt-mini: the null, and how far the interval reaches below and
-# above the value
+# what `make demo` measured, and CrowS-Pairs of lh:gpt-mini: the null, and how far the interval reaches below
+# and above the value
 NULLS: dict[str, tuple[Null, float, float]] = {
     "seat": (Null(MODELS, 9, 0.1322, 0.0491, 0.5), 0.287, 0.264),
     "strength": (Null(MODELS, 5, 0.2316, 0.0167, 0.5), 0.075, 0.127),
     "preference": (Null(MODELS, 5, -0.0108, 0.0277, 0.5), 0.056, 0.058),
-    SHARE: (Null(MODELS, 5, 0.5, 0.02, 0.5), 0.026, 0.026),
+    SHARE: (Null(MODELS, 5, 0.4804, 0.0254, 0.5), 0.028, 0.028),
 }
 UNTESTED = {"ability": 0.72, "lms": 0.94, "glue/sst2": 0.88, "fairness": 0.9}  # no null model was evaluated
 KEPT = {"items": (0.1, -0.2, 0.1)}  # so that changes are paired
@@ -294,7 +294,7 @@ def test_a_model_without_bias_passes_the_sample_gates_of_a_page(
 
 CLOSED = """
 import os, sys
-import levelhead.cli.main, levelhead.cli.report, levelhead.inference.check
+import levelhead.cli.main, levelhead.inference.check, levelhead.pages.page, levelhead.pages.card
 from levelhead.cli.entry import main
 
 ends = []
@@ -325,7 +325,7 @@ def test_a_closed_pipe_changes_no_verdict_and_no_error(tmp_path: Path) -> None:
         ["card", str(write_audit(tmp_path / "audit"))],
     ]
     command = [sys.executable, "-c", CLOSED, repr([*gates, *others])]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": ""}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     ends = [0, 0, 1, 3, 2, 0, 4, 141]  # a card is more than a pipe's buffer, so that its reader is missed
     assert literal_eval(done.stdout) == [*ends, *ends]

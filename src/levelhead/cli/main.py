@@ -107,14 +107,16 @@ def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **mo
 
 
 def _leave(line: str, code: int) -> NoReturn:
-    """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
+    """Say why on stderr and end. What both outputs still hold is dropped where it cannot be sent: Python would
+    try again, and exit 120."""
     if line:
         with suppress(BrokenPipeError):  # `2>&1 | head`
             print(f"levelhead: {one_line(line)}", file=sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for output in (sys.stdout, sys.stderr):
+        try:
+            output.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     sys.exit(code)
 
 
