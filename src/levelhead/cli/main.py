@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import traceback
@@ -38,8 +37,8 @@ from levelhead.cli import (
     survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
-from levelhead.cli.terminal import safe_output
-from levelhead.errors import Announcement, BadOption, LevelheadError, Stopped
+from levelhead.cli.terminal import drop_unsent, safe_output
+from levelhead.errors import Announcement, BadOption, LevelheadError, NoReader, Stopped
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -79,6 +78,8 @@ def main() -> None:
         _leave(str(error), error.exit_code)
     except _MISUSE as error:
         _leave(_misuse(error), BadOption.exit_code)
+    except BrokenPipeError:
+        _leave("", NoReader.exit_code)
     except KeyboardInterrupt:
         _leave(STOPPED, Stopped.exit_code)
     except Exception as error:
@@ -93,8 +94,7 @@ def _run() -> None:
     code = app(prog_name=app.info.name, standalone_mode=False)
     if code == Stopped.exit_code:  # typer turns Ctrl-C into it
         raise KeyboardInterrupt
-    with suppress(BrokenPipeError):  # the command is done: a reader that has gone changes no exit code
-        sys.stdout.flush()
+    sys.stdout.flush()
     _leave("", code)
 
 
@@ -107,16 +107,11 @@ def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **mo
 
 
 def _leave(line: str, code: int) -> NoReturn:
-    """Say why on stderr and end. What both outputs still hold is dropped where it cannot be sent: Python would
-    try again, and exit 120."""
+    """Say why on stderr and end. What both outputs still hold is dropped where it cannot be sent."""
     if line:
         with suppress(BrokenPipeError):  # `2>&1 | head`
             print(f"levelhead: {one_line(line)}", file=sys.stderr)
-    for output in (sys.stdout, sys.stderr):
-        try:
-            output.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
+    drop_unsent(OSError)
     sys.exit(code)
 
 

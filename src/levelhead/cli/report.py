@@ -14,6 +14,7 @@ import typer
 from levelhead.cli.app import Force, Json, app, checked, one_line, print_json, print_table
 from levelhead.cli.grouped import Options
 from levelhead.cli.options import AboutFile
+from levelhead.cli.terminal import drop_unsent
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def check(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: not measured, or nothing compared."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one or all not measured."""
     from levelhead.files import write_output
     from levelhead.inference import check as checking
     from levelhead.inference.contents import open_contents
@@ -212,6 +213,7 @@ def check(
             print_json(checked.to_json())
         else:
             print(checked)
+    drop_unsent(BrokenPipeError)
     raise typer.Exit(checked.exit)
 
 
