@@ -207,7 +207,7 @@ def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> 
     suite = ElementTree.fromstring(junit(outcomes, contents))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     cases = suite.findall("testcase")
-    assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
+    assert [[child.tag for child in case] for case in cases] == [["failure", "system-err"], ["error"], []]
     assert cases[0].get("classname") == f"{HOSTILE}�"
 
 
