@@ -153,8 +153,7 @@ NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/api/results.py": {"shutil.copytree"},  # a run that was looked through before
     "levelhead/api/shown.py": {"write_text"},  # a new folder
     "levelhead/cli/counteracts.py": {"read_text"},  # a recipe that the user names
-    "levelhead/cli/main.py": {"os.open"},  # the null device
-    "levelhead/cli/terminal.py": {"open"},  # the null device
+    "levelhead/cli/terminal.py": {"open", "os.open"},  # the null device
     "levelhead/engine/shards.py": {"np.load", "np.savez"},  # an open file; a temporary file
     "levelhead/mitigation/adapter_folder.py": {"read_text", "write_text"},  # a new folder
     "levelhead/mitigation/export.py": {"write_text"},  # a new folder

@@ -181,7 +181,7 @@ def test_an_output_that_is_full_or_left_or_closed_ends_with_one_line_or_in_silen
     command = [sys.executable, "-c", OUTPUTS, str(tmp_path), str(run)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert literal_eval(done.stdout) == {"full": 4, "left": 1, "closed": 0}
+    assert literal_eval(done.stdout) == {"full": 4, "left": 141, "closed": 0}
     errors = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert re.fullmatch(r"levelhead: [^\n]+ No space left [^\n]+\n", errors.pop("full"))
     assert errors == {"left": "", "closed": ""}

@@ -13,6 +13,12 @@ class Stopped(LevelheadError):
     exit_code = 130  # as shells say it
 
 
+class NoReader(LevelheadError):
+    """Nobody reads what a command prints any more, as after `| head`; there is nobody to say it to."""
+
+    exit_code = 141  # as shells say it
+
+
 class UnknownModel(LevelheadError):
     """The name, folder or file does not lead to a model that we can load."""
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadProbe
-from levelhead.measures.null import NullDistribution, null_seats, sound_choice
+from levelhead.measures.null import NullDistribution, null_range, null_seats, sound_choice
 from levelhead.measures.seat.effect import associations, seat
 from levelhead.measures.seat_effect import WordSets
 
@@ -230,3 +230,10 @@ def test_the_p_of_a_long_tailed_null_by_hand() -> None:
     assert "long-tailed" in null.judged(6.0, "twins").method
     two = NullDistribution(np.array([-1.0, 1.0]), long_tails=True)  # fewer degrees of freedom stay fewer
     assert two.student_p_value(6.0) == NullDistribution(two.values).student_p_value(6.0)
+
+
+@pytest.mark.parametrize("long_tails", [False, True])
+def test_the_range_of_null_models_ends_where_a_value_has_p_005(long_tails: bool) -> None:
+    drawn = NullDistribution(np.random.default_rng(0).normal(0.3, 0.1, 9), long_tails)
+    for end in null_range(drawn.judged(0.0, "null twins")):
+        assert drawn.student_p_value(end) == pytest.approx(0.05)

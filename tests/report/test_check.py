@@ -109,7 +109,7 @@ def test_what_was_skipped_or_never_asked_is_not_measured(audit: Path) -> None:
     plan = Plan((least("accuracy", 0.5), most("distance", 1.0), most("seat", 2.0)))
     outcomes = check(open_contents(audit), plan)
     assert [each.outcome for each in outcomes] == ["not measured", "not measured", "holds"]
-    terms = [("accuracy", "0.5", "not asked"), ("distance", "1", "did not ask"), ("seat", "0.7654", "2")]
+    terms = [("accuracy", "0.5", "not asked"), ("distance", "1", "did not measure"), ("seat", "0.7654", "2")]
     for each, own in zip(outcomes, terms, strict=True):
         assert str(each).startswith(f"{each.outcome}: {own[0]}")
         assert all(term in str(each) for term in own)
@@ -207,7 +207,7 @@ def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> 
     suite = ElementTree.fromstring(junit(outcomes, contents))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     cases = suite.findall("testcase")
-    assert [[child.tag for child in case] for case in cases] == [["failure"], ["error"], []]
+    assert [[child.tag for child in case] for case in cases] == [["failure", "system-err"], ["error"], []]
     assert cases[0].get("classname") == f"{HOSTILE}�"
 
 
@@ -284,7 +284,7 @@ def test_what_the_baseline_did_not_measure_is_not_measured(
     releases: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (missing,) = since(releases[0], write_heads(tmp_path / "heads"), Threshold("strength", "increase", 1.0))
-    assert (missing.outcome, missing.reason) == ("not measured", "the baseline did not ask it")
+    assert (missing.outcome, missing.reason) == ("not measured", "the baseline did not measure it")
 
 
 def test_a_change_needs_a_baseline(audit: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
@@ -89,21 +89,11 @@ def check(
     thresholds = [Threshold(name, "max", limit) for name, limit in (at_most or {}).items()]
     thresholds += [Threshold(name, "min", limit) for name, limit in (at_least or {}).items()]
     contents = open_contents(folder_of(run))
-    before = None if baseline is None else folder_of(baseline)
-    plan = Plan(tuple(thresholds), bound, variant)
-    judged = checking.check(contents, plan, None if before is None else open_contents(before))
-    code, names = checking.exit_code(judged), {each.measure for each in judged}
-    return CheckResult(
-        run=str(folder_of(run)),
-        model=contents.model,
-        variant=variant,
-        bound=bound,
-        baseline=None if before is None else str(before),
-        verdict=checking.OUTCOMES[code],
-        exit=code,
-        thresholds=tuple(judged),
-        measured=tuple(m.measurement for m in measurements(contents, variant) if m.name in names),
-    )
+    before = None if baseline is None else open_contents(folder_of(baseline))
+    result = CheckResult.of(contents, Plan(tuple(thresholds), bound, variant), before)
+    names = {each.measure for each in result.thresholds}
+    measured = tuple(m.measurement for m in measurements(contents, variant) if m.name in names)
+    return replace(result, measured=measured)
 
 
 # ---- compare

@@ -20,7 +20,7 @@ from levelhead.cli import GOES_ON, STOPPED
 from levelhead.cli.grouped import declared, flattened, regrouped
 from levelhead.cli.preflight import preflight
 from levelhead.cli.terminal import painted, shown_controls
-from levelhead.errors import BadOption, Stopped
+from levelhead.errors import BadOption, NoReader, Stopped
 from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
                 command(**regrouped(command, given))
         except KeyboardInterrupt:
             raise Stopped(GOES_ON if keeps_results(command, given) else STOPPED) from None
+        except BrokenPipeError:  # else typer would exit 1, which says that a threshold fails
+            raise NoReader from None
 
     return declared(called, flattened(command))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -37,8 +37,8 @@ from levelhead.cli import (
     survey,
 )
 from levelhead.cli.app import DEBUG, app, one_line
-from levelhead.cli.terminal import safe_output
-from levelhead.errors import Announcement, BadOption, LevelheadError, Stopped
+from levelhead.cli.terminal import drop_unsent, safe_output
+from levelhead.errors import Announcement, BadOption, LevelheadError, NoReader, Stopped
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -79,7 +79,7 @@ def main() -> None:
     except _MISUSE as error:
         _leave(_misuse(error), BadOption.exit_code)
     except BrokenPipeError:
-        _leave("", 1)  # the reader has gone, e.g. `| head`
+        _leave("", NoReader.exit_code)
     except KeyboardInterrupt:
         _leave(STOPPED, Stopped.exit_code)
     except Exception as error:
@@ -95,7 +95,7 @@ def _run() -> None:
     if code == Stopped.exit_code:  # typer turns Ctrl-C into it
         raise KeyboardInterrupt
     sys.stdout.flush()
-    sys.exit(code)
+    _leave("", code)
 
 
 def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **more: Any) -> None:
@@ -107,13 +107,11 @@ def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **mo
 
 
 def _leave(line: str, code: int) -> NoReturn:
-    """Say why on stderr and end. What standard output still holds is dropped where it cannot be sent."""
+    """Say why on stderr and end. What both outputs still hold is dropped where it cannot be sent."""
     if line:
-        print(f"levelhead: {one_line(line)}", file=sys.stderr)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(BrokenPipeError):  # `2>&1 | head`
+            print(f"levelhead: {one_line(line)}", file=sys.stderr)
+    drop_unsent(OSError)
     sys.exit(code)
 
 

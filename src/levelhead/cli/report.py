@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Force, Json, app, checked, print_json, print_table
+from levelhead.cli.app import Force, Json, app, checked, one_line, print_json, print_table
 from levelhead.cli.grouped import Options
 from levelhead.cli.options import AboutFile
+from levelhead.cli.terminal import drop_unsent
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
@@ -192,33 +195,26 @@ def check(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one was not measured."""
+    """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one or all not measured."""
     from levelhead.files import write_output
     from levelhead.inference import check as checking
     from levelhead.inference.contents import open_contents
 
-    plan, baseline = asked.plan(), asked.baseline
     contents = open_contents(run)
-    judged = checking.check(contents, plan, None if baseline is None else open_contents(baseline))
-    code = checking.exit_code(judged)
+    baseline = None if asked.baseline is None else open_contents(asked.baseline)
+    checked = checking.Checked.of(contents, asked.plan(), baseline)
     if junit is not None:
-        write_output(junit, checking.junit(judged, contents), checking.SUITE, force)
-    if json:
-        checked = checking.Checked(
-            run=str(run),
-            model=contents.model,
-            variant=plan.variant,
-            bound=plan.bound,
-            baseline=None if baseline is None else str(baseline),
-            verdict=checking.OUTCOMES[code],
-            exit=code,
-            thresholds=tuple(judged),
-        )
-        print_json(checked.to_json())
-    else:
-        for each in judged:
-            print(each)
-    raise typer.Exit(code)
+        write_output(junit, checking.junit(checked.thresholds, contents), checking.SUITE, force)
+    with suppress(BrokenPipeError):  # a reader that has gone changes no verdict
+        for each in checked.thresholds:
+            if each.warning:
+                print(f"levelhead: {one_line(each.warning)}", file=sys.stderr)
+        if json:
+            print_json(checked.to_json())
+        else:
+            print(checked)
+    drop_unsent(BrokenPipeError)
+    raise typer.Exit(checked.exit)
 
 
 @app.command()

@@ -67,6 +67,16 @@ def print_link(folder: Path, study: Layout[Any]) -> None:
     print(f"Read on: {run_link(folder, study)}")
 
 
+def drop_unsent(refused: type[OSError]) -> None:
+    """Send what standard output and errors still hold; drop it on such an error, after which Python would try
+    once more at its end, and exit 120."""
+    for output in (sys.stdout, sys.stderr):
+        try:
+            output.flush()
+        except refused:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
+
+
 @contextmanager
 def safe_output() -> Iterator[None]:
     """Standard output and errors that take any text: letters that they lack are shown by number, and so

@@ -20,11 +20,11 @@ def change_from(
     values = [_measured(column, name) for column in (first, second)]
     for whose, value in zip(("the baseline", "this run"), values, strict=True):
         if value is None or value.value is None:
-            return f"{whose} did not ask it" if value is None else f"{whose}: {value.reason}"
+            return f"{whose} did not measure it" if value is None else f"{whose}: {value.reason}"
     before, after = (value for value in values if value is not None)
     compared = [bias_size(each, 0.0) for each in (before, after)] if signed else [before, after]
     change = difference(first, second, name, *compared)
-    return "it was asked on other data than the baseline's" if change is None else change
+    return "evaluated on other items than in the baseline" if change is None else change
 
 
 def _measured(column: Column, name: str) -> Measurement | None:
