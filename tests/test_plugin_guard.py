@@ -191,7 +191,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, group:
         (
             "import levelhead as lh\nfrom tests.test_plugin_guard import Flat\n"
             "class Mine(Flat): pass\nlh.register(Mine(name='gradient'))",
-            r"The name 'gradient' belongs to the localizer levelhead\.\S+HeadGradient, which ships; bad_heads",
+            r"The name 'gradient' belongs to the localizer levelhead\.\S+HeadGradient, which ships; bad",
         ),
     ],
 )

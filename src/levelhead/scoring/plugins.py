@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib.metadata import EntryPoint, entry_points, packages_distributions
 from operator import attrgetter
 from pathlib import Path
@@ -63,7 +63,7 @@ class Plugin:
     def source(self) -> str:
         """Its package; else its file, or its module."""
         top = self.module.partition(".")[0]
-        if package := _PACKAGES.get(top) or next(iter(packages_distributions().get(top, ())), ""):
+        if package := _PACKAGES.get(top) or next(iter(_installed().get(top, ())), ""):
             return f"the package {package}"
         return f"the module {self.module}" if self.file is None else f"the file {Path(self.file).name}"
 
@@ -83,6 +83,12 @@ class Plugin:
             return
         with guarded(self.file, lambda what: self.error(f"raised {what}")):
             yield
+
+
+@cache
+def _installed() -> Mapping[str, list[str]]:
+    """The packages of every module on this machine; looking takes a second."""
+    return packages_distributions()
 
 
 # ---- the guard
