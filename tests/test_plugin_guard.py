@@ -114,7 +114,7 @@ def objective() -> Objective:
             rf'^Localizer "flat" {WHERE} raised ValueError: no such head \(test_plugin_guard.py, line',
         ),
         (leaving, BadPlugin, rf'^Localizer "flat" {WHERE} raised SystemExit: 3 '),
-        (stopped, KeyboardInterrupt, ""),
+        (stopped, KeyboardInterrupt, "^$"),
         (refusing, CannotDo, "^this model has no wheels$"),
     ],
 )
@@ -305,9 +305,7 @@ def test_constant_scores_map_to_the_end_and_their_agreement_is_not_measured(
     bert: Model, tmp_path: Path
 ) -> None:
     register(Flat())
-    asked = lh.settings.AtlasSettings(
-        ("seat", "cosine-gap"), bias=GENDER, localizer="flat", null=3, transfer=1
-    )
+    asked = lh.settings.AtlasSettings(("seat", "cosine-gap"), bias=GENDER, localizer="flat", null=3)
     found = lh.atlas(bert, asked, tmp_path / "run")
     (agreement,) = found.agreements
     assert (agreement.measurement.value, agreement.measurement.reason, agreement.p) == (None, CONSTANT, None)
@@ -404,9 +402,10 @@ def test_what_a_benchmark_returns_is_checked(
 # ---- objectives of one's own
 
 
+@pytest.mark.slow
 def test_an_objective_of_ones_own_is_mapped_beside_a_shipped_one(bert: Model, tmp_path: Path) -> None:
     lh.register(Counts("next"))
-    asked = lh.settings.AtlasSettings(("next", "seat"), bias=GENDER, null=0, transfer=1)
+    asked = lh.settings.AtlasSettings(("next", "seat"), bias=GENDER, null=0, limit=4, transfer=1)
     found = lh.atlas(bert, asked, tmp_path / "run")
     own, _ = found.objectives
     assert (own.objective, own.unit, own.items) == ("next", "nats", 4)

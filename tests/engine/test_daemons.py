@@ -45,8 +45,8 @@ def test_a_watch_waits_as_long_as_it_was_told_between_two_looks(monkeypatch: pyt
             waited.append(timeout or 0.0)
             return True
 
-    monkeypatch.setattr(daemons.threading, "Event", Dismissed)
-    monkeypatch.setattr(daemons.threading, "Thread", lambda target, **_: SimpleNamespace(start=target))
+    monkeypatch.setattr(threading, "Event", Dismissed)
+    monkeypatch.setattr(threading, "Thread", lambda target, **_: SimpleNamespace(start=target))
     daemons.DaemonWatch(None, waited.clear, look=7.5)
     assert waited == [7.5]
 

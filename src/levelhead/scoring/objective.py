@@ -172,7 +172,7 @@ def guarded_objective(about: Plugin, found: Any) -> Objective:
             value = found.number(answer)
         expected(about, "number", value, torch.Tensor, "a tensor without dimensions")
         if value.dim() or not torch.isfinite(value):
-            shown = float(value) if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+            shown = value.item() if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
             raise about.error(f"gave {shown} as its number; it must be one finite number")
         return torch.as_tensor(value)
 
