@@ -149,7 +149,6 @@ AT_RUNS = (  # rooms that read and write run folders
     *("reproducing.py", "engine/shards.py"),
 )
 NOT_IN_A_RUN = {  # what else these rooms open, and how
-    "levelhead/api/measure_result.py": {"write_text"},  # a new folder that is being written
     "levelhead/api/results.py": {"shutil.copytree"},  # a run that was looked through before
     "levelhead/api/shown.py": {"write_text"},  # a new folder
     "levelhead/cli/counteracts.py": {"read_text"},  # a recipe that the user names

@@ -60,7 +60,7 @@ _PUBLIC = {
     "check": "api.reports",
     "compare": "api.reports",
     "card": "api.reports",
-    "open_run": "api.results",
+    "open_run": "api.opening",
     "explore": "api.exploring",
     # your own
     "load_words": "probes.words",
@@ -139,12 +139,12 @@ if TYPE_CHECKING:
     from levelhead.api.measured import seat as seat
     from levelhead.api.mitigated import debias as debias
     from levelhead.api.mitigated import learn_gates as learn_gates
+    from levelhead.api.opening import open_run as open_run
     from levelhead.api.registering import register as register
     from levelhead.api.reports import card as card
     from levelhead.api.reports import check as check
     from levelhead.api.reports import compare as compare
     from levelhead.api.reports import report as report
-    from levelhead.api.results import open_run as open_run
     from levelhead.api.studies import atlas as atlas
     from levelhead.api.studies import audit as audit
     from levelhead.api.studies import certify as certify

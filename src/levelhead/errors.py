@@ -57,3 +57,7 @@ class BadOption(LevelheadError):
     """A value of an option or of a setting that is not allowed."""
 
     exit_code = 2  # usage
+
+
+class BadPlugin(LevelheadError):
+    """A plug-in that raised, called sys.exit, or returned what cannot be used; its error is the cause."""

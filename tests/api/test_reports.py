@@ -47,7 +47,7 @@ def test_an_audit_compares_with_itself_before_and_after_and_with_another(
     assert line["difference"] == pytest.approx(difference.value)
     assert beside.plot().to_dict()
     folder = beside.save(tmp_path / "kept")
-    assert {path.name for path in folder.iterdir()} == {"table.csv", "comparison.html"}
+    assert {path.name for path in folder.iterdir()} == {"table.csv", "measured.json", "comparison.html"}
     with pytest.raises(BadOption, match="No run came"):
         lh.compare()
 

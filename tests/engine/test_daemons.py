@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
+
+from levelhead.engine import daemons
 
 _PROGRAM = """
 import sys, threading
@@ -31,6 +35,20 @@ def test_a_program_that_waits_for_a_daemon_that_is_gone_is_ended_with_one_line()
     assert (ended.returncode, ended.stdout) == (1, "cleared\n")
     assert ended.stderr.startswith("levelhead: gcs_server, ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_watch_waits_as_long_as_it_was_told_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    class Dismissed(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            return True
+
+    monkeypatch.setattr(threading, "Event", Dismissed)
+    monkeypatch.setattr(threading, "Thread", lambda target, **_: SimpleNamespace(start=target))
+    daemons.DaemonWatch(None, waited.clear, look=7.5)
+    assert waited == [7.5]
 
 
 @pytest.mark.nightly

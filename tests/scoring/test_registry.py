@@ -12,7 +12,7 @@ import pytest
 from levelhead.edits.gates import removed
 from levelhead.edits.head import Head
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadOption, CannotDo
+from levelhead.errors import BadOption, BadPlugin, CannotDo
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
@@ -141,6 +141,11 @@ def not_a_number(model: Model, variants: Sequence[Variant]) -> list[Measurement]
     return [Measurement("gap", float("nan"))] * len(variants)
 
 
+def leaving(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
+    print("leaving")
+    sys.exit(3)
+
+
 def a_bare_number(model: Model, variants: Sequence[Variant]) -> list[Measurement]:
     return [1.0] * len(variants)  # type: ignore[list-item]
 
@@ -152,16 +157,18 @@ def a_bare_number(model: Model, variants: Sequence[Variant]) -> list[Measurement
         (one_too_few, "1 measurements came for 2 variants"),
         (not_a_number, "ValueError"),
         (a_bare_number, "a float came instead of a Measurement"),
+        (leaving, "SystemExit: 3 (test_registry.py, line"),
     ],
 )
 def test_answers_that_cannot_be_used_are_not_measured_and_say_why(
-    ask: registry.OwnAsk, reason: str, battery: Battery
+    ask: registry.OwnAsk, reason: str, battery: Battery, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register_measure(GAP, ask)
     for measured in answers(tiny("bert", "nsp"), [(), ()], battery):
         assert measured.value is None
         assert reason in measured.reason
         assert "\n" not in measured.reason
+    assert capsys.readouterr().out == ""
 
 
 def test_a_model_that_lacks_what_a_measure_needs_is_not_asked(battery: Battery) -> None:
@@ -219,6 +226,7 @@ def test_a_file_registers_its_measures_and_may_be_loaded_twice(tmp_path: Path, b
         ("x = 1\n", "registers no measure"),
         ("x = 1\ny = x.z\n", r"AttributeError: .* \(mine\.py, line 2\)"),
         ("def (:\n", "SyntaxError"),
+        ("import sys\nsys.exit(3)\n", r"SystemExit: 3 \(mine\.py, line 2\)"),
         ("import levelhead as lh\nlh.register_measure(lh.MeasureInfo('seat', 'S'), print)\n", "built-in"),
     ],
 )
@@ -254,6 +262,6 @@ def test_an_installed_package_that_does_not_load_is_named_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, tmp_path, "broken_measures", "import no_such_module\n")
-    with pytest.raises(BadOption, match=r"broken_measures.*No module named 'no_such_module'") as caught:
+    with pytest.raises(BadPlugin, match=r"broken_measures.*No module named 'no_such_module'") as caught:
         questions()
     assert "\n" not in str(caught.value)

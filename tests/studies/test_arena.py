@@ -188,7 +188,7 @@ def test_a_budget_tries_the_cheapest_first_and_says_what_was_not_tried(
     registered: dict[str, Mitigation] = {
         name: Counted(name, cost) for name, cost in (("dear", 9), ("cheap", 1))
     }
-    monkeypatch.setattr(protocol, "_REGISTERED", registered)
+    monkeypatch.setattr(protocol.MITIGATIONS, "shipped", registered)
     monkeypatch.setattr(trying, "now", lambda: float("inf"))
     settings = MitigateSettings(null=2, budget="10min", spillover=False)
     run = run_mitigations(bert, settings, tmp_path / "run", ITEMS)

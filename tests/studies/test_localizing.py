@@ -24,7 +24,7 @@ from levelhead.edits.head import Head
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.engine.spans import SpanLikelihoods
-from levelhead.errors import BadOption, CannotDo
+from levelhead.errors import BadOption, BadPlugin, CannotDo
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -130,7 +130,7 @@ class LastLayer:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
     register_localizer(LastLayer())
 
 
@@ -145,7 +145,7 @@ def test_a_localizer_of_ones_own_is_taken_by_name(bert: Model, tmp_path: Path) -
 
 
 def test_what_is_no_localizer_is_refused_in_one_line(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
     with pytest.raises(BadOption, match="needs name, component"):
         protocol.register_localizer(object())  # type: ignore[arg-type]
     with pytest.raises(BadOption, match=r"No localizer of heads is called 'neuron gradient'.*ablation"):
@@ -155,7 +155,7 @@ def test_what_is_no_localizer_is_refused_in_one_line(bert: Model, monkeypatch: p
         def scores(self, model: Model, objective: Objective) -> ComponentScores:
             return ComponentScores.exact("heads", np.zeros(3))
 
-    with pytest.raises(BadOption, match=r"shape \(3,\)"):
+    with pytest.raises(BadPlugin, match=r"shape \(3,\)"):
         protocol.scored(Flat(), bert, both_and_sum()[0])
     register_localizer(LastLayer())
     with pytest.raises(BadOption, match="Two localizers"):
@@ -172,15 +172,12 @@ def test_an_installed_package_brings_its_localizers_along(
     (tmp_path / "my_localizers.py").write_text(text + "register_localizer(LastLayer())\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_localizers", raising=False)
-    monkeypatch.setattr(protocol, "_REGISTERED", {})
-    points = [EntryPoint("mine", "my_localizers", protocol.ENTRY_POINTS)]
+    monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
+    points = [EntryPoint("mine", "my_localizers", protocol.LOCALIZERS.group)]
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if "localizers" in group else [])
-    protocol._load_installed.cache_clear()
-    try:
-        assert "last layer" in localizers("heads")
-        assert "last layer" not in localizers("neurons")
-    finally:
-        protocol._load_installed.cache_clear()
+    monkeypatch.setattr(protocol.LOCALIZERS, "_loaded", False)
+    assert "last layer" in localizers("heads")
+    assert "last layer" not in localizers("neurons")
 
 
 # ---- objectives and halves

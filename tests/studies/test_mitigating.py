@@ -252,7 +252,7 @@ class Halved:
 def test_a_mitigation_of_ones_own_is_tried_like_any_other(
     bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_REGISTERED", dict(protocol._REGISTERED))
+    monkeypatch.setattr(protocol.MITIGATIONS, "own", {})
     register_mitigation(Halved())
     result = lh.certify(bert, lh.settings.MitigateSettings(methods=("halved",), null=3))
     assert [each.name for each in result.candidates] == ["halved"]
@@ -273,7 +273,7 @@ def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pyte
         def candidates(self, model: Model, fit: Battery) -> Sequence[Candidate]:
             return [Candidate("nothing", self.name, 0.0, gates(model, {"1-1": 1.0}))]
 
-    monkeypatch.setattr(protocol, "_REGISTERED", {"nothing": Nothing("nothing")})
+    monkeypatch.setattr(protocol.MITIGATIONS, "shipped", {"nothing": Nothing("nothing")})
     (tested,) = lh.certify(bert, lh.settings.MitigateSettings(null=3)).candidates
     assert tested.certificate.gain == pytest.approx(0, abs=1e-6)
     assert not tested.certificate.certified

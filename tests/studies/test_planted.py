@@ -142,7 +142,7 @@ def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
 def test_a_registered_localizer_is_ranked_beside_the_others_whose_numbers_stay(
     settings: PlantedSettings, run: PlantedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "_REGISTERED", {})
+    monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
     register_localizer(LastLayer())
     found = plant_and_find(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "run")
     own = [trial for trial in found.trials if trial.localizer == "last layer"]

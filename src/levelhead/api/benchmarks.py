@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from levelhead.api.results import StudyResult
-from levelhead.api.shown import Line, measured_cells
+from levelhead.api.results import BenchmarkResult
 from levelhead.api.studies import AnyModel, Folder, Place, loaded
-from levelhead.pages.charts.base import Chart
-from levelhead.pages.charts.intervals import Labeled, intervals
-from levelhead.pages.links import Document, Link, document_link
-from levelhead.results.runs import BenchmarkRun
-from levelhead.results.settings import BenchmarkRunSettings
 from levelhead.studies.benchmark import BenchmarkSettings, run_benchmark
-
-
-class BenchmarkResult(BenchmarkRun, StudyResult[BenchmarkRunSettings]):
-    """Every score of a benchmark by its name: `result["crows-pairs share"]`, `scores`, `used`."""
-
-    @property
-    def caption(self) -> str:
-        """The model, the benchmark and the rule."""
-        used = self.used
-        return self.model if used is None else f"{self.model}: {used.title}, rule {used.rule}"
-
-    def lines(self) -> Sequence[Line]:
-        """Every score."""
-        return [measured_cells(each) for each in self.measurements.values()]
-
-    def chart(self) -> Chart:
-        """Every score with its interval."""
-        return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.caption)
-
-    @property
-    def link(self) -> Link:
-        """What benchmarks ask, and how they are scored."""
-        return document_link(Document.BENCHMARKS)
 
 
 def measure(

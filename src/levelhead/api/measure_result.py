@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from levelhead.api.places import links
-from levelhead.api.shown import Line, Shown, measured_cells
+from levelhead.api.shown import Line, SavedRecord, measured_cells
 from levelhead.api.studies import Folder
 from levelhead.measures.catalog import DOUBT
 from levelhead.measures.measurement import Measurement
@@ -16,14 +15,12 @@ from levelhead.models.model import Model
 from levelhead.pages.charts.base import Chart
 from levelhead.pages.charts.intervals import Labeled, intervals
 from levelhead.pages.links import Link, measure_link
-from levelhead.results.codec import Record
 from levelhead.results.folder import versions
-from levelhead.results.keys import JsonFile
 from levelhead.results.layout import DOUBT_FACT, OPENING_FACT
 
 
 @dataclass(frozen=True, repr=False)
-class MeasureResult(Record, Shown):
+class MeasureResult(SavedRecord):
     """Measurements of one model, and what stands behind them: its weights, the data, versions."""
 
     model: str
@@ -57,12 +54,6 @@ class MeasureResult(Record, Shown):
 
     def _places(self) -> str:
         return links(self.weights)
-
-    def _write(self, work: Path) -> None:
-        """The table, and everything as JSON."""
-        super()._write(work)
-        sheet = JsonFile("measured.json", type(self))
-        (work / sheet.name).write_text(sheet.text(self), encoding="utf-8")
 
 
 class SingleResult(MeasureResult):

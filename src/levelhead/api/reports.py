@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
-from levelhead.api.shown import Line, Shown, line_of, measured_cells
+from levelhead.api.shown import Line, SavedRecord, line_of, measured_cells
 from levelhead.errors import BadOption
 from levelhead.inference import check as checking
 from levelhead.inference.comparing import Comparison
@@ -38,12 +38,12 @@ def folder_of(run: AnyFolder) -> Path:
 
 
 @dataclass(frozen=True, repr=False)
-class CheckResult(checking.Checked, Shown):
+class CheckResult(checking.Checked, SavedRecord):
     """Every threshold judged: `holds`, `verdict`, `thresholds`."""
 
     measured: tuple[Measurement, ...] = ()  # what was judged, of this variant
 
-    __repr__ = Shown.__repr__
+    __repr__ = SavedRecord.__repr__
 
     @property
     def holds(self) -> bool:
@@ -100,10 +100,10 @@ def check(
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult(Comparison, Shown):
+class ComparisonResult(Comparison, SavedRecord):
     """Runs side by side: `measures[name].values`, `.differences`, and `heads`."""
 
-    __repr__ = Shown.__repr__
+    __repr__ = SavedRecord.__repr__
 
     @property
     def caption(self) -> str:
@@ -147,7 +147,7 @@ class ComparisonResult(Comparison, Shown):
         return intervals(measured, self.caption)
 
     def _write(self, work: Path) -> None:
-        """The table, and the comparison as a page."""
+        """The table, everything as JSON, and the comparison as a page."""
         super()._write(work)
         write_page(work / "comparison.html", comparison_html(self))
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from levelhead.api.places import links
-from levelhead.api.shown import Line, Scratch, Shown, line_of
+from levelhead.api.shown import Line, Scratch, Shown, line_of, measured_cells
 from levelhead.errors import CannotDo
 from levelhead.exploring.state import PageState
 from levelhead.inference.fill_in import corrected
@@ -23,19 +23,20 @@ from levelhead.pages.charts.mitigations import picture
 from levelhead.pages.charts.prompts import log_odds_panels
 from levelhead.pages.figures.comparison import side_by_side
 from levelhead.pages.figures.heads import heat_map
-from levelhead.pages.links import Link, run_link
+from levelhead.pages.links import Document, Link, document_link, run_link
 from levelhead.pages.localizing import atlas_sentence, maps_chart
 from levelhead.pages.notebook import notebook_html
 from levelhead.pages.sections.survey import line_measurement, rankings
 from levelhead.pages.sections.sweep import sweep_charts
 from levelhead.pages.transfer import transfer_sentence
 from levelhead.results import layout
-from levelhead.results.folder import LOCK, read_run
+from levelhead.results.folder import LOCK
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.records.projections import Table7Line
 from levelhead.results.runs import (
     AtlasRun,
     AuditRun,
+    BenchmarkRun,
     GlueRun,
     HeadComparisonRun,
     HeadsRun,
@@ -49,6 +50,7 @@ from levelhead.results.runs import (
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
+    BenchmarkRunSettings,
     GlueRunSettings,
     HeadComparisonSettings,
     HeadsRunSettings,
@@ -295,6 +297,29 @@ class SurveyResult(SurveyRun, StudyResult[SurveyRunSettings]):
         return intervals(ranked, self.caption)
 
 
+class BenchmarkResult(BenchmarkRun, StudyResult[BenchmarkRunSettings]):
+    """Every score of a benchmark by its name: `result["crows-pairs share"]`, `scores`, `used`."""
+
+    @property
+    def caption(self) -> str:
+        """The model, the benchmark and the rule."""
+        used = self.used
+        return self.model if used is None else f"{self.model}: {used.title}, rule {used.rule}"
+
+    def lines(self) -> Sequence[Line]:
+        """Every score."""
+        return [measured_cells(each) for each in self.measurements.values()]
+
+    def chart(self) -> Chart:
+        """Every score with its interval."""
+        return intervals([Labeled(name, each) for name, each in self.measurements.items()], self.caption)
+
+    @property
+    def link(self) -> Link:
+        """What benchmarks ask, and how they are scored."""
+        return document_link(Document.BENCHMARKS)
+
+
 def _of_variant(each: MeasuredVariant) -> Labeled:
     return Labeled(each.variant, each.measurement)
 
@@ -310,14 +335,8 @@ AnyResult = (
     | SurveyResult
     | MitigateResult
     | AtlasResult
+    | BenchmarkResult
 )
-_KINDS: tuple[type[AnyResult], ...] = get_args(AnyResult)
-
-
-def open_run(folder: str | Path) -> AnyResult:
-    """The result in a folder, of whatever study."""
-    data = read_run(folder, layout.LAYOUTS)
-    return next(kind(data) for kind in _KINDS if kind.LAYOUT is data.layout)
 
 
 open_heads = HeadsResult.open

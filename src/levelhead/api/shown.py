@@ -6,7 +6,7 @@ import shutil
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,7 +20,8 @@ from levelhead.files import new_folder
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.charts.base import Chart, drawn
 from levelhead.pages.links import Link
-from levelhead.results.keys import csv_text
+from levelhead.results.codec import Record
+from levelhead.results.keys import JsonFile, csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Cell = str | float | bool | None
 Line = dict[str, Cell]
 TABLE = "table.csv"
+SHEET = "measured.json"  # of a result that is no run
 _SHOWN = 20  # lines of a table in a notebook
 
 
@@ -86,6 +88,21 @@ class Shown(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.caption}>"
+
+
+@dataclass(frozen=True, repr=False)
+class SavedRecord(Record, Shown):
+    """A result that is one record: its folder holds the table, and all of it as JSON."""
+
+    kind: str = field(default="", kw_only=True)  # the name of its class, by which its file is opened
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self).__name__)
+
+    def _write(self, work: Path) -> None:
+        super()._write(work)
+        sheet = JsonFile(SHEET, type(self))
+        (work / sheet.name).write_text(sheet.text(self), encoding="utf-8")
 
 
 class Scratch:

@@ -24,7 +24,9 @@ def atlas(
     out: RunFolder,
     objectives: Annotated[
         str,
-        typer.Option(help="preference, log-odds, cosine-gap, seat, benchmarks; with commas. Default: all."),
+        typer.Option(
+            help="preference, log-odds, cosine-gap, seat, benchmarks, your own; with commas. Default: ours."
+        ),
     ] = "",
     files: Annotated[
         list[str] | None,

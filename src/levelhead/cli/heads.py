@@ -59,11 +59,14 @@ class HeadsOptions(Options):
     objective: Annotated[
         str | None,
         typer.Option(
-            help="Map the heads behind this instead: log-odds, preference, crows-pairs ... (atlas)."
+            help="Map the heads behind this instead: log-odds, crows-pairs, one of your own ... (atlas)."
         ),
     ] = None
     data: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --objective: the benchmark's published file.")
+    ] = None
+    localizer: Annotated[
+        str | None, typer.Option(help="With --objective: gradient, ablation, or one of your own.")
     ] = None
     seed: Seed = 0
 
@@ -72,7 +75,7 @@ class HeadsOptions(Options):
         from levelhead.studies.heads.settings import HeadsSettings
 
         chosen = tuple(listed(self.experiments))
-        refuse_idle(False, "--objective", {"--data": self.data})
+        refuse_idle(False, "--objective", {"--data": self.data, "--localizer": self.localizer})
         refuse_idle("debias" in chosen, "the experiment debias", {"--top": self.top, "--text": self.text})
         refuse_idle("counter" in chosen, "the experiment counter", {"--sentences": self.sentences})
         return HeadsSettings(
@@ -105,7 +108,8 @@ class HeadsOptions(Options):
             others["--contexts or --experiments"] = True
         refuse_idle(False, "the study of |SEAT|, which runs without --objective", others)
         data = {} if self.data is None else {objective: self.data}
-        return AtlasSettings((objective,), data, self.bias, null=self.null, seed=self.seed)
+        localizer = self.localizer or AtlasSettings.localizer
+        return AtlasSettings((objective,), data, self.bias, localizer, null=self.null, seed=self.seed)
 
 
 @app.command()

@@ -38,7 +38,7 @@ from levelhead.cli import (
 )
 from levelhead.cli.app import DEBUG, app, one_line
 from levelhead.cli.terminal import drop_unsent, safe_output
-from levelhead.errors import Announcement, BadOption, LevelheadError, NoReader, Stopped
+from levelhead.errors import Announcement, BadOption, BadPlugin, LevelheadError, NoReader, Stopped
 
 COMMANDS: tuple[ModuleType, ...] = (
     models,
@@ -74,6 +74,10 @@ def main() -> None:
         with safe_output(), warnings.catch_warnings():
             warnings.showwarning = partial(_warn, warnings.showwarning)
             _run()
+    except BadPlugin as error:
+        if debug:
+            raise
+        _leave(f"{error} {DEBUG} shows where.", error.exit_code)
     except LevelheadError as error:
         _leave(str(error), error.exit_code)
     except _MISUSE as error:

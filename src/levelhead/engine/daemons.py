@@ -52,7 +52,7 @@ class DaemonWatch:
         self._dismissed.set()
 
     def _watch(self) -> None:
-        while not self._dismissed.wait(_LOOK):
+        while not self._dismissed.wait(self._look):
             if (name := ended_daemon(self._ray)) and not self._dismissed.wait(self._grace):
                 self._end(name)
 

@@ -30,7 +30,7 @@ from levelhead.errors import BadProbe
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import MANY, NullDistribution, divided_p, spent_p
 from levelhead.measures.rounds import by_rank, largest_looked_at
-from levelhead.measures.statistics import FloatArray
+from levelhead.measures.statistics import FloatArray, alike
 
 LEVEL = 0.05
 
@@ -43,9 +43,13 @@ def held_scores(halves: npt.ArrayLike) -> FloatArray:
 
 
 def half_agreement(halves: npt.ArrayLike) -> FloatArray:
-    """Spearman's rho of the heads' scores between the halves of each split: [split]"""
-    values = _checked(halves)
-    return np.array([float(stats.spearmanr(one.ravel(), other.ravel()).statistic) for one, other in values])
+    """Spearman's rho of the heads' scores between the halves of each split, [split]; nan where a half has
+    constant scores."""
+    return np.array([_rho(one.ravel(), other.ravel()) for one, other in _checked(halves)], np.float64)
+
+
+def _rho(one: FloatArray, other: FloatArray) -> float:
+    return np.nan if alike(one) or alike(other) else float(stats.spearmanr(one, other).statistic)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from levelhead.measures.null import NullDistribution
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling, spearman
 
 AGREEMENT, HALVES = "agreement of maps", "agreement of halves"
+CONSTANT = "constant scores"  # which have no ranks to compare
 FEWEST = 3  # null models that a spread is estimated from
 _LARGEST = 1 - 1e-9  # |rho| at which Fisher's scale ends
 _SHARE = 0.1  # of the heads: the top of a map
@@ -45,7 +46,7 @@ def map_agreement(first: ScoredMap, second: ScoredMap, resampling: Resampling = 
     plain = spearman(first.values.ravel(), second.values.ravel())
     how = resampling.settings("scores redrawn with their standard errors, Fisher's scale", "scores")
     if plain.value is None:
-        return Measurement.missing(AGREEMENT, plain.reason, n=plain.n)
+        return Measurement.missing(AGREEMENT, CONSTANT, n=plain.n, neutral=0.0)
     interval = _interval(first, second, plain.value, resampling)
     settings = how if interval else {"interval": "none: the scores have no standard errors"}
     return Measurement(AGREEMENT, plain.value, interval, n=plain.n, neutral=0.0, settings=settings)
@@ -91,9 +92,15 @@ def against_null_models(measured: Measurement, nulls: Sequence[float]) -> Measur
 def halves_agreement(halves: npt.ArrayLike, nulls: Sequence[npt.ArrayLike]) -> Measurement:
     """How far the two halves of the items rank heads alike, in the mean over splits [split, 2, layer, head],
     against the same in null models."""
-    own = half_agreement(halves)
+    own, *drawn = (_known(half_agreement(each)) for each in (halves, *nulls))
+    if not own.size:
+        return Measurement.missing(HALVES, CONSTANT, neutral=0.0)
     measured = Measurement(HALVES, float(own.mean()), n=int(own.size), neutral=0.0)
-    return against_null_models(measured, [float(half_agreement(each).mean()) for each in nulls])
+    return against_null_models(measured, [float(each.mean()) for each in drawn if each.size])
+
+
+def _known(values: FloatArray) -> FloatArray:
+    return values[np.isfinite(values)]
 
 
 @dataclass(frozen=True)

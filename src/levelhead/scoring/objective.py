@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from levelhead.engine.ways_back import Doubles, GateGradients
 from levelhead.engine.ways_back import Objective as Number
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
+from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class Objective:
     number: Number  # of the answer of one variant
     parts: Callable[[Collection[str]], Objective] | None = None  # the same of some items, of the same answer
     signed: Callable[[Doubles], float] | None = None  # of an answer, where the number is the size of a lean
+    each: Number | None = None  # of an answer, the number of every item, where it is a mean over items
+    clusters: tuple[str, ...] = ()  # of those items: `about` takes some of them
 
     def values(
         self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
@@ -62,6 +65,12 @@ class Objective:
     def _value(self, answer: Doubles) -> float:
         return float(self.number(torch.from_numpy(np.asarray(answer, np.float64))))
 
+    def each_of(self, answer: Doubles) -> Doubles:
+        """The number of every item, of one answer."""
+        if self.each is None:
+            raise CannotDo(f"{self.name} is no mean over items.")
+        return np.asarray(self.each(torch.from_numpy(np.asarray(answer, np.float64))), np.float64)
+
     def about(self, items: Collection[str]) -> Objective:
         """The objective on some words, or some clusters of items, of the same answer."""
         if self.parts is None:
@@ -72,7 +81,7 @@ class Objective:
     def absolute(self) -> Objective:
         """Its size: a head that adds to it does so whichever way the model leans."""
         number = self.number
-        return replace(self, number=lambda answer: number(answer).abs(), parts=None)
+        return replace(self, number=lambda answer: number(answer).abs(), parts=None, each=None)
 
     def gradients(self, model: Model, label: str = "Head scores", at: Doubles | None = None) -> GateGradients:
         """How the number changes with the gate of every head, exact over all texts; at: as gate_gradients."""
@@ -97,7 +106,10 @@ def mean_objective(
             raise CannotDo(f"no item of {name} is in this part")
         return Objective(name, unit, reading, lambda answer: numbers(answer)[chosen].mean())
 
-    return Objective(name, unit, reading, lambda answer: numbers(answer).mean(), part)
+    named = tuple(map(str, clusters))
+    return Objective(
+        name, unit, reading, lambda answer: numbers(answer).mean(), part, each=numbers, clusters=named
+    )
 
 
 def several_gradients(
@@ -118,3 +130,77 @@ def several_gradients(
         numbers = [objectives[number].number for number in own]
         found.update(zip(own, several_gate_gradients(model, reading, numbers, label=label), strict=True))
     return [found[number] for number in range(len(objectives))]
+
+
+# ---- a user's own
+
+
+@runtime_checkable
+class OwnObjective(Protocol):
+    """An objective of a user's own that is no benchmark: of a model, what its heads are scored by."""
+
+    @property
+    def name(self) -> str: ...
+
+    def why_not(self, model: Model) -> str:
+        """Why a model has no such objective; empty where it has one."""
+        ...
+
+    def objective(self, model: Model) -> Objective:
+        """A mean over items (`mean_objective`), so that it has halves that share no cluster."""
+        ...
+
+
+def guarded_objective(about: Plugin, found: Any) -> Objective:
+    """The objective of a plug-in, whose functions are called behind the guard too."""
+    expected(about, "objective", found, Objective, "an Objective")
+    expected(about, "objective", found.reading, Reading, "an Objective with a reading of levelhead.readings")
+
+    def each(answer: torch.Tensor) -> torch.Tensor:
+        with about.guarded():
+            values = found.each(answer)
+        expected(about, "numbers", values, torch.Tensor, "a tensor, [item]")
+        if tuple(values.shape) != (len(found.clusters),) or not torch.isfinite(values).all():
+            raise about.error(
+                f"gave numbers of shape {tuple(values.shape)} for {len(found.clusters)} items; they must be "
+                "finite, [item]"
+            )
+        return torch.as_tensor(values)
+
+    def number(answer: torch.Tensor) -> torch.Tensor:
+        with about.guarded():
+            value = found.number(answer)
+        expected(about, "number", value, torch.Tensor, "a tensor without dimensions")
+        if value.dim() or not torch.isfinite(value):
+            shown = value.item() if value.numel() == 1 else f"a tensor of shape {tuple(value.shape)}"
+            raise about.error(f"gave {shown} as its number; it must be one finite number")
+        return torch.as_tensor(value)
+
+    def parts(items: Collection[str]) -> Objective:
+        with about.guarded():
+            part = found.about(items)
+        return guarded_objective(about, part)
+
+    return replace(
+        found,
+        number=number,
+        parts=None if found.parts is None else parts,
+        each=None if found.each is None else each,
+    )
+
+
+def _objective(about: Plugin, found: Any, _: tuple[Any, ...]) -> Objective:
+    return guarded_objective(about, found)
+
+
+OBJECTIVES: Registry[OwnObjective] = Registry(
+    "objective",
+    OwnObjective,
+    "name, why_not(model) and objective(model)",
+    {"why_not": a_reason, "objective": _objective},
+)
+
+
+def register_objective(objective: OwnObjective) -> None:
+    """Let `levelhead atlas` and `heads --objective` map an objective. A name is taken once."""
+    OBJECTIVES.register(objective)

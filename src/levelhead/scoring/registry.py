@@ -11,7 +11,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadOption, LevelheadError
+from levelhead.errors import BadOption, BadPlugin, LevelheadError
 from levelhead.measures import catalog
 from levelhead.measures.catalog import MeasureInfo, measure_info
 from levelhead.measures.measurement import Measurement
@@ -31,7 +31,7 @@ from levelhead.scoring.battery import (
     triples_question,
 )
 from levelhead.scoring.lpbs import LPBS_TESTS
-from levelhead.scoring.plugins import fault, load_installed
+from levelhead.scoring.plugins import fault, guarded, load_installed
 
 ENTRY_POINTS = "levelhead.measures"  # the group under which an installed package names its measures
 Ask = Callable[[Model, Sequence[Variant], Battery], Answers]
@@ -100,11 +100,12 @@ class _Own:
             reason = f"it asks a model that can do {' or '.join(self.info.needs)}; {model.name} cannot"
             return self._missing(reason, len(variants))
         try:
-            answers = [[self._checked(each)] for each in self.ask(model, variants)]
-            if len(answers) != len(variants):
-                raise ValueError(f"{len(answers)} measurements came for {len(variants)} variants")
-        except Exception as error:  # a user's code can fail in any way
-            return self._missing(fault(error, self.file), len(variants))
+            with guarded(self.file, BadPlugin):
+                answers = [[self._checked(each)] for each in self.ask(model, variants)]
+                if len(answers) != len(variants):
+                    raise ValueError(f"{len(answers)} measurements came for {len(variants)} variants")
+        except LevelheadError as error:
+            return self._missing(fault(error, None), len(variants))
         return answers
 
     def _missing(self, reason: str, variants: int) -> Answers:
@@ -192,11 +193,10 @@ def load_measures(path: str | Path) -> None:
     before, module = dict(_OWN), module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles look their module up there
     try:
-        spec.loader.exec_module(module)
+        with guarded(str(file), lambda what: BadOption(f"it does not run: {what}.")):
+            spec.loader.exec_module(module)
     except LevelheadError as error:
         raise BadOption(f"{file}: {error}") from error
-    except Exception as error:  # a user's code can fail in any way
-        raise BadOption(f"{file} does not run: {fault(error, str(file))}.") from error
     if before == _OWN:
         raise BadOption(f"{file} registers no measure. Call levelhead.register_measure in it.")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -22,12 +21,11 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Source
+from levelhead.results.codec import as_json, record_from_json
 from levelhead.results.folder import text_hash
 from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.objective import Objective
-from levelhead.scoring.plugins import load_installed
-
-ENTRY_POINTS = "levelhead.benchmarks"
+from levelhead.scoring.objective import Objective, guarded_objective
+from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
 
 
 @dataclass(frozen=True)
@@ -203,29 +201,50 @@ class Benchmark(Protocol):
         ...
 
 
-_REGISTERED: dict[str, Benchmark] = {}
+def _items(about: Plugin, found: Any, _: tuple[Any, ...]) -> Any:
+    return expected(about, "load", found, Items, "Items")
+
+
+def _scores(about: Plugin, found: Any, given: tuple[Any, ...]) -> list[list[Measurement]]:
+    """One list of measurements for each variant, which can be stored: finite numbers, plain settings."""
+    what = "a list of Measurement for every variant"
+    for each in expected(about, "ask", found, list | tuple, what):
+        for one in expected(about, "ask", each, list | tuple, what):
+            expected(about, "ask", one, Measurement, what)
+            try:
+                record_from_json(Measurement, as_json(Measurement, one))
+            except ValueError as error:
+                raise about.error(f"gave {one.name!r}, which cannot be stored: {error}") from error
+    if len(found) != len(given[_VARIANTS]):
+        raise about.error(f"gave scores of {len(found)} variants; {len(given[_VARIANTS])} were asked")
+    return [list(each) for each in found]
+
+
+def _natural(about: Plugin, found: Any, given: tuple[Any, ...]) -> Any:
+    expected(about, "natural", found, ItemValues, "ItemValues")
+    shape = np.shape(found.values)
+    if shape != (len(given[_VARIANTS]), len(found.clusters)) or not np.isfinite(found.values).all():
+        raise about.error(
+            f"gave values of shape {shape} for {len(given[_VARIANTS])} variants and {len(found.clusters)} "
+            "items; they must be finite, [variant, item]"
+        )
+    return found
+
+
+def _objective(about: Plugin, found: Any, _: tuple[Any, ...]) -> Objective | None:
+    return None if found is None else guarded_objective(about, found)
+
+
+_VARIANTS = 2  # the place of the variants among the arguments of `ask` and `natural`
+BENCHMARKS: Registry[Benchmark] = Registry(
+    "benchmark",
+    Benchmark,
+    "info, load, why_not, ask, natural and objective",
+    {"load": _items, "why_not": a_reason, "ask": _scores, "natural": _natural, "objective": _objective},
+    name="info.name",
+)
 
 
 def register_benchmark(benchmark: Benchmark) -> None:
     """Let `levelhead measure` know a benchmark. A name is taken once."""
-    if not isinstance(benchmark, Benchmark):
-        raise BadOption(
-            f"{type(benchmark).__name__} is no benchmark: it needs info, load, why_not, ask, natural and "
-            "objective."
-        )
-    name = benchmark.info.name
-    known = _REGISTERED.get(name)
-    if known is not None and type(known) is not type(benchmark):
-        raise BadOption(f"Two benchmarks are called {name!r}. Rename one of them.")
-    _REGISTERED[name] = benchmark
-
-
-def registered_benchmarks() -> dict[str, Benchmark]:
-    """Those that were registered or that installed packages bring along, by name."""
-    _load_installed()
-    return dict(_REGISTERED)
-
-
-@cache
-def _load_installed() -> None:
-    load_installed(ENTRY_POINTS)
+    BENCHMARKS.register(benchmark)

@@ -7,16 +7,16 @@ from levelhead.studies.localizing.head_ablation import HeadAblation
 from levelhead.studies.localizing.head_gradient import HeadGradient
 from levelhead.studies.localizing.neuron_gradient import NeuronGradient
 from levelhead.studies.localizing.neuron_integration import NeuronIntegration
-from levelhead.studies.localizing.protocol import ComponentKind, Localizer, registered_localizers
+from levelhead.studies.localizing.protocol import LOCALIZERS, ComponentKind, Localizer
 
 BUILT_IN: tuple[Localizer, ...] = (HeadGradient(), HeadAblation(), NeuronGradient(), NeuronIntegration())
+for _each in BUILT_IN:
+    LOCALIZERS.register(_each)
 
 
 def localizers(component: ComponentKind | None = None) -> dict[str, Localizer]:
-    """Every localizer by its name, or those of one component; a built-in one keeps its name."""
-    built_in = {each.name: each for each in BUILT_IN}
-    known = {**built_in, **{n: own for n, own in registered_localizers().items() if n not in built_in}}
-    return {name: each for name, each in known.items() if component in (None, each.component)}
+    """Every localizer by its name, or those of one component."""
+    return {name: each for name, each in LOCALIZERS.known().items() if component in (None, each.component)}
 
 
 def localizer_of(name: str, component: ComponentKind) -> Localizer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 from levelhead.errors import BadOption
 from levelhead.models.model import Model
 from levelhead.scoring.objective import Objective
-from levelhead.scoring.plugins import load_installed
+from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
 
-ENTRY_POINTS = "levelhead.localizers"
 Doubles = NDArray[np.float64]
 ComponentKind = Literal["heads", "neurons"]
 
@@ -60,35 +58,21 @@ class Localizer(Protocol):
         ...
 
 
-_REGISTERED: dict[str, Localizer] = {}
+LOCALIZERS: Registry[Localizer] = Registry(
+    "localizer",
+    Localizer,
+    "name, component, why_not(model, objective) and scores(model, objective)",
+    {"why_not": a_reason},
+)
 
 
 def register_localizer(localizer: Localizer) -> None:
     """Let `levelhead atlas`, `heads --objective` and `planted` use a localizer. A name is taken once."""
-    if not isinstance(localizer, Localizer):
-        raise BadOption(
-            f"{type(localizer).__name__} is no localizer: it needs name, component, "
-            "why_not(model, objective) and scores(model, objective)."
-        )
-    if localizer.component not in ("heads", "neurons"):
+    if isinstance(localizer, Localizer) and localizer.component not in ("heads", "neurons"):
         raise BadOption(
             f"The localizer {localizer.name!r} scores {localizer.component!r}; allowed are heads, neurons."
         )
-    known = _REGISTERED.get(localizer.name)
-    if known is not None and type(known) is not type(localizer):
-        raise BadOption(f"Two localizers are called {localizer.name!r}. Rename one of them.")
-    _REGISTERED[localizer.name] = localizer
-
-
-def registered_localizers() -> dict[str, Localizer]:
-    """Those that were registered or that installed packages bring along, by name."""
-    _load_installed()
-    return dict(_REGISTERED)
-
-
-@cache
-def _load_installed() -> None:
-    load_installed(ENTRY_POINTS)
+    LOCALIZERS.register(localizer)
 
 
 def why_no_gradients(model: Model) -> str:
@@ -110,11 +94,15 @@ def scored_several(
 ) -> list[ComponentScores]:
     """What a localizer gives for each objective, refused in one line where it has not one finite score for
     every component."""
+    about = Plugin.of(LOCALIZERS.kind, localizer.name, localizer)
     if isinstance(localizer, AsksAtOnce):
         every = localizer.scores_of_several(model, objectives)
+        if len(every) != len(objectives):
+            raise about.error(f"scored {len(every)} objectives; {len(objectives)} were given")
     else:
         every = [localizer.scores(model, objective) for objective in objectives]
-    return [_checked(localizer, model, found) for found in every]
+    shape = (model.layers, model.heads if localizer.component == "heads" else model.neurons)
+    return [_checked(about, found, shape, each.name) for each, found in zip(objectives, every, strict=True)]
 
 
 def scored(localizer: Localizer, model: Model, objective: Objective) -> ComponentScores:
@@ -122,12 +110,20 @@ def scored(localizer: Localizer, model: Model, objective: Objective) -> Componen
     return scored_several(localizer, model, [objective])[0]
 
 
-def _checked(localizer: Localizer, model: Model, found: ComponentScores) -> ComponentScores:
-    shape = (model.layers, model.heads if localizer.component == "heads" else model.neurons)
-    values = np.asarray(found.values)
-    if values.shape != shape or np.shape(found.stderr) != shape or not np.isfinite(values).all():
-        raise BadOption(
-            f"The localizer {localizer.name!r} gave scores of shape {values.shape} with standard errors of "
-            f"shape {np.shape(found.stderr)}; {model.name} needs {shape}, scores finite."
+def _checked(
+    about: Plugin, found: ComponentScores, shape: tuple[int, int], objective: str
+) -> ComponentScores:
+    expected(about, "scores", found, ComponentScores, "ComponentScores")
+    with about.guarded():
+        values, stderr = (np.asarray(each, np.float64) for each in (found.values, found.stderr))
+        value = None if found.objective is None else float(found.objective)
+    if (values.shape, stderr.shape) != (shape, shape):
+        raise about.error(
+            f"gave scores of shape {values.shape} with standard errors of shape {stderr.shape} for "
+            f"{objective}; the model needs {shape}"
         )
-    return found
+    if unknown := int((~np.isfinite(values)).sum()):
+        raise about.error(f"gave {unknown} of {values.size} scores that are not finite for {objective}")
+    if value is not None and not np.isfinite(value):
+        raise about.error(f"gave {value} as the value of {objective}; it must be finite")
+    return ComponentScores(found.component, values, stderr, value)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from levelhead.edits.sites import Variant
+from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.model import Model
 from levelhead.probes.agreement import agreement_items
@@ -14,13 +19,14 @@ from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.contexts import contexts_fingerprint
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import load_triples
+from levelhead.results.folder import text_hash
 from levelhead.results.records.localizing import ObjectiveLeftOut
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems
-from levelhead.scoring.objective import Objective
+from levelhead.scoring.objective import OBJECTIVES, Objective, OwnObjective
 from levelhead.scoring.objectives import SEAT, shipped_objective
 from levelhead.studies.halves import Halves, dealt, halves
 from levelhead.studies.heads.prepared import prepare
@@ -65,6 +71,8 @@ def questions(model: Model, settings: AtlasSettings) -> Questions:
             if name in SHIPPED:
                 shipped = shipped or _Shipped.of(model, settings)
                 asked.append(shipped.question(model, name))
+            elif (own := OBJECTIVES.known().get(name)) is not None:
+                asked.append(_of_own(model, own, settings))
             else:
                 asked.append(_of_benchmark(model, benchmark_of(name), settings))
         except CannotDo as error:
@@ -150,19 +158,28 @@ def _of_benchmark(model: Model, benchmark: Benchmark, settings: AtlasSettings) -
     if reason := benchmark.why_not(model):
         raise CannotDo(reason)
     whole = _signed(model, benchmark, items)
-    splits = []
-    for seed in range(settings.seed, settings.seed + settings.splits):
-        sides = dealt(items.clusters, seed)
-        if not all(sides):
-            raise CannotDo("its items are of one cluster, so that they have no halves")
-        first, second = (_about(model, benchmark, items, whole, side).absolute for side in sides)
-        splits.append((first, second))
-    _, held_out = dealt(items.clusters, settings.seed)
+    splits, held_out = _split(
+        items.clusters, settings, lambda side: _about(model, benchmark, items, whole, side)
+    )
     later = _chosen(items, held_out)
     return Question(
-        *(name, len(items.items), items.fingerprint, whole.absolute, tuple(splits), name),
+        *(name, len(items.items), items.fingerprint, whole.absolute, splits, name),
         held_out=lambda model, variants: benchmark.natural(model, later, variants),
     )
+
+
+def _split(
+    clusters: Sequence[str], settings: AtlasSettings, part: Callable[[frozenset[str]], Objective]
+) -> tuple[tuple[tuple[Objective, Objective], ...], frozenset[str]]:
+    """The objective on two halves of the clusters, as often as asked, and the second half of the first."""
+    splits = []
+    for seed in range(settings.seed, settings.seed + settings.splits):
+        sides = dealt(clusters, seed)
+        if not all(sides):
+            raise CannotDo("its items are of one cluster, so that they have no halves")
+        first, second = (part(side).absolute for side in sides)
+        splits.append((first, second))
+    return tuple(splits), dealt(clusters, settings.seed)[1]
 
 
 def _about(
@@ -186,3 +203,34 @@ def _signed(model: Model, benchmark: Benchmark, items: Items) -> Objective:
     if signed is None:
         raise CannotDo(f"{benchmark.info.name} has no differentiable form for {model.name}")
     return signed
+
+
+# ---- objectives of a user's own
+
+
+def _of_own(model: Model, own: OwnObjective, settings: AtlasSettings) -> Question:
+    if reason := own.why_not(model):
+        raise CannotDo(reason)
+    whole = replace(own.objective(model), name=own.name)
+    if not whole.clusters:
+        raise CannotDo("it is no mean over items, so that it has no halves: make it with mean_objective")
+    splits, held_out = _split(whole.clusters, settings, whole.about)
+    fingerprint = text_hash([repr(whole.reading), *whole.clusters])
+    later = partial(_each_item, whole, np.isin(whole.clusters, list(held_out)))
+    return Question(
+        *(own.name, len(whole.clusters), fingerprint, whole.absolute, splits, own.name),
+        held_out=None if whole.each is None else later,
+    )
+
+
+def _each_item(
+    objective: Objective, chosen: NDArray[np.bool_], model: Model, variants: Sequence[Variant]
+) -> ItemValues:
+    """Some items of an objective in every variant."""
+    answers = read_one(model, objective.reading, variants, label=objective.name)
+    return ItemValues(
+        objective.name,
+        objective.unit,
+        np.stack([objective.each_of(answer)[chosen] for answer in answers]),
+        np.asarray(objective.clusters)[chosen],
+    )

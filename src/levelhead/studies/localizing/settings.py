@@ -9,18 +9,22 @@ from pathlib import Path
 from levelhead.errors import BadOption
 from levelhead.probes.words import Words
 from levelhead.scoring.benchmarks.catalog import benchmarks
+from levelhead.scoring.benchmarks.protocol import BENCHMARKS
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
+from levelhead.scoring.objective import OBJECTIVES
 from levelhead.scoring.objectives import SEAT
 
 SHIPPED = {"preference": PREFERENCE, "log-odds": LOG_ODDS, "cosine-gap": COSINE, "seat": SEAT}
+for _registry in (OBJECTIVES, BENCHMARKS):
+    _registry.taken |= {name: f"the objective {name}" for name in SHIPPED}
 
 
 @dataclass(frozen=True)
 class AtlasSettings:
     """Which objectives are mapped, and what the maps are held against.
 
-    objectives: of preference, log-odds, cosine-gap, seat and benchmarks; none: all shipped ones that the
-        model has, and the benchmarks of `data`
+    objectives: of preference, log-odds, cosine-gap, seat, benchmarks and those of your own; none: all shipped
+        ones that the model has, and the benchmarks of `data`
     data: the published file of every benchmark, by the benchmark's name
     bias: a word list by its name or path, or in memory
     localizer: what scores heads: gradient, ablation, or one of your own
@@ -46,11 +50,14 @@ class AtlasSettings:
         given: object = self.objectives
         if isinstance(given, str):
             raise BadOption(f"objectives is {given!r}; give a tuple, ({given!r},).")
-        known = benchmarks()
-        if unknown := [n for n in (*self.objectives, *self.data) if n not in SHIPPED and n not in known]:
+        known, own = benchmarks(), OBJECTIVES.known()
+        if both := known.keys() & own.keys():
             raise BadOption(
-                f"No objective is called {unknown[0]!r}. There are: {', '.join((*SHIPPED, *known))}."
+                f"A benchmark and an objective are both called {both.pop()!r}. Rename one of them."
             )
+        every = (*SHIPPED, *known, *own)
+        if unknown := [name for name in (*self.objectives, *self.data) if name not in every]:
+            raise BadOption(f"No objective is called {unknown[0]!r}. There are: {', '.join(every)}.")
         if without := [name for name in self.names if name in known and name not in self.data]:
             raise BadOption(
                 f"The objective {without[0]} needs its published file: --data {without[0]}=FILE, or "

@@ -34,7 +34,7 @@ from levelhead.measures.maps import (
     shared_top,
 )
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import Resampling
+from levelhead.measures.statistics import Resampling, spearman
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.probes.words import in_memory, words_name
@@ -160,6 +160,8 @@ def _mapped(
         halves = [half for split in asked.splits for half in split]
         whole, *parts = scored_several(localizer, model, [asked.whole, *halves])
         value = asked.whole.values(model)[0] if whole.objective is None else whole.objective
+    if not np.isfinite(value):
+        raise CannotDo(f"{asked.name} is {value} in {model.name}: it has no map. Leave it out.")
     return [
         ObjectiveMap(
             objective=asked.name,
@@ -245,11 +247,8 @@ def _agreement(
 ) -> Measurement:
     measured = map_agreement(_scored(one[0]), _scored(other[0]), resampling)
     pairs = zip(one[1:], other[1:], strict=True)
-    nulls = [
-        float(stats.spearmanr(np.ravel(first.scores), np.ravel(second.scores)).statistic)
-        for first, second in pairs
-    ]
-    known = [rho for rho in nulls if np.isfinite(rho)]
+    nulls = [spearman(np.ravel(first.scores), np.ravel(second.scores)).value for first, second in pairs]
+    known = [rho for rho in nulls if rho is not None]
     return against_null_models(measured, known if len(known) >= FEWEST else [])
 
 

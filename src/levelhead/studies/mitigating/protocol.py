@@ -8,19 +8,18 @@ with the smallest `cost` comes first: passes over the items, fitting and asking 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.plugins import load_installed
+from levelhead.scoring.plugins import Check, Plugin, Registry, a_reason, behind_guard, expected
 
-ENTRY_POINTS = "levelhead.mitigations"
 ALL = "all"  # stands for every mitigation that is registered
 QUICKEST = "quickest"  # stands for this one, which a minute is enough for
 _QUICKEST = ("symmetrized",)
@@ -54,43 +53,45 @@ class Mitigation(Protocol):
         ...
 
 
-_REGISTERED: dict[str, Mitigation] = {}
+def _candidates(about: Plugin, made: Any, _: tuple[Any, ...]) -> Sequence[Candidate]:
+    what = "a list of Candidate, each with its edits as a tuple"
+    for each in expected(about, "candidates", made, list | tuple, what):
+        expected(about, "candidates", each, Candidate, what)
+        expected(about, "candidates", each.edits, tuple, what)
+        if not math.isfinite(each.strength):
+            raise about.error(f"gave {each.name!r} the strength {each.strength}; it must be a finite number")
+    return cast("Sequence[Candidate]", made)
+
+
+def _again(about: Plugin, method: Any, _: tuple[Any, ...]) -> Any:
+    return behind_guard(method, about, _CHECKS)
+
+
+_CHECKS: Mapping[str, Check] = {"why_not": a_reason, "candidates": _candidates, "with_means": _again}
+MITIGATIONS: Registry[Mitigation] = Registry(
+    "mitigation", Mitigation, "name, why_not(model, fit) and candidates(model, fit)", _CHECKS
+)
 
 
 def register_mitigation(mitigation: Mitigation) -> None:
     """Let `levelhead mitigate` try a mitigation too. A name is taken once."""
-    if not isinstance(mitigation, Mitigation):
-        raise BadOption(
-            f"{type(mitigation).__name__} is no mitigation: it needs name, why_not(model, fit) and "
-            "candidates(model, fit)."
-        )
-    known = _REGISTERED.get(mitigation.name)
-    if known is not None and type(known) is not type(mitigation):
-        raise BadOption(f"Two mitigations are called {mitigation.name!r}. Rename one of them.")
-    _REGISTERED[mitigation.name] = mitigation
+    MITIGATIONS.register(mitigation)
 
 
 def mitigations(names: Sequence[str] = ()) -> tuple[Mitigation, ...]:
     """Those of these names, in their order; without names the quick ones, by the name "all" every one, and by
     the name "quickest" one."""
-    _load_installed()
+    known = MITIGATIONS.known()
     names = _QUICKEST if tuple(names) == (QUICKEST,) else names
     if not names:
-        return tuple(each for each in _REGISTERED.values() if getattr(each, "quick", True))
+        return tuple(each for each in known.values() if getattr(each, "quick", True))
     if tuple(names) == (ALL,):
-        return tuple(_REGISTERED.values())
-    if unknown := [name for name in names if name not in _REGISTERED]:
-        raise BadOption(
-            f"No mitigation is called {unknown[0]!r}. There are: {', '.join(sorted(_REGISTERED))}."
-        )
-    return tuple(_REGISTERED[name] for name in names)
+        return tuple(known.values())
+    if unknown := [name for name in names if name not in known]:
+        raise BadOption(f"No mitigation is called {unknown[0]!r}. There are: {', '.join(sorted(known))}.")
+    return tuple(known[name] for name in names)
 
 
 def cost_of(mitigation: Mitigation) -> float:
     """Passes over the items that a mitigation takes, as it says itself."""
     return float(getattr(mitigation, "cost", _UNKNOWN_COST))
-
-
-@cache
-def _load_installed() -> None:
-    load_installed(ENTRY_POINTS)

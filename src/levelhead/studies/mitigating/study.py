@@ -68,7 +68,7 @@ from levelhead.studies.mitigating.protocol import Mitigation, cost_of
 from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
-from levelhead.studies.mitigating.training import Means, Trains
+from levelhead.studies.mitigating.training import Means, trains
 from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
 
@@ -248,8 +248,8 @@ def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:
     means = Means(settings.text, settings.steps, settings.lora, settings.seed, folder)
     every = named_methods(settings)
     if not settings.methods:
-        every = tuple(method for method in every if not isinstance(method, Trains))
-    chosen = [method.with_means(means) if isinstance(method, Trains) else method for method in every]
+        every = tuple(method for method in every if not trains(method))
+    chosen = [method.with_means(means) if trains(method) else method for method in every]
     return chosen if settings.seconds is None else sorted(chosen, key=cost_of)
 
 
@@ -257,8 +257,8 @@ def _check_training(settings: MitigateSettings) -> None:
     """Refuse to be told how to train where nothing is trained."""
     told = {"text": settings.text, "steps": settings.steps, "lora": settings.lora}
     useless = [name for name, value in told.items() if value]
-    trains = settings.methods and any(isinstance(each, Trains) for each in named_methods(settings))
-    if useless and not trains:
+    taught = settings.methods and any(trains(each) for each in named_methods(settings))
+    if useless and not taught:
         raise BadOption(
             f"{useless[0]} would change nothing: no mitigation that trains is named. Name one, such as "
             "methods=distilled."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from math import ceil
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 from levelhead.engine.distilling import AlignedText, aligned
 from levelhead.engine.reweighing import Lesson, Trained, TrainingPlan, train_weights
@@ -60,6 +60,11 @@ class Trains(Mitigation, Protocol):
     def with_means(self, means: Means) -> Self:
         """The same with these means."""
         ...
+
+
+def trains(method: Mitigation) -> TypeGuard[Trains]:
+    """Whether a mitigation trains; isinstance would not see the members of one that is behind a guard."""
+    return hasattr(method, "with_means")
 
 
 def why_no_training(model: Model, fit: Battery, means: Means) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from levelhead.engine.effort import effort, now
-from levelhead.errors import CannotDo
+from levelhead.errors import BadPlugin, CannotDo
 from levelhead.measures.certified import Certificate, Margins, certificate, mean_interval
 from levelhead.models.model import Model
 from levelhead.progress import steps
@@ -122,26 +122,34 @@ class Tried:
 def try_methods(
     model: Model, split: Parts, methods: Sequence[Mitigation], deadline: float | None = None
 ) -> Tried:
-    """Try mitigations in their order; after the deadline none is begun any more, but the first."""
+    """Try mitigations in their order; after the deadline none is begun any more, but the first. A plug-in
+    that fails is left out where another method was tried: what that one took long to fit is not lost."""
+    failed: BadPlugin | None = None
     with steps("Mitigations", len(methods)) as advance:
         tried = Tried(Asked.of(model, split.test))
         for method in methods:
             if deadline is not None and tried.candidates and now() > deadline:
                 tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
-            elif reason := method.why_not(model, split.fit):
-                tried.left_out.append(MethodLeftOut(method.name, reason))
             else:
-                with steps(method.name[:1].upper() + method.name[1:], 1):
+                try:
                     _try(model, split, method, tried)
+                except BadPlugin as error:
+                    failed = failed or error
+                    tried.left_out.append(MethodLeftOut(method.name, str(error)))
             advance(1)
+    if failed is not None and not tried.candidates:
+        raise failed
     return tried
 
 
 def _try(model: Model, split: Parts, method: Mitigation, tried: Tried) -> None:
     """One mitigation; one that turns out not to be able to do it is left out with its reason."""
+    if reason := method.why_not(model, split.fit):
+        tried.left_out.append(MethodLeftOut(method.name, reason))
+        return
     on_b, on_c = tried.on_b, tried.on_c
     try:
-        with effort(model) as took:
+        with steps(method.name[:1].upper() + method.name[1:], 1), effort(model) as took:
             made = method.candidates(model, split.fit)
             if made:
                 on_b, on_c = _asked_on_b(model, split, tried, made), on_c.and_of(model, made)

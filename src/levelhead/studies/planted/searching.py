@@ -25,10 +25,12 @@ from levelhead.studies.heads.counter_sentences import counter_sentences, sentenc
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import FROM_TEMPLATES
 from levelhead.studies.localizing.catalog import localizers
+from levelhead.studies.localizing.protocol import LOCALIZERS as REGISTERED
 from levelhead.studies.localizing.protocol import scored
 from levelhead.studies.planted.settings import PlantedSettings
 
 LOCALIZERS = ("gradient", "ablation", "attention")
+REGISTERED.taken.setdefault("attention", "the localizer attention of planted biases")
 Doubles = NDArray[np.float64]
 
 
