@@ -1,4 +1,4 @@
-"""`levelhead explore`: try a sentence, its counterfactual and switches on heads, on a page of this machine."""
+"""`levelhead explore`: try a sentence, its counterfactual and switches on heads on a page of this machine."""
 
 from __future__ import annotations
 
