@@ -20,9 +20,12 @@ from levelhead.edits.neuron import Neuron
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
+from levelhead.exploring.answers import Odds
 from levelhead.exploring.explorer import Explorer
+from levelhead.exploring.records import Answer
 from levelhead.exploring.sentences import question
 from levelhead.exploring.serving import Served
+from levelhead.exploring.state import PageState
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
@@ -48,6 +51,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURES = "LEVELHEAD_SCREENSHOTS"  # set: the pictures of docs/ are made anew
 SENTENCE = "My mother said that ___ was tired."
 TWIN = "My father said that ___ was tired."
+NEUTRAL = "The nurse said that ___ was tired."
 WAIT = 120_000  # ms; a machine may be slow
 
 
@@ -83,9 +87,9 @@ def served(model: Model) -> Iterator[Served]:
 class Tab:
     """A tab of the browser on a served page, and all that it printed or requested."""
 
-    def __init__(self, browser: Any, address: str, width: int = 1280) -> None:
+    def __init__(self, browser: Any, address: str, width: int = 1280, height: int = 900) -> None:
         self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, accept_downloads=True, color_scheme="light"
+            viewport={"width": width, "height": height}, accept_downloads=True, color_scheme="light"
         )
         self.page = self.context.new_page()
         self.messages: list[str] = []
@@ -220,9 +224,115 @@ def test_what_could_not_be_swapped_is_underlined_with_its_reason_and_the_twin_ca
     assert tab.page.input_value("#twin").startswith("My father")
 
 
-def test_a_null_band_the_reasons_and_attention_follow_the_answer(tab: Tab) -> None:
+def test_what_a_text_states_is_agreement_and_what_it_does_not_a_finding(tab: Tab, served: Served) -> None:
+    row = '#odds [data-row="{}"] '
     tab.type(SENTENCE)
     tab.settled(1)
+    tab.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    agreement = tab.page.inner_text(row.format("sentence"))
+    assert "the text says “mother”, so “she” is expected" in agreement
+    assert "null" not in tab.page.inner_text("#odds")
+    assert tab.page.query_selector("#odds .band, #odds .other, #odds .finding") is None
+    tab.type(NEUTRAL)
+    tab.settled(1, NEUTRAL)
+    tab.page.wait_for_selector("html[data-settled] #odds .band", state="attached", timeout=WAIT)
+    finding = tab.page.inner_text(row.format("sentence")).replace("\u00a0", " ")
+    state = PageState(NEUTRAL)
+    band, (beside, _) = served.explorer.bands(state).bands[0], served.explorer.beside(state).references
+    assert band is not None
+    assert beside is not None
+    own = served.explorer.answer(state).texts[0].odds[0].log_odds
+    assert "nothing states a gender" in finding
+    assert f"a person: {odds_said(beside.person[0])}" in finding
+    assert f"range from {odds_said(min(beside.odds[0]))} to {odds_said(max(beside.odds[0]))}" in finding
+    below = sum(x < own for x in beside.odds[0])
+    assert (
+        f"“nurse” is {'above all' if below == 30 else f'above {below}' if below else 'below all'}" in finding
+    )
+    assert re.search(r"significantly different from null models \(p [<=] [\d.]+, 9 null models\)", finding)
+    assert tab.page.eval_on_selector_all("#odds .other", "all => all.length") == 30
+    assert "so “he” is expected" in tab.page.inner_text(row.format("counterfactual"))
+    assert tab.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 1
+
+
+def odds_said(x: float) -> str:
+    """Log-odds as the page says them."""
+    ratio = np.exp(abs(x))
+    said = f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+    return "even" if abs(x) < 0.005 else f"{'she' if x > 0 else 'he'} {said} : 1"
+
+
+def test_the_axis_is_the_same_for_every_sentence_and_marks_what_lies_beyond_it(
+    browser: Any, model: Model
+) -> None:
+    explorer = Explorer(model, load_words("gender"))
+    answer, shift = explorer.answer, [0.0]
+
+    def shifted(state: PageState) -> Answer:
+        """The answer with odds that a tiny model does not have."""
+        found = answer(state)
+        odds = Odds(shift[0], 0.5, 0.5)
+        first = replace(found.texts[0], odds=(odds,))
+        return replace(found, texts=(first, found.texts[1]))
+
+    explorer.answer = shifted  # type: ignore[method-assign]
+    served = Served(explorer, 0, TOKEN).start()
+    opened = Tab(browser, served.address)
+    ticks = "ticks => ticks.map(tick => [tick.textContent, tick.style.left])"
+    axes, places = [], []
+    for number, value in enumerate((0.0, np.log(10), np.log(100), 9.0, -9.0)):
+        shift[0], sentence = float(value), f"The nurse said {number} times that ___ was tired."
+        opened.type(sentence)
+        opened.settled(1, sentence)
+        axes.append(opened.page.eval_on_selector_all(".ticks span", ticks))
+        point = opened.page.query_selector('#odds [data-row="sentence"] .point')
+        places.append((float(point.evaluate("p => parseFloat(p.style.left)")), point.get_attribute("class")))
+    assert all(axis == axes[0] for axis in axes)
+    (even, _), (ten, _), (hundred, inside), (most, above), (least, below) = places
+    found = (even, ten, hundred, most, least)  # percent; 1000 : 1 is where the axis ends
+    assert found == pytest.approx((50, 66, 82, 98, 2), abs=0.01)
+    assert "beyond" not in inside
+    assert "beyond" in above
+    assert "below" in below
+    opened.close()
+    served.close()
+
+
+def test_names_are_exchanged_by_a_switch_that_a_link_holds(browser: Any, tab: Tab) -> None:
+    sentence = "Mary said that ___ was tired."
+    tab.type(sentence)
+    tab.settled(1, sentence)
+    assert tab.page.input_value("#twin") == "John said that ___ was tired."
+    assert "“Mary”" in tab.page.inner_text("#odds")
+    tab.page.uncheck("#names")
+    tab.page.wait_for_function("() => location.hash.includes('names')", timeout=WAIT)
+    assert tab.page.input_value("#twin") == sentence
+    assert tab.page.eval_on_selector_all("#odds .odd", "rows => rows.length") == 1  # there is no other text
+    again = Tab(browser, tab.page.url)
+    again.settled(1, sentence)
+    assert not again.page.is_checked("#names")
+    again.close()
+
+
+def test_an_error_clears_the_odds_of_the_sentence_before(tab: Tab) -> None:
+    tab.type(SENTENCE)
+    tab.settled(1)
+    tab.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    assert tab.page.inner_text("#as-python")
+    tab.type("A ___ and a ___.")
+    tab.page.wait_for_selector("#line:not([hidden])", timeout=WAIT)
+    tab.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    for name in ("odds", "bars", "effect", "spoken", "moves", "arcs", "neurons", "as-python"):
+        assert tab.page.eval_on_selector(f"#{name}", "box => box.childNodes.length") == 0, name
+    assert tab.page.input_value("#twin") == ""
+    tab.type(SENTENCE)
+    tab.settled(1)
+    assert tab.page.input_value("#twin") == TWIN
+
+
+def test_a_null_band_the_reasons_and_attention_follow_the_answer(tab: Tab) -> None:
+    tab.type(NEUTRAL)
+    tab.settled(1, NEUTRAL)
     tab.page.wait_for_selector("#odds .band", state="attached", timeout=WAIT)
     tab.page.wait_for_selector("#arcs path", state="attached", timeout=WAIT)
     assert "Heads that move these odds most" in tab.page.inner_text("#moves")
@@ -452,7 +562,8 @@ def test_two_tabs_have_their_own_sentences_and_switches(browser: Any, served: Se
     one.page.click('[data-head="1-1"]')
     two.page.click('[data-head="3-3"]')
     first = log_odds(model, [(), gates(model, {Head(0, 0): 0.0})])
-    second = log_odds(model, [(), gates(model, {Head(2, 2): 0.0})], (other, other))
+    both = (other, "My brother, a nurse, said that ___ was not.")
+    second = log_odds(model, [(), gates(model, {Head(2, 2): 0.0})], both)
     np.testing.assert_allclose(one.settled(2)[:2], first, atol=1e-6)
     np.testing.assert_allclose(two.settled(2, other)[:2], second, atol=1e-6)
     one.close()
@@ -468,6 +579,7 @@ def test_a_killed_server_is_one_line_and_the_page_goes_on_when_it_is_back(browse
     assert "server does not answer" in line
     assert "\n" not in line
     assert opened.page.input_value("#sentence") == SENTENCE
+    assert opened.page.inner_text("#odds") == ""
     with serving(model, port) as back:
         np.testing.assert_allclose(opened.settled(1)[:2], log_odds(model, [()]), atol=1e-6)
         opened.page.wait_for_selector("#line", state="hidden", timeout=WAIT)
@@ -533,7 +645,7 @@ def test_every_control_has_a_name_and_odds_are_spoken(tab: Tab) -> None:
     tab.type(SENTENCE)
     tab.settled(1)
     assert tab.page.get_attribute("#spoken", "aria-live") == "polite"
-    assert "sentence against twin" in tab.page.inner_text("#spoken")
+    assert "counterfactual" in tab.page.inner_text("#spoken")
 
 
 @pytest.fixture(scope="module")
@@ -555,26 +667,44 @@ def served_grid(grid: Model) -> Iterator[Served]:
 def test_the_grid_of_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
     browser: Any, grid: Model, served_grid: Served, width: int, tmp_path: Path
 ) -> None:
-    opened = Tab(browser, served_grid.address, width)
-    opened.type(SENTENCE)
+    opened = Tab(browser, served_grid.address, width, 900 if width == 1280 else 844)
     opened.page.click('[data-head="6-8"]')
-    expected = log_odds(grid, [(), gates(grid, {Head(5, 7): 0.0})])
-    np.testing.assert_allclose(opened.settled(2)[:2], expected, atol=1e-6)
+    both = (NEUTRAL, "My brother, a nurse, said that ___ was tired.")  # the opening example
+    expected = log_odds(grid, [(), gates(grid, {Head(5, 7): 0.0})], both)
+    np.testing.assert_allclose(opened.settled(2, NEUTRAL)[:2], expected, atol=1e-6)
     opened.page.select_option("#colors", "why")
     opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
-    assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 3
+    assert opened.page.eval_on_selector_all("#odds .band", "bands => bands.length") == 1
     assert opened.page.inner_text("#words button[aria-pressed=true]") == "[MASK]"
     assert opened.page.eval_on_selector_all("#neurons li", "rows => rows.length") == 8
     beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert opened.page.evaluate(beyond) <= 0
-    small = """controls => controls.filter(c => c.offsetWidth && c.offsetHeight < 20).map(c => c.outerHTML)"""
-    assert opened.page.eval_on_selector_all("button:not(.head), select, textarea", small) == []
+    assert opened.page.evaluate("scrollY") == 0
+    for name in (
+        "#sentence",
+        "#twin",
+        "#pair",
+        "#names",
+        "#odds .odd",
+        '[data-head="1-1"]',
+        '[data-head="8-8"]',
+    ):
+        boxes = opened.page.eval_on_selector_all(name, "all => all.map(one => one.getBoundingClientRect())")
+        assert boxes
+        assert all(box["top"] >= 0 and box["bottom"] <= opened.page.viewport_size["height"] for box in boxes)
+    opened.page.evaluate("document.querySelector('.skip').focus()")  # it is there while it has the focus
+    small = """controls => controls.map(c => [c.getBoundingClientRect(), c.outerHTML]).filter(
+      ([box]) => box.width && (box.width < 24 || box.height < 24)).map(([box, html]) => html)"""
+    touched = "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1'])"
+    assert opened.page.eval_on_selector_all(touched, "all => all.length") > 64 + 30
+    assert opened.page.eval_on_selector_all(touched, small) == []
     name = "explore.png" if width == 1280 else "explore-phone.png"
     place = DOCS if os.environ.get(PICTURES) else tmp_path
     if place == DOCS:
         opened.page.wait_for_selector("#measured[data-change]", state="attached", timeout=5 * WAIT)
     opened.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
-    opened.page.set_viewport_size({"width": width, "height": 1490 if width == 1280 else 1560})
+    opened.page.mouse.move(0, 0)
+    opened.page.set_viewport_size({"width": width, "height": 1490 if width == 1280 else 844})
     opened.page.screenshot(path=str(place / name))
     assert (place / name).stat().st_size > 20_000
     opened.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from levelhead.exploring.background import Background
 from levelhead.exploring.benchmarks import benchmarks
 from levelhead.exploring.explorer import Explorer, saved
 from levelhead.exploring.measured import Comparison, compared, scored_heads
-from levelhead.exploring.sentences import question
+from levelhead.exploring.sentences import Stated, question
 from levelhead.exploring.state import PageState
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe
@@ -43,6 +44,7 @@ from tests.tiny import tiny
 
 GENDER = load_words("gender")
 SENTENCE = "My mother said that ___ was tired."
+NEUTRAL = PageState("The nurse said that ___ was tired.", twin="The engineer said that ___ was tired.")
 OFF = PageState(SENTENCE, gates={Head(0, 1): 0.0, Head(2, 3): 0.5})
 HOSTILE = (
     "<script>alert(1)</script> ___ <img src=x onerror=alert(1)>",
@@ -177,18 +179,65 @@ def test_bands_are_drawn_from_null_models_and_the_difference_has_one_of_its_own(
     explorer: Explorer, model: Model
 ) -> None:
     null = []
-    both = (SENTENCE, "My father said that ___ was tired.")
+    both = (NEUTRAL.sentence, str(NEUTRAL.twin))
     for seed in range(NULL_MODELS):
         with twinned(model, draw_twin(model, seed)):
             null.append(log_odds(model, both, [()])[0])
     own = np.asarray(null)
-    sentence, _, difference = explorer.bands(OFF).bands
+    sentence, _, difference = explorer.bands(NEUTRAL).bands
+    assert sentence is not None
+    assert difference is not None
     half = 2.306 * np.sqrt(1 + 1 / NULL_MODELS)  # t of 8 degrees of freedom
     spread = own[:, 0].std(ddof=1)
     assert sentence.low == pytest.approx(own[:, 0].mean() - half * spread, abs=1e-3)
     gap = own[:, 0] - own[:, 1]
     assert difference.high == pytest.approx(gap.mean() + half * gap.std(ddof=1), abs=1e-3)
-    assert explorer.bands(OFF) == explorer.bands(PageState(SENTENCE))  # a change does not matter
+    assert explorer.bands(replace(NEUTRAL, gates=OFF.gates)) == explorer.bands(NEUTRAL)
+
+
+def test_a_text_that_states_a_gender_is_agreement_and_is_compared_with_nothing(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = explorer.answer(PageState(SENTENCE))
+    assert answer.stated == (Stated(("mother",), "she"), Stated(("father",), "he"))
+    half = PageState("The nurse said that ___ was tired.")
+    assert explorer.answer(half).stated == (None, Stated(("brother",), "he"))
+    assert [band is None for band in explorer.bands(half).bands] == [False, True, True]
+    assert explorer.beside(half).references[1] is None
+    monkeypatch.setattr(answers, "read_one", None)  # nothing is asked
+    assert explorer.bands(PageState(SENTENCE)).bands == (None, None, None)
+    assert explorer.beside(PageState(SENTENCE)).references == (None, None)
+
+
+def test_a_text_that_states_none_stands_beside_a_person_and_other_occupations(
+    explorer: Explorer, model: Model
+) -> None:
+    changed = replace(NEUTRAL, gates=OFF.gates)
+    found, other = explorer.beside(changed).references
+    assert found is not None
+    assert other is not None
+    assert (found.occupation, other.occupation, len(found.others)) == ("nurse", "engineer", 30)
+    texts = ("The person said that ___ was tired.", f"The {found.others[7]} said that ___ was tired.")
+    expected = log_odds(model, texts, [(), gates(model, OFF.gates)])
+    np.testing.assert_allclose(found.person, expected[:, 0], atol=1e-6)
+    np.testing.assert_allclose([odds[7] for odds in found.odds], expected[:, 1], atol=1e-6)
+    assert explorer.beside(PageState("It is ___ who said so.")).references == (None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert", "gpt"])
+def test_the_opening_example_shows_a_stereotype_and_a_counterfactual_that_differs(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    explorer = Explorer(request.getfixturevalue(name), GENDER)
+    start = PageState(explorer.facts.start)
+    answer, (beside, _) = explorer.answer(start), explorer.beside(start).references
+    sentence, other = (text.odds[0].log_odds for text in answer.texts)
+    assert answer.stated == (None, Stated(("brother",), "he"))
+    assert beside is not None
+    assert sentence > max(beside.odds[0])  # more feminine than all other occupations
+    assert sentence > np.log(2) > 0 > beside.person[0]
+    assert other < -np.log(2)  # what the text states is followed
 
 
 # ---- what can be taken along

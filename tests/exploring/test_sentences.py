@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.exploring.sentences import Mark, Words, askable_pairs, question, twin_of
+from levelhead.exploring.sentences import (
+    Mark,
+    Stated,
+    Words,
+    about_instead,
+    askable_pairs,
+    occupation_in,
+    other_occupations,
+    question,
+    stated,
+    twin_of,
+)
 from levelhead.models.encoding import token_id
 from levelhead.models.model import Model
 from levelhead.probes.words import WordTest, load_words
@@ -34,11 +45,63 @@ def test_the_twin_marks_what_was_swapped_and_what_was_not() -> None:
     assert problem.note
 
 
+COLORS = WordTest("colors", ("red",), ("blue",), ("hot",), ("cold",), pairs=(("red", "blue"),), axis="color")
+
+
 def test_a_bias_with_pairs_of_its_own_is_swapped_by_them() -> None:
-    colors = WordTest(
-        "colors", ("red",), ("blue",), ("hot",), ("cold",), pairs=(("red", "blue"),), axis="color"
-    )
-    assert twin_of("The red door and the Blue one.", colors).text == "The blue door and the Red one."
+    assert twin_of("The red door and the Blue one.", COLORS).text == "The blue door and the Red one."
+    assert twin_of("The nurse said it.", COLORS).text == "The nurse said it."
+
+
+def test_names_are_exchanged_and_state_a_gender_only_while_their_switch_is_on() -> None:
+    assert twin_of("Mary said that ___ was late.", GENDER).text == "John said that ___ was late."
+    assert twin_of("Mary said that ___ was late.", GENDER, names=False).text == "Mary said that ___ was late."
+    assert stated("Mary said that ___ was late.", GENDER, PAIR, True) == Stated(("Mary",), "she")
+    assert stated("Mary said that ___ was late.", GENDER, PAIR, False) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The nurse said that ___ was tired.", "My brother, a nurse, said that ___ was tired."),
+        ("I called the engineer.", "I called my sister, an engineer."),
+        ("The young nurse said that ___ was tired.", None),  # a sentence of one's own is better than a guess
+        ("I work as a nurse.", None),
+        ("The nurse's shift was long.", None),
+        ("They judge us.", None),
+    ],
+)
+def test_a_sentence_that_states_no_gender_gets_the_one_against_the_stereotype(
+    sentence: str, expected: str | None
+) -> None:
+    twin = twin_of(sentence, GENDER)
+    assert twin.text == (expected or sentence)
+    assert bool(twin.changed) == bool(expected)
+    if expected:
+        assert stated(expected, GENDER, PAIR, True) is not None
+
+
+def test_what_a_text_states_is_the_words_and_the_one_of_the_pair_that_agrees() -> None:
+    assert stated("My sister said that [MASK] was tired.", GENDER, PAIR, True) == Stated(("sister",), "she")
+    assert stated("His aunt met his son.", GENDER, PAIR, True) == Stated(("His", "aunt", "his", "son"), "")
+    assert stated("He and he", GENDER, ("woman", "man"), True) == Stated(("He", "he"), "man")
+    assert stated("The nurse said that [MASK] was tired.", GENDER, PAIR, True) is None
+    assert stated("A Blue car", COLORS, ("red", "blue"), True) == Stated(("Blue",), "blue")
+    assert stated("A green car", COLORS, ("red", "blue"), True) is None
+
+
+def test_the_same_text_is_made_about_a_person_and_about_other_occupations() -> None:
+    assert occupation_in("An old engineer met a nurse.") == "engineer"
+    assert occupation_in("They engineer it.") == ""
+    assert about_instead("An engineer is the engineer.", "engineer", "nurse") == "A nurse is the nurse."
+    assert about_instead("I saw a nurse.", "nurse", "electrician") == "I saw an electrician."
+    assert about_instead("the nurses, a nurse", "nurse", "person") == "the nurses, a person"
+    others = other_occupations("nurse")
+    assert len(set(others)) == 30
+    assert "nurse" not in others
+    assert set(others[:15]) <= set(GENDER.X)
+    assert set(others[15:]) <= set(GENDER.Y)
+    assert not any(stated(f"The {word} spoke.", GENDER, PAIR, True) for word in others)
 
 
 @pytest.mark.parametrize("blank", ["___", "_____", "[MASK]", "<mask>"])

@@ -41,6 +41,7 @@ def test_a_link_holds_the_whole_state(
         Head(1, 2),
         3,
         on,
+        on,
     )
     fragment = state.to_fragment()
     assert fragment.isascii()

@@ -47,7 +47,7 @@ def explore(
     second: AnyModel | None = None,
     port: int = 0,
 ) -> Explored:
-    """Try sentences on a model: swapped twins, heads switched off, odds that move (docs/explore.md).
+    """Try sentences on a model: counterfactuals, heads switched off, odds that move (docs/explore.md).
 
     run: a run of this model, whose scores and recipes are offered. second: a model to stand beside. port: of
     127.0.0.1; 0 is any free one. The server runs in a thread of this process until `close`; meanwhile results

@@ -1,4 +1,4 @@
-"""`levelhead explore`: try a sentence, its twin and switches on heads, on a page of this machine."""
+"""`levelhead explore`: try a sentence, its counterfactual and switches on heads on a page of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explore(
     *,
     loading: Loading,
 ) -> None:
-    """Try your own sentence: its swapped twin, heads switched off, odds that move. Ctrl-C ends it."""
+    """Try your own sentence: its counterfactual, heads switched off, odds that move. Ctrl-C ends it."""
     from levelhead.exploring.explorer import Explorer
     from levelhead.exploring.serving import Served, require_server
     from levelhead.models.model import load

@@ -1,1 +1,1 @@
-"""`levelhead explore`: one sentence, its swapped twin, and what switched heads do to both."""
+"""`levelhead explore`: one sentence, its counterfactual, and what switched heads do to both."""

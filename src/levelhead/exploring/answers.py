@@ -1,4 +1,5 @@
-"""What models say about one sentence and its twin: likeliest words, and the odds of a pair of words."""
+"""What models say about one sentence and its counterfactual: likeliest words, and the odds of a pair of words
+beside those of other texts and of null models."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from scipy import stats
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.exploring.sentences import Pair, Question, question
+from levelhead.exploring.sentences import (
+    PERSON,
+    Pair,
+    Question,
+    about_instead,
+    occupation_in,
+    other_occupations,
+    question,
+)
 from levelhead.measures.null import NullDistribution
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
@@ -129,6 +138,33 @@ def _text_answer(answered: Sequence[_Read], text: int) -> TextAnswer:
     bars = tuple(Bar(word, tuple(column[i] for column in columns)) for i, word in enumerate(shown))
     odds = tuple(read.odds(text, variant) for read, variant in of_side)
     return TextAnswer(answered[0].questions[text].text, odds, bars)
+
+
+# ---- what other texts show, in which nothing states a group either
+
+
+@dataclass(frozen=True)
+class References(Record):
+    """Log-odds of the same text about a person and about other occupations, in every variant."""
+
+    occupation: str
+    person: tuple[float, ...]  # [variant]
+    others: tuple[str, ...]
+    odds: tuple[tuple[float, ...], ...]  # [variant][other]
+
+
+def references(side: Side, sentence: str, pair: Pair) -> References | None:
+    """The neutral reference and the other occupations; None where the text names no occupation."""
+    asked = question(side.model, sentence, pair)
+    occupation = occupation_in(asked.text)
+    if not occupation:
+        return None
+    others = other_occupations(occupation)
+    texts = [about_instead(asked.text, occupation, other) for other in (PERSON, *others)]
+    reading = TokenLogProbs(texts, asked.tokens)
+    logs = read_one(side.model, reading, side.variants, label="Other occupations").astype(np.float64)
+    odds = [tuple(map(float, each)) for each in logs[..., 0] - logs[..., 1]]
+    return References(occupation, tuple(e[0] for e in odds), others, tuple(e[1:] for e in odds))
 
 
 # ---- what null models show

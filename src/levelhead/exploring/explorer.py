@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption, BadProbe
-from levelhead.exploring.answers import Band, Side, ask, bands
+from levelhead.exploring.answers import Band, References, Side, ask, bands, references
 from levelhead.exploring.background import Advance, Background
 from levelhead.exploring.benchmarks import benchmarks
 from levelhead.exploring.fits import FITTING, Fits
 from levelhead.exploring.measured import Compared, Comparison, Scores, compared, scored_heads
 from levelhead.exploring.presets import Preset, changes_nothing, presets, recipe_of, shown
-from levelhead.exploring.records import Answer, Bands, Facts, Jobs, Saved
-from levelhead.exploring.sentences import BLANK, Pair, askable_pairs, question, twin_of
+from levelhead.exploring.records import Answer, Bands, Beside, Facts, Jobs, Saved
+from levelhead.exploring.sentences import BLANK, Pair, Stated, askable_pairs, question, stated, twin_of
 from levelhead.exploring.state import PageState
 from levelhead.exploring.taken import taken
 from levelhead.exploring.why import Changed, Look, NeuronsWhy, Why, look, neurons_why, why
@@ -89,6 +89,7 @@ class Explorer:
             fills,
             "" if self._list else f"{self.test.name} is no shipped list with pairs",
             _START if fills else _START_CAUSAL,
+            about_gender(self.test),
         )
 
     @property
@@ -101,13 +102,9 @@ class Explorer:
     def answer(self, state: PageState) -> Answer:
         """Both texts, before and after the change, and the second model beside them: one read a network."""
         recipe, pair = self.recipe(state), self.pair(state)
-        twin = twin_of(state.sentence, self.test)
-        other = twin.text if state.twin is None else state.twin
-        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])]
-        sides = [Side(self.model, variants)]
-        if self.second is not None:
-            sides.append(Side(self.second, [()]))
-        sentence, of_twin = ask(sides, (state.sentence, other), pair)
+        sides = self._sides(recipe)
+        variants = sides[0].variants
+        sentence, of_twin = ask(sides, self._texts(state), pair)
         names = [self.model.name, *["changed"] * (len(variants) - 1), *[s.model.name for s in sides[1:]]]
         return Answer(
             state,
@@ -115,17 +112,39 @@ class Explorer:
             tuple(names),
             len(variants) > 1,
             pair,
-            twin,
+            twin_of(state.sentence, self.test, state.names),
             (sentence, of_twin),
+            self._stated(state),
             taken(self.model, recipe, question(self.model, state.sentence, pair), pair),
             self._comparison(state, recipe, variants[-1]).key,
         )
 
     def bands(self, state: PageState) -> Bands:
         """What null models show for the same texts; the change does not matter."""
-        texts, pair = self._texts(state), self.pair(state)
+        texts, pair, known = self._texts(state), self.pair(state), self._stated(state)
+        if all(known):
+            return Bands((None, None, None))
         found: tuple[Band, ...] = self._once(("bands", texts, pair), lambda: bands(self.model, texts, pair))
-        return Bands(found)
+        sentence, other, difference = found
+        return Bands(
+            (
+                None if known[0] else sentence,
+                None if known[1] else other,
+                None if any(known) or texts[0] == texts[1] else difference,
+            )
+        )
+
+    def beside(self, state: PageState) -> Beside:
+        """What the model says, before and after the change, about the same texts with other occupations."""
+        recipe, pair, known = self.recipe(state), self.pair(state), self._stated(state)
+        side, (sentence, other), change = self._sides(recipe)[0], self._texts(state), recipe_text(recipe)
+
+        def of(text: str, says: Stated | None) -> References | None:
+            if says:
+                return None
+            return self._once(("beside", text, pair, change), lambda: references(side, text, pair))
+
+        return Beside((of(sentence, known[0]), of(other, known[1])))
 
     def why(self, state: PageState) -> Why:
         """Which heads move the odds of one of the texts, with the change on."""
@@ -166,9 +185,20 @@ class Explorer:
             return ()
         return composed(self.model, recipe, self._fits.of(recipe))
 
+    def _sides(self, recipe: Recipe) -> list[Side]:
+        """The model before and after the change, and the second model."""
+        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])]
+        return [Side(self.model, variants), *([] if self.second is None else [Side(self.second, [()])])]
+
     def _texts(self, state: PageState) -> tuple[str, str]:
-        other = twin_of(state.sentence, self.test).text if state.twin is None else state.twin
-        return state.sentence, other
+        own = state.twin
+        return state.sentence, twin_of(state.sentence, self.test, state.names).text if own is None else own
+
+    def _stated(self, state: PageState) -> tuple[Stated | None, Stated | None]:
+        pair = self.pair(state)
+        read = (question(self.model, text, pair).text for text in self._texts(state))
+        sentence, other = (stated(text, self.test, pair, state.names) for text in read)
+        return sentence, other
 
     def _text(self, state: PageState) -> str:
         return self._texts(state)[state.of_twin]
@@ -253,6 +283,7 @@ def saved(explorer: Explorer, state: PageState, tab: str = "") -> Saved:
         explorer.facts,
         explorer.answer(state),
         explorer.bands(state),
+        explorer.beside(state),
         explorer.why(state),
         explorer.neurons(state),
         explorer.look(state),

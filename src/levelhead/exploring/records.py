@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from levelhead.exploring.answers import Band, TextAnswer
+from levelhead.exploring.answers import Band, References, TextAnswer
 from levelhead.exploring.background import Progress
 from levelhead.exploring.benchmarks import BenchmarkShown
 from levelhead.exploring.measured import Compared, Scores
 from levelhead.exploring.presets import PresetShown
-from levelhead.exploring.sentences import Pair, Twin
+from levelhead.exploring.sentences import Pair, Stated, Twin
 from levelhead.exploring.state import PageState
 from levelhead.exploring.taken import Taken
 from levelhead.exploring.why import Look, NeuronsWhy, Why
@@ -34,6 +34,7 @@ class Facts(Record):
     fills_blanks: bool  # at a blank; else it says the next word
     symmetrizes: str  # why it cannot; empty where it can
     start: str  # the sentence of an empty page
+    names: bool  # whether first names can be exchanged
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Answer(Record):
     pair: Pair
     twin: Twin
     texts: tuple[TextAnswer, TextAnswer]
+    stated: tuple[Stated | None, Stated | None]  # where a text states a group, its odds are agreement
     taken: Taken
     key: str  # of the change on the chosen benchmark, which its comparison carries too
 
@@ -64,9 +66,18 @@ class Jobs(Record):
 
 @dataclass(frozen=True)
 class Bands(Record):
-    """Null bands of the sentence, of the twin, and of the first less the second."""
+    """Null bands of the sentence, of the counterfactual, and of the first less the second; None where a text
+    states a group: null models, in which no word has a meaning, agree with nothing."""
 
-    bands: tuple[Band, ...]
+    bands: tuple[Band | None, Band | None, Band | None]
+
+
+@dataclass(frozen=True)
+class Beside(Record):
+    """Other texts beside the sentence and its counterfactual; None where a text states a group, or names no
+    occupation."""
+
+    references: tuple[References | None, References | None]
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class Saved(Record):
     facts: Facts
     answer: Answer
     bands: Bands
+    beside: Beside
     why: Why
     neurons: NeuronsWhy
     look: Look

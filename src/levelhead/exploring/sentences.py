@@ -1,23 +1,31 @@
-"""A typed sentence as a model reads it: the blank, the swapped twin, and the words whose odds are asked."""
+"""A typed sentence as a model reads it: the blank, the counterfactual, what the text states, and the words
+whose odds are asked."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from levelhead.errors import BadProbe
 from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Span, token_id
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
+from levelhead.probes import DATA
+from levelhead.probes.articles import article, with_article
 from levelhead.probes.bias import about_gender, swap_for
-from levelhead.probes.swap import swap
-from levelhead.probes.words import WordTest
+from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.swap import gender_of, stated_genders, swap
+from levelhead.probes.words import WordTest, load_words
 from levelhead.results.codec import Record
 
 BLANK = "___"
 _BLANKS = r"_{2,}|\[MASK\]|<mask>"
 Pair = tuple[str, str]
+PERSON = "person"  # stands in the neutral reference text
+_PER_SIDE = 15  # occupations of either stereotype that a text is compared with
+_DETERMINERS = "a|an|the|this|that|my|your|our|their|each|every|some|another"
 
 
 @dataclass(frozen=True)
@@ -34,22 +42,105 @@ class Twin(Record):
     """A sentence with its groups exchanged. problems: words of the sentence that could not be exchanged."""
 
     text: str
-    changed: tuple[Mark, ...] = ()  # in the twin; the note is the word that stood there
+    changed: tuple[Mark, ...] = ()  # in the twin; the note is what stood there
     problems: tuple[Mark, ...] = ()
     traits: tuple[str, ...] = ()  # kept on purpose
 
 
-def twin_of(sentence: str, test: WordTest) -> Twin:
-    """The swapped sentence: gender by grammar, other biases by the pairs of their list."""
+def twin_of(sentence: str, test: WordTest, names: bool = True) -> Twin:
+    """The counterfactual: gender swapped by grammar, other biases by the pairs of their list. A sentence that
+    states no gender gets one that its occupation is not stereotyped with."""
     if not sentence.strip() or not test.pairs:
         return Twin(sentence)
-    turned = swap_for(test)(sentence)
+    gender = about_gender(test)
+    turned = (GenderSwap(names) if gender else swap_for(test))(sentence)
     changed = tuple(Mark(*after, sentence[slice(*before)]) for before, after in turned.changes)
-    if not about_gender(test):
+    if not gender:
         return Twin(turned.text, changed)
-    swapped = swap(sentence)
+    if not stated_genders(sentence, names) and (stating := _stating(sentence)):
+        return stating
+    swapped = swap(sentence, names=names)
     problems = (Mark(start, start + len(word), reason) for word, start, reason in swapped.problems)
     return Twin(turned.text, changed, tuple(problems), swapped.traits)
+
+
+def _stating(sentence: str) -> Twin | None:
+    """The nurse said ... -> My brother, a nurse, said ...; None without an occupation behind "the"."""
+    occupation = occupation_in(sentence)
+    found = occupation and re.search(rf"(?<!\w)[Tt]he {re.escape(occupation)}(?![\w'’-])", sentence)
+    if not found:
+        return None
+    feminine, _ = _by_stereotype()
+    stated = f"{'My' if found[0][0] == 'T' else 'my'} {'brother' if occupation in feminine else 'sister'}"
+    after = sentence[found.end() :]
+    new = f"{stated}, {with_article(occupation)}" + ("," if re.match(r"\s", after) else "")
+    mark = Mark(found.start(), found.start() + len(new), found[0])
+    return Twin(f"{sentence[: found.start()]}{new}{after}", (mark,))
+
+
+# ---- what a text states, and other texts to compare it with
+
+
+@dataclass(frozen=True)
+class Stated(Record):
+    """Words of a text that state a group. expected: the word of the pair that agrees; "" if both may."""
+
+    words: tuple[str, ...]
+    expected: str
+
+
+def stated(text: str, test: WordTest, pair: Pair, names: bool) -> Stated | None:
+    """What a text, as a model reads it, states about the groups of a pair; None: nothing."""
+    if about_gender(test):
+        found = [(each.word, each.gender) for each in stated_genders(text, names)]
+        of_group = {gender_of(word): word for word in pair}
+    else:
+        first = {a.lower() for a, _ in test.pairs}
+        spans = (before for before, _ in swap_for(test)(text).changes)
+        found = [(word, "F" if word.lower() in first else "M") for word in (text[slice(*s)] for s in spans)]
+        of_group = {"F": pair[0], "M": pair[1]}
+    groups = {group for _, group in found}
+    expected = of_group.get(min(groups), "") if len(groups) == 1 else ""
+    return Stated(tuple(dict.fromkeys(word for word, _ in found)), expected) if found else None
+
+
+@cache
+def _by_stereotype() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The occupations of the shipped gender list that are stereotyped as feminine, and as masculine."""
+    test = load_words("gender")
+    known = dict(test.parts)["occupations"]
+    return tuple(w for w in test.X if w in known), tuple(w for w in test.Y if w in known)
+
+
+@cache
+def _occupations() -> re.Pattern[str]:
+    """A shipped occupation behind a determiner, which tells the judge from those who judge."""
+    shipped = (DATA / "nli" / "occupations.txt").read_text("utf-8").split("\n")
+    known = {word for word in (*shipped, *_by_stereotype()[0], *_by_stereotype()[1]) if word}
+    words = "|".join(map(re.escape, sorted(known, key=lambda word: (-len(word), word))))
+    return re.compile(rf"(?<!\w)(?i:{_DETERMINERS})\s+(?:[\w-]+\s+){{0,2}}?({words})(?![\w-])")
+
+
+def occupation_in(text: str) -> str:
+    """The first shipped occupation that a text speaks of; "" where it speaks of none."""
+    found = _occupations().search(text)
+    return found[1] if found else ""
+
+
+def other_occupations(occupation: str) -> tuple[str, ...]:
+    """The fixed sample that a text about an occupation is compared with, without itself."""
+    sides = ([word for word in side if word != occupation] for side in _by_stereotype())
+    return tuple(word for side in sides for word in side[:_PER_SIDE])
+
+
+def about_instead(text: str, occupation: str, other: str) -> str:
+    """The same text about another occupation: "An engineer" becomes "A nurse"."""
+
+    def put(found: re.Match[str]) -> str:
+        before = found[1] and (article(other).capitalize() if found[1][0] == "A" else article(other))
+        return f"{before or ''}{found[2] or ''}{other}"
+
+    return re.sub(rf"(?<!\w)(?:([Aa]n?)(\s+))?{re.escape(occupation)}(?![\w-])", put, text)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The server of a page: Starlette behind a guard, on 127.0.0.1 alone. It opens no file and writes none.
 
     GET  /TOKEN/             the page
-    POST /TOKEN/ask/KIND     answer, bands, why, neurons, look: about the state that comes
+    POST /TOKEN/ask/KIND     answer, bands, beside, why, neurons, look: about the state that comes
     POST /TOKEN/measure      begin the benchmark; /TOKEN/jobs says how far it is
     POST /TOKEN/save         the page of a state as one file, which the browser keeps
 
@@ -87,6 +87,7 @@ class Pages:
         self._kinds: Mapping[str, Callable[[PageState], Record]] = {
             "answer": explorer.answer,
             "bands": explorer.bands,
+            "beside": explorer.beside,
             "why": explorer.why,
             "neurons": explorer.neurons,
             "look": explorer.look,

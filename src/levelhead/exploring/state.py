@@ -34,6 +34,7 @@ class PageState(Record):
     head: StoredHead | None = None  # that was chosen on the map
     word: int | None = None  # from whose character attention is shown; None: the blank, or the last word
     of_twin: bool = False  # whether "why" is about the twin
+    names: bool = True  # whether first names are exchanged and state a gender
 
     def __post_init__(self) -> None:
         for text in (self.sentence, self.twin or ""):

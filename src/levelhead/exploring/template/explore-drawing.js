@@ -9,7 +9,7 @@ const drawing = (() => {
     return element;
   };
   const short = (x) => (x >= 99.5 ? x.toFixed(0) : x >= 9.95 ? x.toFixed(0) : x.toFixed(1));
-  const ratio = (x) => (Math.abs(x) > 20 ? (x > 0 ? "> 1e8 : 1" : "1 : > 1e8") : x >= 0 ? short(Math.exp(x)) + " : 1" : "1 : " + short(Math.exp(-x)));
+  const ratio = (x) => (x > 20 ? "> 1e8" : short(Math.exp(x))) + "\u00a0:\u00a01";  // of log-odds of 0 or more
   const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p >= 0.00095 ? (100 * p).toFixed(1) : "< 0.1") + " %";
   const signed = (x, digits = 3) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
   const between = (interval) => (interval ? " [" + interval.map((x) => signed(x)).join(", ") + "]" : "");
@@ -27,68 +27,93 @@ const drawing = (() => {
     pieces.push(sentence.slice(at));
     box.replaceChildren(...(twin.problems.length ? pieces : []));
     const said = twin.problems.map(({ start, end, note }) => make("li", {}, make("bdi", {}, sentence.slice(start, end)), ": " + note));
-    if (!twin.changed.length && !twin.problems.length) said.push(make("li", {}, "Nothing in it is swapped: the twin is the same text."));
+    if (!twin.changed.length) said.push(make("li", {}, "Nothing in it can be exchanged. Write a counterfactual of your own."));
     if (twin.traits.length) said.push(make("li", {}, "Kept on purpose, as words for a trait: " + twin.traits.join(", ")));
     list.replaceChildren(...said);
   }
 
-  // ---- odds
+  // ---- odds, on one axis for all sentences
 
-  const sides = (answer) => one("#sides").replaceChildren(...answer.sides.map((name, i) => make("li", {}, make("i", { class: "side-" + color(answer, i) }), make("bdi", {}, name))));
+  const sides = (answer) => one("#sides").replaceChildren(...(answer.sides.length > 1 ? answer.sides : []).map((name, i) => make("li", {}, make("i", { class: "side-" + color(answer, i) }), make("bdi", {}, name))));
   const color = (answer, i) => (i === 0 ? 0 : answer.changed && i === 1 ? 1 : 2);
+  const LIMIT = Math.log(1000);  // where the axis ends
+  const place = (x) => 50 + (48 * Math.max(-LIMIT, Math.min(LIMIT, x))) / LIMIT;
+  const at = (element, x) => { element.style.left = place(x) + "%"; return element; };
+  const leaning = (x, pair) => (Math.abs(x) < 0.005 ? "even" : (x > 0 ? pair[0] : pair[1]) + "\u00a0" + ratio(Math.abs(x)));
+  const factor = (x) => (Math.abs(x) > 20 ? (x > 0 ? "> 1e8" : "< 1e-8") : x >= 0 ? short(Math.exp(x)) : Math.exp(x).toPrecision(2));
+  const quoted = (words) => words.map((word) => "“" + word + "”").join(" and ");
 
-  function odds(answer, bands) {
+  function odds(answer, bands, beside) {
+    const { pair, stated } = answer, same = answer.texts[0].text === answer.texts[1].text;
     const values = [0, 1].map((text) => answer.texts[text].odds.map((each) => each.log_odds));
     values.push(values[0].map((x, i) => x - values[1][i]));
-    const reach = [...values.flat(), ...(bands || []).flatMap((band) => [band.low, band.high])].map(Math.abs);
-    const limit = Math.min(12, Math.max(1, ...reach) * 1.08);
-    const place = (x) => 50 + 50 * Math.max(-1, Math.min(1, x / limit)) + "%";
-    const names = ["sentence", "twin", "sentence against twin"];
-    const rows = values.map((own, i) => lane(names[i], answer, own, bands && bands[i], place));
+    const names = ["sentence", "counterfactual", "odds ratio"];
+    const said = values.map((own, i) => own.map((x) => (i < 2 ? leaning(x, pair) : factor(x))));
+    const rows = (same ? [0] : [0, 1, 2]).map((i) => {
+      const band = bands && bands[i], other = beside && beside[i];
+      const note = i === 2 ? ratioNote(stated, band) : stated[i] ? agreement(stated[i], values[i][0], pair) : finding(answer, values[i], band, other);
+      return lane([names[i], said[i].join(" → "), note], answer, values[i], band, other);
+    });
     const ticks = make("div", { class: "ticks", "aria-hidden": "true" });
-    for (const share of [-0.8, -0.4, 0, 0.4, 0.8]) {
-      const tick = make("span", {}, share ? ratio(share * limit) : "even");
-      tick.style.left = place(share * limit);
-      ticks.append(tick);
+    for (const [power, word] of [[-3, pair[1] + " "], [-1, ""], [0, ""], [1, ""], [3, pair[0] + " "]]) {
+      ticks.append(at(make("span", {}, power ? word + 10 ** Math.abs(power) + " : 1" : "even"), power * Math.log(10)));
     }
     one("#odds").replaceChildren(...rows, ticks);
-    one("#odds-pair").textContent = answer.pair.join(" : ");
-    one("#effect").replaceChildren(...names.flatMap((name, i) => [make("span", {}, name + " ", make("b", {}, values[i].map(ratio).join(" → ")))]));
-    one("#spoken").textContent = names.map((name, i) => name + ": " + answer.sides.map((side, k) => side + " " + ratio(values[i][k])).join(", ")).join("; ");
+    one("#odds-pair").textContent = pair.join(" : ");
+    one("#effect").replaceChildren(...rows.flatMap((row, i) => [make("span", {}, names[i] + " ", make("b", {}, said[i].join(" → ")))]));
+    one("#spoken").textContent = rows.map((row, i) => names[i] + ": " + answer.sides.map((side, k) => side + " " + said[i][k]).join(", ")).join("; ");
   }
 
-  function lane(name, answer, values, band, place) {
-    const row = make("div", { class: "odd", "data-row": name }), track = make("div", { class: "lane", "aria-hidden": "true" });
+  const agreement = ({ words, expected }, x, pair) => {
+    if (!expected) return "agreement: the text says " + quoted(words) + ", so either word may be expected";
+    const preferred = x > 0 ? pair[0] : pair[1];
+    return "agreement: the text says " + quoted(words) + ", so “" + expected + "” is expected" + (preferred === expected ? "" : "; the model prefers “" + preferred + "”");
+  };
+
+  const verdict = (band) => (band.p < 0.05 ? "" : "not ") + "significantly different from null models (p " + (band.p < 0.001 ? "< 0.001" : "= " + band.p.toPrecision(2)) + ", " + band.null_models + " null models)";
+
+  function finding(answer, values, band, other) {
+    const parts = [];
+    if (other) {
+      const count = other.others.length, both = (say) => [...new Set(other.person.map((x, i) => say(i)))].join(" → ");
+      const range = (i) => leaning(Math.min(...other.odds[i]), answer.pair) + " to " + leaning(Math.max(...other.odds[i]), answer.pair);
+      const rank = (i) => { const below = other.odds[i].filter((x) => x < values[i]).length; return below === count ? "above all" : below ? "above " + below : "below all"; };
+      parts.push("a person: " + both((i) => leaning(other.person[i], answer.pair)), count + " other occupations range from " + both(range) + "; “" + other.occupation + "” is " + both(rank) + " of them");
+    }
+    if (band) parts.push(verdict(band));
+    return "finding: nothing states a " + one("#odds").dataset.states + parts.map((part) => "; " + part).join("");
+  }
+
+  function ratioNote(stated, band) {
+    const words = stated.flatMap((each) => (each ? each.words : []));
+    if (words.length) return "agreement: the effect of " + (stated[0] && stated[1] ? quoted(stated[0].words) + " instead of " + quoted(stated[1].words) : "stating " + quoted(words));
+    return "finding: sentence over counterfactual" + (band ? "; " + verdict(band) : "");
+  }
+
+  function lane([name, odds, note], answer, values, band, other) {
+    const [kind, ...rest] = note.split(":");
+    const track = make("div", { class: "lane", "aria-hidden": "true" });
     if (band) {
-      const gray = make("i", { class: "band" });
-      gray.style.left = place(band.low);
-      gray.style.width = parseFloat(place(band.high)) - parseFloat(place(band.low)) + "%";
+      const gray = at(make("i", { class: "band" }), band.low);
+      gray.style.width = place(band.high) - place(band.low) + "%";
       track.append(gray);
     }
-    const even = make("i", { class: "even" });
-    even.style.left = "50%";
-    track.append(even);
-    values.forEach((x, i) => {
-      const dot = make("i", { class: "point side-" + color(answer, i), "data-side": i, "data-log-odds": x });
-      dot.style.left = place(x);
-      track.append(dot);
+    track.append(at(make("i", { class: "even" }), 0));
+    if (other) other.person.forEach((person, i) => {
+      track.append(...other.odds[i].map((x) => at(make("i", { class: "other side-" + i }), x)), at(make("i", { class: "person side-" + i }), person));
     });
-    const text = values.map((x) => ratio(x)).join(" → ");
-    const line = make("p", {}, make("strong", {}, name), " " + text);
-    if (band) {
-      const noise = values[0] >= band.low && values[0] <= band.high;
-      line.append(make("small", {}, noise ? " · null models show as much" : " · beyond null models, p " + (band.p < 0.001 ? "< 0.001" : "= " + band.p.toPrecision(2))));
-    }
-    row.append(line, track);
-    return row;
+    values.forEach((x, i) => track.append(at(make("i", { class: "point side-" + color(answer, i) + (Math.abs(x) > LIMIT ? (x > 0 ? " beyond" : " beyond below") : ""), "data-side": i, "data-log-odds": x }), x)));
+    const line = make("p", {}, make("strong", {}, name), " " + odds + " ", make("span", { class: "chip " + kind }, kind));
+    return make("div", { class: "odd", "data-row": name }, line, track, make("p", { class: "said" }, rest.join(":").trim()));
   }
 
   // ---- words
 
   function bars(answer) {
     const largest = Math.max(1e-9, ...answer.texts.flatMap((text) => text.bars.flatMap((bar) => bar.p.map((p) => p || 0))));
-    one("#bars").replaceChildren(...answer.texts.map((text, i) => {
-      const table = make("table", { class: "words-table" }, make("caption", {}, ["sentence", "twin"][i]));
+    const same = answer.texts[0].text === answer.texts[1].text;
+    one("#bars").replaceChildren(...answer.texts.slice(0, same ? 1 : 2).map((text, i) => {
+      const table = make("table", { class: "words-table" }, make("caption", {}, ["sentence", "counterfactual"][i]));
       for (const bar of text.bars) {
         const cell = make("td", {});
         bar.p.forEach((p, side) => {
@@ -226,5 +251,12 @@ const drawing = (() => {
     }
   }
 
-  return { one, marked, sides, odds, bars, map, neurons, arcs, fitting, measured, signed };
+  // ---- nothing: what was drawn is about another sentence
+
+  function clear() {
+    for (const name of ["sides", "odds", "spoken", "effect", "bars", "marked", "problems", "moves", "words", "arcs", "neurons", "measured", "as-command", "as-recipe", "as-python"]) one("#" + name)?.replaceChildren();
+    one("#arcs").setAttribute("aria-label", "Attention");
+  }
+
+  return { one, clear, marked, sides, odds, bars, map, neurons, arcs, fitting, measured, signed };
 })();

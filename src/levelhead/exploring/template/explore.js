@@ -21,8 +21,8 @@
 
   // ---- the state, which a link holds
 
-  let state = { sentence: "", twin: null, pair: null, gates: {}, neurons: {}, steering: 0, benchmark: "", preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false };
-  let answer = null, bands = null, why = null, neurons = null, look = null, jobs = { heads: null, scores: null, fitting: null, benchmark: null, compared: null };
+  let state = { sentence: "", twin: null, pair: null, gates: {}, neurons: {}, steering: 0, benchmark: "", preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false, names: true };
+  let answer = null, bands = null, beside = null, why = null, neurons = null, look = null, jobs = { heads: null, scores: null, fitting: null, benchmark: null, compared: null };
 
   const changes = () => state.symmetrized || state.steering !== 0 || Object.values(state.neurons).some((gate) => gate !== 1) || Boolean(state.preset && (state.strength > 0 || preset()?.dataset.scales === "no")) || Object.values(state.gates).some((gate) => gate !== 1);
   const preset = () => all(".preset").find((button) => button.dataset.preset === state.preset);
@@ -49,13 +49,23 @@
     const record = await response.json();
     if (response.status === 202) { waiting = true; watch(); return null; }  // it is fitted first
     if (response.ok) return record;
-    if (response.status !== 409) line(record.line);
+    if (response.status !== 409) {
+      line(record.line);
+      if (kind === "answer") clear();
+    }
     return null;
   }
 
   function line(text) {
     one("#line").textContent = text;
     one("#line").hidden = !text;
+  }
+
+  function clear() {  // no odds but those of the sentence that stands there
+    answer = bands = beside = why = neurons = look = null;
+    if (state.twin === null) one("#twin").value = "";
+    drawing.clear();
+    drawHeads();
   }
 
   function changed(delay = 0) {
@@ -72,14 +82,15 @@
         again = false;
         const found = await ask("answer");
         if (found) { take(found); line(""); }
-        for (const step of found ? [askBands, askWhy, askNeurons, askLook, begin] : []) if (!again) await step();
+        for (const step of found ? [askBeside, askBands, askWhy, askNeurons, askLook, begin] : []) if (!again) await step();
         root.dataset.ready = "yes";
       } while (again);
       root.dataset.settled = "yes";
-    } catch (error) { lost(error); }
+    } catch (error) { clear(); lost(error); }
     busy = false;
   }
 
+  async function askBeside() { const found = await ask("beside"); if (found) { beside = found.references; draw(); } }
   async function askBands() { const found = await ask("bands"); if (found) { bands = found.bands; draw(); } }
   async function askWhy() { why = await ask("why"); draw(); }
   async function askNeurons() { neurons = await ask("neurons"); draw(); }
@@ -87,7 +98,7 @@
 
   function lost(error) {
     const moved = error instanceof Refused;
-    line(moved ? "The server was started anew under another address: open the one that it printed." : "The server does not answer. What you see is from before; the page goes on by itself when it is back.");
+    line(moved ? "The server was started anew under another address: open the one that it printed." : "The server does not answer. The page goes on by itself when it is back.");
     root.dataset.lost = "yes";
     setTimeout(async () => {
       try { await post("jobs", { tab }); } catch (still) { lost(still); return; }
@@ -98,6 +109,8 @@
   }
 
   function take(found) {
+    // what the change did to other texts is asked anew; what the unmodified model says stays
+    if (answer && answer.key !== found.key) beside = beside && beside.map((each) => each && { ...each, person: each.person.slice(0, 1), odds: each.odds.slice(0, 1) });
     answer = found;
     history.replaceState(null, "", "#" + found.fragment);
     draw();
@@ -133,11 +146,11 @@
     drawing.fitting(jobs.fitting);
     if (!answer) return;
     drawing.sides(answer);
-    drawing.odds(answer, bands);
+    drawing.odds(answer, bands, beside);
     drawing.bars(answer);
     drawing.marked(answer.twin, answer.state.sentence);
     for (const name of ["recipe", "python", "command"]) one("#as-" + name).textContent = answer.taken[name] || "# nothing is changed";
-    if (state.twin === null && document.activeElement !== one("#twin")) one("#twin").value = answer.twin.text;
+    if (state.twin === null && document.activeElement !== one("#twin")) { one("#twin").value = answer.twin.text; grow(one("#twin")); }
     one("#swap").hidden = state.twin === null || Boolean(saved);
     drawHeads();
     if (neurons) drawing.neurons(neurons.neurons, state.neurons, turnNeuron);
@@ -182,15 +195,18 @@
     one("#steering").value = state.steering;
     one("#benchmark").value = state.benchmark || facts.benchmarks[0].name;
     one("#about").value = state.of_twin ? "twin" : "";
+    if (one("#names")) one("#names").checked = state.names;
+    for (const box of [one("#sentence"), one("#twin")]) grow(box);
   }
 
   // ---- what people do
 
   const grow = (box) => { box.style.height = "auto"; box.style.height = Math.min(240, box.scrollHeight + 4) + "px"; };
-  one("#sentence").addEventListener("input", (event) => { state.sentence = event.target.value; state.word = null; bands = null; grow(event.target); changed(60); });
-  one("#twin").addEventListener("input", (event) => { state.twin = event.target.value; bands = null; grow(event.target); changed(60); });
-  one("#swap").addEventListener("click", () => { state.twin = null; bands = null; if (answer) one("#twin").value = answer.twin.text; changed(); });
-  one("#pair").addEventListener("change", (event) => { state.pair = facts.pairs[Number(event.target.value)]; bands = null; changed(); });
+  one("#sentence").addEventListener("input", (event) => { state.sentence = event.target.value; state.word = null; bands = beside = null; grow(event.target); changed(60); });
+  one("#twin").addEventListener("input", (event) => { state.twin = event.target.value; bands = beside = null; grow(event.target); changed(60); });
+  one("#swap").addEventListener("click", () => { state.twin = null; bands = beside = null; if (answer) one("#twin").value = answer.twin.text; changed(); });
+  one("#names")?.addEventListener("change", (event) => { state.names = event.target.checked; bands = beside = null; changed(); });
+  one("#pair").addEventListener("change", (event) => { state.pair = facts.pairs[Number(event.target.value)]; bands = beside = null; changed(); });
   one("#about").addEventListener("change", (event) => { state.of_twin = event.target.value === "twin"; state.word = null; changed(); });
   one("#colors").addEventListener("change", draw);
   one("#symmetrized").addEventListener("click", () => { state.symmetrized = !state.symmetrized; draw(); changed(); });
@@ -295,10 +311,11 @@
   if (saved) {
     ({ answer, why, neurons, look, jobs } = saved);
     bands = saved.bands.bands;
+    beside = saved.beside.references;
     state = answer.state;
     fill();
     one("#colors").value = "why";
-    for (const control of all("textarea, #pair, #about, #gate, #strength, #steering, #benchmark, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
+    for (const control of all("textarea, #pair, #names, #about, #gate, #strength, #steering, #benchmark, .preset, #symmetrized, #reset, #measures, #link, #save")) control.disabled = true;
     draw();
     for (const control of all("#neurons button, #neurons input")) control.disabled = true;
     root.dataset.ready = root.dataset.settled = "yes";

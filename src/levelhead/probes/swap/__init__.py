@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from levelhead.errors import BadProbe
 from levelhead.probes.swap.gendered import (
@@ -22,8 +22,8 @@ from levelhead.probes.swap.gendered import (
     read_table,
     unpaired,
 )
+from levelhead.probes.swap.names import first_names, name_pairing, part_of_name, unknown_names
 from levelhead.probes.swap.names import name_pairs as name_pairs
-from levelhead.probes.swap.names import part_of_name, unknown_names
 from levelhead.probes.swap.reading import (
     Change,
     Problem,
@@ -104,9 +104,17 @@ def pairs() -> tuple[tuple[str, str], ...]:
     return tuple((line["feminine"], line["masculine"]) for line in lines if line["guard"] in anywhere)
 
 
+class GenderedWord(NamedTuple):
+    """A word that states a gender, and where it stands."""
+
+    word: str
+    start: int
+    gender: Gender
+
+
 def gender_of(text: str) -> Literal["F", "M", "mixed"] | None:
     """The gender of a text's gendered words: F, M, mixed, or None. First names do not count."""
-    genders = _genders(text)
+    genders = {each.gender for each in stated_genders(text)}
     return "mixed" if len(genders) > 1 else min(genders, default=None)
 
 
@@ -116,17 +124,21 @@ def is_gendered(text: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _genders(text: str) -> frozenset[Gender]:
-    if not has_any(text, gendered_words()):
-        return frozenset()
+def stated_genders(text: str, names: bool = False) -> tuple[GenderedWord, ...]:
+    """The words of a text that state a gender, in order; with names=True, first names of the table too."""
+    if not has_any(text, gendered_words() | first_names() if names else gendered_words()):
+        return ()
     tokens = tokenize(text)
-    return frozenset(gender for i in places(tokens) if (gender := _gender_at(tokens, i)) is not None)
+    found = ((tokens[i], _gender_at(tokens, i, names)) for i in places(tokens))
+    return tuple(GenderedWord(token.text, token.start, gender) for token, gender in found if gender)
 
 
-def _gender_at(tokens: Sequence[Token], i: int) -> Gender | None:
+def _gender_at(tokens: Sequence[Token], i: int, names: bool) -> Gender | None:
     word = tokens[i].lower
     if word in PRONOUNS:
         return PRONOUNS[word]
+    if names and word not in gendered_words() and (name := name_pairing(tokens, i)):
+        return None if part_of_name(tokens, i, name.kind) else name.gender
     if word not in gendered_words() or is_idle(tokens, i, word):
         return None
     pairing = pairing_of(tokens, i)
