@@ -19,8 +19,9 @@ from levelhead import __version__
 from levelhead.cli import GOES_ON, STOPPED
 from levelhead.cli.grouped import declared, flattened, regrouped
 from levelhead.cli.preflight import preflight
-from levelhead.cli.terminal import painted, shown_controls
+from levelhead.cli.terminal import painted
 from levelhead.errors import BadOption, Stopped
+from levelhead.escaping import escaped
 from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
@@ -258,16 +259,16 @@ def _without_influences(data: Any) -> Any:
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
     """A table for a person; long cells wrap."""
     table = Table(
-        title=escape(shown_controls(title)),
+        title=escape(escaped(title)),
         title_justify="left",
-        caption=note or None,
+        caption=escape(escaped(note)) or None,
         caption_justify="left",
     )
     for name in columns:
-        table.add_column(escape(shown_controls(name)), overflow="fold")
+        table.add_column(escape(escaped(name)), overflow="fold")
     for row in rows:
         table.add_row(
-            *[escape(shown_controls(cell(value))) for value in row]
+            *[escape(escaped(cell(value))) for value in row]
         )  # names of models are no markup
     Console(file=painted()).print(table)
 
