@@ -1,8 +1,8 @@
 """Characters of a user's data that steer a terminal or turn a line around, shown by their numbers: \\u202e.
 
-These are the control characters (C0 but for line ends and tabs, DEL, C1), the separators of lines and paragraphs,
-and the marks, embeddings, overrides and isolates of bidirectional text. Everything that shows data calls
-`escaped`; a page is made of nothing else (pages/blocks.py). Inside JSON an escape is read back as what it was.
+These are the control characters (C0 but for line ends and tabs, DEL, C1), the separators of lines and
+paragraphs, and the marks, embeddings, overrides and isolates of bidirectional text. Everything that shows
+data calls `escaped`; a Page holds no other text (pages/blocks.py). JSON reads an escape back as what it was.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -27,7 +28,7 @@ from levelhead.auditing.stages import fill_in_prompts, learn, locate, measure, m
 from levelhead.auditing.subjects import Open, Subject, models_of, opened, subjects_of
 from levelhead.auditing.ways import Way, write_recipes
 from levelhead.engine.kept import keeping_answers
-from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
+from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo, LevelheadError
 from levelhead.inference.headline import headline
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
@@ -81,8 +82,20 @@ def audit(
     model = _loaded(model, **loading)
     beside = settings.nli is not None and "nli" not in model.abilities
     classifier = _loaded(settings.nli, **loading) if settings.nli is not None and beside else None
-    _ask(folder, Extent(settings, model), classifier, first_look)
+    try:
+        _ask(folder, Extent(settings, model), classifier, first_look)
+    except BaseException:  # Ctrl-C too
+        _say_stopped(folder)
+        raise
     return read_audit(folder, write_report(folder))
+
+
+def _say_stopped(folder: Path) -> None:
+    """The page of a first look no longer waits for that of the whole audit."""
+    look, page = folder / layout.FIRST_LOOK, folder / layout.REPORT.name
+    with suppress(LevelheadError, OSError):  # why the audit was stopped is what is said
+        if page.exists() and open_audit(look).headline and open_audit(folder).headline is None:
+            write_report(look, page, stopped=True)
 
 
 def _ask(
@@ -125,8 +138,7 @@ def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Calla
     except (BadProbe, CannotDo) as error:  # it asks other items than the audit, which may well go on
         warnings.warn(f"There is no first look: {error}", Announcement, stacklevel=2)
         return
-    if not page.exists():
-        write_report(folder, page, reload=True)
+    write_report(folder, page, reload=True)  # also over that of an audit that was stopped
     told(read_audit(folder, page))
 
 

@@ -273,7 +273,7 @@ class WhatNow:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page: what is said first, and its chapters. No text in it steers what shows it (escaping.py)."""
+    """A whole page: what is said first, and its chapters. All its texts are escaped (escaping.py)."""
 
     title: str
     study: str
