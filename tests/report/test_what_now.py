@@ -331,6 +331,21 @@ def test_runs_of_one_study_and_unfinished_audits_have_no_box(tmp_path: Path) -> 
     assert what_now(open_contents(folder)) is None
 
 
+def test_what_was_not_tested_has_no_dot_in_the_picture_and_says_so(audit: Contents) -> None:
+    picture = box_of(audit).picture
+    assert picture is not None
+    points = [point for layer in picture.spec["layer"] for point in layer.get("data", {}).get("values", ())]
+    points += [point for own in picture.spec.get("datasets", {}).values() for point in own]
+    untested = [point for point in points if point["size"] == "untested"]
+    assert untested
+    assert not any("value" in point for point in untested)
+    assert all("value" in point for point in points if point["size"] != "untested")
+    (text,) = [
+        layer for layer in picture.spec["layer"] if layer["encoding"].get("text") == {"value": "not tested"}
+    ]
+    assert "x" not in text["encoding"]
+
+
 def test_a_measure_without_a_scale_has_no_share_and_one_without_a_null_is_untested(audit: Contents) -> None:
     null = Null("sign flips", 19, 0.0, 0.1, 0.001)
     assert share(CATALOG.info("own"), Measurement("own", 5.0, (4.0, 6.0), neutral=0.0, null=null)) is None

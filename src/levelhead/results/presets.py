@@ -156,7 +156,7 @@ def check_null(null: int, none: bool = True) -> None:
     if null < 2 and not (none and null == 0):
         raise BadOption(f"null must be {'0 or ' if none else ''}at least 2 (got {null})")
     if null > _MOST_NULLS:
-        raise BadOption(f"null must be at most {_MOST_NULLS} (got {null})")
+        raise BadOption(f"null (--null) must be at most {_MOST_NULLS} (got {null})")
 
 
 def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
