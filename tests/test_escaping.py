@@ -93,7 +93,9 @@ def test_junit_shows_them_too(run: Path, tmp_path: Path, typed: Typed) -> None:
 
 
 @pytest.mark.parametrize("tty", [True, False])
-@pytest.mark.parametrize("words", [["card"], ["report", "--as", "text"], ["compare"], ["compare", "--json"]])
+@pytest.mark.parametrize(
+    "words", [["card"], ["report", "--as", "text"], ["compare", "RUN"], ["compare", "RUN", "--json"]]
+)
 def test_neither_pipes_nor_terminals_get_one(
     words: list[str], tty: bool, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +106,11 @@ def test_neither_pipes_nor_terminals_get_one(
     stream = Stream()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
-        patch.setattr(sys, "argv", ["levelhead", words[0], str(run), *words[1:]])
+        patch.setattr(
+            sys,
+            "argv",
+            ["levelhead", words[0], str(run), *(str(run) if word == "RUN" else word for word in words[1:])],
+        )
         patch.setenv("COLUMNS", "400")
         with pytest.raises(SystemExit) as stop:
             main()

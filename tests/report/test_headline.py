@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -356,8 +357,8 @@ def test_an_audit_that_tests_no_heads_claims_nothing_about_them(tmp_path: Path, 
     said = f"Whether a head stands out, and whether removing heads helps: {why}."
     assert said in findings
     others = " ".join((text, *(each for each in findings if each != said)))
-    for claimed in ("Removing the", "stand out", "hold on the other half", "too few", "not measured over"):
-        assert claimed not in others
+    for claim in ("Removing the", "stand out", "hold on the other half", "too few", "not measured over"):
+        assert claim not in others
     assert clear_heads_text(run) == f"Whether a head is clear: {why}."
     assert removal_text(run, [Head(0, 0)]).endswith(f"whether they are clear: {why}.")
 

@@ -30,27 +30,42 @@ _SIGNS = {
     **{"→": r"$\rightarrow$", "←": r"$\leftarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"},
     **{"–": "--", "—": "---", "…": r"\ldots{}", "’": "'", "‘": "`", "“": "``", "”": "''", "\u00a0": "~"},
 }
+_SMALL_P = re.compile(r"\d\.\de-\d+")  # as pages show a p below 0.001
 _LETTERS = re.compile("[ -~ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿßæøœÆØŒłŁšŠžŽčČřŘěĚńŃśŚćĆ]")
 
 
 def latex_table(table: Table) -> str:
     """A table as one or more floats, the first with the table's name as its label."""
-    table, notes = _with_notes(_without_empty_columns(table))
+    table, notes = _with_notes(_spelled_out(_without_empty_columns(table)))
     parts = [part for rows in _pages(table) for part in _panels(rows)]
     return "\n".join(_float(part, notes, number) for number, part in enumerate(parts, start=1))
 
 
 def latex_text(text: str) -> str:
     """A text that LaTeX sets as it is, on one line; letters that its own fonts lack are shown by number."""
-    line = re.sub("-(?=-)", "-\0", " ".join(text.split()))  # -- would become one dash
-    return "".join("{}" if sign == "\0" else _sign(sign) for sign in line)
+    line = re.sub("-(?=-)", "-\0", _spelled(text))  # -- would become one dash
+    return "".join("{}" if sign == "\0" else _SIGNS.get(sign, sign) for sign in line)
 
 
-def _sign(sign: str) -> str:
-    return _SIGNS.get(sign) or (sign if _LETTERS.fullmatch(sign) else f"U+{ord(sign):04X}")
+def _spelled(text: str) -> str:
+    """On one line, with letters that LaTeX's own fonts lack by number."""
+    line = " ".join(text.split())
+    return "".join(s if s in _SIGNS or _LETTERS.fullmatch(s) else f"U+{ord(s):04X}" for s in line)
 
 
 # ---- what does not fit
+
+
+def _spelled_out(table: Table) -> Table:
+    """The table with letters by number where LaTeX lacks them, and small p as papers print them."""
+
+    def spelled(cell: Cell) -> Cell:
+        text = "< 0.001" if cell.numeric and _SMALL_P.fullmatch(cell.text) else _spelled(cell.text)
+        return replace(cell, parts=(replace(cell.parts[0], text=text),), small=_spelled(cell.small))
+
+    rows = [[spelled(cell) for cell in row] for row in table.rows]
+    columns, note = [_spelled(name) for name in table.columns], _spelled(table.note)
+    return replace(table, caption=_spelled(table.caption), columns=columns, rows=rows, note=note)
 
 
 def _without_empty_columns(table: Table) -> Table:
@@ -131,7 +146,7 @@ def _heading(title: str, cells: Sequence[str]) -> list[str]:
 
 
 def _float(table: Table, notes: Sequence[str], number: int) -> str:
-    caption, label = latex_text(table.caption), re.sub("[^A-Za-z0-9]+", "-", table.name)
+    caption, label = _breakable(table.caption), re.sub("[^A-Za-z0-9]+", "-", table.name)
     again = "" if number == 1 else f" (continued, {number})"
     own = "" if number == 1 else f"-{number}"
     width = _width(table, 0) / _WIDTH

@@ -86,10 +86,8 @@ def number(value: float | int | None, at: str = "", digits: int = 3) -> Cell:
 
 
 def probability(value: float | None, at: str = "") -> Cell:
-    """A p- or q-value: three decimals, never 0.000."""
-    if value is None or value >= 0.001:
-        return number(value, at, 3)
-    return Cell((Part("< 0.001", at),), repr(value), True)
+    """A p- or q-value: three decimals, or its order of magnitude; never 0.000."""
+    return number(value, at, 3 if value is None or value >= 0.001 else -1)
 
 
 def interval(measurement: Measurement, at: str = "", digits: int = 3) -> Cell:
@@ -135,10 +133,10 @@ def reported(each: Reported | None, digits: int = 3) -> Cell:
 
 
 def shown(value: float | int, digits: int = 3) -> str:
-    """A number as people read it: so many decimals, thousands apart."""
+    """A number as people read it: so many decimals, thousands apart; -1 digits: its order of magnitude."""
     if isinstance(value, int):
         return f"{value:,}".replace("-", "−")
-    text = f"{value:,.{digits}f}"
-    if not text.strip("-0.,"):
+    text = f"{value:.1e}" if digits < 0 else f"{value:,.{digits}f}"
+    if digits >= 0 and not text.strip("-0.,"):
         text = text.lstrip("-")  # -0.000 is 0.000
-    return text.replace("-", "−")
+    return text.replace("-", "−") if digits >= 0 else text
