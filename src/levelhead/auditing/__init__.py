@@ -15,8 +15,8 @@ with the same bytes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -82,20 +82,8 @@ def audit(
     model = _loaded(model, **loading)
     beside = settings.nli is not None and "nli" not in model.abilities
     classifier = _loaded(settings.nli, **loading) if settings.nli is not None and beside else None
-    try:
-        _ask(folder, Extent(settings, model), classifier, first_look)
-    except BaseException:  # Ctrl-C too
-        _say_stopped(folder)
-        raise
+    _ask(folder, Extent(settings, model), classifier, first_look)
     return read_audit(folder, write_report(folder))
-
-
-def _say_stopped(folder: Path) -> None:
-    """The page of a first look no longer waits for that of the whole audit."""
-    look, page = folder / layout.FIRST_LOOK, folder / layout.REPORT.name
-    with suppress(LevelheadError, OSError):  # why the audit was stopped is what is said
-        if page.exists() and open_audit(look).headline and open_audit(folder).headline is None:
-            write_report(look, page, stopped=True)
 
 
 def _ask(
@@ -106,6 +94,7 @@ def _ask(
     subjects = subjects_of(extent, classifier)
     with (
         opened(folder, extent, battery, classifier) as run,
+        _noting_a_stop(run.folder),
         keeping_long_work(run, models_of(subjects)),
         keeping_answers(models_of(subjects), asked_readings(extent, battery, models_of(subjects))),
         whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
@@ -126,6 +115,19 @@ def _ask(
             learn(extent, run)
         note_places(run, models_of(subjects))
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
+
+
+@contextmanager
+def _noting_a_stop(folder: Path) -> Iterator[None]:
+    """If the audit is stopped, the page of its first look no longer waits for that of the whole."""
+    try:
+        yield
+    except BaseException:  # Ctrl-C too
+        look, page = folder / layout.FIRST_LOOK, folder / layout.REPORT.name
+        with suppress(LevelheadError, OSError):  # why it was stopped is what is said
+            if page.exists() and open_audit(look).headline and open_audit(folder).headline is None:
+                write_report(look, page, stopped=True)
+        raise
 
 
 def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None]) -> None:
