@@ -106,7 +106,7 @@ def _with_notes(table: Table) -> tuple[Table, list[str]]:
 def _pages(table: Table) -> Iterator[Table]:
     """The table in parts of so many lines that each fits a page."""
     tallest = max((math.ceil(len(row[0].whole) / _NAME) for row in table.rows), default=1)
-    many = max(5, _LINES // tallest)
+    many = max(1, _LINES // tallest)
     for start in range(0, max(1, len(table.rows)), many):
         strong = frozenset(place - start for place in table.strong if 0 <= place - start < many)
         yield replace(table, rows=table.rows[start : start + many], strong=strong)
@@ -183,11 +183,13 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _breakable(text: str) -> str:
-    """A name that wraps also where it has no spaces."""
-    return " ".join(
-        r"\allowbreak{}".join(map(latex_text, wrap(word, _NAME if len(word) <= _NAME else _NAME // 2)))
-        for word in text.split()
-    )
+    """A name that wraps also where it has no spaces; capitals and digits are wider than other letters."""
+    words = []
+    for word in text.split():
+        wide = len(word) + 0.4 * sum(sign.isupper() or sign.isdigit() for sign in word)
+        pieces = wrap(word, _NAME // 2, break_on_hyphens=False) if wide > _NAME else [word]
+        words.append(r"\allowbreak{}".join(map(latex_text, pieces)))
+    return " ".join(words)
 
 
 def _stacked(table: Table, place: int, kinds: str) -> str:
