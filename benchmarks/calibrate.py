@@ -58,6 +58,7 @@ SIZES = AuditSizes(
     starts=0,
     screen=(2, 2),
     screen_every=1,
+    head_twins=5,
     triple_twins=5,
     prompt_twins=5,
 )

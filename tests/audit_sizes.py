@@ -31,6 +31,7 @@ FEWEST = AuditSizes(
     starts=0,
     screen=(2, 1),
     null=2,
+    head_twins=2,
     prompt_twins=0,
     resamples=100,
 )

@@ -29,6 +29,7 @@ ROOMS = Rooms(
         "errors",
         "ordinary",
         "kinds",
+        "escaping",
         "files",
         "background",
         "progress",

@@ -104,4 +104,5 @@ def test_the_help_of_null_says_how_many_null_models_each_claim_has_by_default() 
     (said,) = [option.help for option in options if option.name == "null"]
     assert f"{SMALL.null} for the association" in said
     (few,) = {SMALL.triple_twins, SMALL.prompt_twins}
-    assert f"{few} for next sentences and prompts, {SMALL.head_twins} for heads" in said
+    assert f"{few} for next sentences and prompts, none for heads" in said
+    assert SMALL.head_twins == 0

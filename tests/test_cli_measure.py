@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -71,7 +72,14 @@ def test_a_run_that_is_kept_prints_its_scores_and_leads_to_its_page(
     scores = runs.open_benchmark(out).measurements.values()
     assert all(shown(each.value) in printed for each in scores if each.value is not None)
     assert f"Read on: {(out / 'report.html').resolve().as_uri()}#benchmark" in printed
-    assert "Not held against null models" in printed
+    note = "not compared with null models (--null 0)"
+    page = html.unescape((out / "report.html").read_text(encoding="utf-8"))
+    for shown_there in (printed, page):
+        assert note in shown_there
+        assert "told from a null model" not in shown_there
+    code, printed, error = typed(*words, "-o", str(out), "--json")
+    assert code == 0, error
+    assert json.loads(printed)["null_models"] == note
 
 
 def test_the_list_says_licence_source_and_warning_of_every_benchmark(typed: Typed) -> None:

@@ -8,9 +8,10 @@ from enum import Enum
 from inspect import Parameter, signature
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import pytest
+import typer
 from typer.models import ArgumentInfo
 
 from levelhead.cli.app import app, one_line
@@ -104,6 +105,31 @@ def test_no_help_text_of_an_option_is_written_twice() -> None:
             if get_origin(hint) is Annotated and (text := get_args(hint)[1].help):
                 texts.setdefault(text, set()).add(id(text))
     assert [text for text, places in texts.items() if len(places) > 1] == []
+
+
+def test_a_switch_that_turns_something_off_shows_no_default() -> None:
+    for command in cast("Any", typer.main.get_command(app)).commands.values():
+        for option in command.params:
+            if any(flag.startswith("--no-") for flag in (*option.opts, *option.secondary_opts)):
+                assert not option.show_default, f"{command.name} {option.name}"
+
+
+def test_one_null_model_is_refused_as_it_is_typed_and_help_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = [option for option in OPTIONS if option.flag == "--null"]
+    assert {option.command for option in own} >= {"audit", "heads", "measure", "atlas", "prompts", "mitigate"}
+    for option in own:
+        none = option.command != "mitigate"  # which certifies nothing without null models
+        code, line = refused(typed(option, "1"), monkeypatch, capsys)
+        assert (code, line) == (2, f"levelhead: null must be {'0 or ' * none}at least 2 (got 1)\n")
+        (params,) = [
+            command.params
+            for name, command in cast("Any", typer.main.get_command(app)).commands.items()
+            if name == option.command
+        ]
+        assert "at least 2" in next(each.help for each in params if each.name == "null")
 
 
 LOADERS = ("auditing", "surveying", "reproducing", "engine.jobs", "api.studies", "models.model")

@@ -205,7 +205,7 @@ def test_control_characters_of_a_users_data_are_never_sent_to_a_terminal(
             assert call(patch, *args) == 0
         text = terminal.getvalue()
         ours = re.sub(r"\x1b\[[0-9;]*m", "", text) if args[0] == "compare" else text  # rich paints tables
-        assert r"red\x1b[31m\x9b2J\x07" in ours
+        assert r"red\u001b[31m\u009b2J\u0007" in ours
         assert not {"\x1b", "\x9b", "\x07"} & set(ours)
         assert "red\x1b" not in text
 

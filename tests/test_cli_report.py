@@ -77,15 +77,16 @@ def test_a_file_that_levelhead_did_not_write_is_not_replaced(
             main()
         return int(stop.value.code or 0)
 
-    theirs = tmp_path / "thesis.txt"
+    ending = {"card": ".md", "check": ".xml"}.get(command, ".html")
+    theirs = tmp_path / f"thesis{ending}"
     theirs.write_text("years of work", encoding="utf-8")
-    for precious in (theirs, runs[0] / "results.jsonl"):
+    for precious, code, advice in ((theirs, 4, "--force"), (runs[0] / "results.jsonl", 2, ending)):
         before = precious.read_bytes()
-        assert exit_code(option, precious) == 4
+        assert exit_code(option, precious) == code
         error = capsys.readouterr().err
-        assert (error.count("\n"), "--force" in error) == (1, True)
+        assert (error.count("\n"), advice in error) == (1, True)
         assert precious.read_bytes() == before
-    ours = tmp_path / "ours"
+    ours = tmp_path / f"ours{ending}"
     assert [exit_code(option, ours) for _ in range(2)] == [0, 0]
     assert exit_code(option, theirs, "--force") == 0
     assert theirs.read_bytes() == ours.read_bytes()
@@ -101,3 +102,77 @@ def test_reading_a_run_loads_no_torch(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+# ---- endings
+
+
+STARTS = {
+    ".html": "<!doctype html>",
+    ".md": "<!-- Written by levelhead -->\n\n# ",
+    ".tex": "% Written by levelhead\n% levelhead: needs",
+    ".csv": "# Written by levelhead\n# ",
+    ".json": '{\n  "runs": [',
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "ending"),
+    [
+        (command, each)
+        for command in ("report", "compare")
+        for each in STARTS
+        if (command, each) != ("report", ".json")
+    ],
+)
+def test_the_ending_decides_what_is_written_and_our_own_file_is_replaced(
+    command: str, ending: str, runs: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    file = tmp_path / f"out{ending.upper() if ending == '.md' else ending}"
+    for _ in range(2):
+        code, _, error = typed(command, str(runs[0]), "-o", str(file))
+        assert code == 0, error
+    assert file.read_text(encoding="utf-8").lower().startswith(STARTS[ending].lower())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["report", "RUN", "-o", "x.docx"], ".html, .md, .tex, .csv, .pdf"),
+        (["report", "RUN", "-o", "x"], ".html, .md, .tex, .csv, .pdf"),
+        (["compare", "RUN", "-o", "x.pdf"], ".html, .md, .tex, .csv, .json"),
+        (["card", "RUN", "-o", "x.html"], ".md"),
+        (["check", "RUN", "--max", "seat=9", "--junit", "x.json"], ".xml"),
+        (["seat", "lh:bert-mini", "-o", "x.md"], ".csv, .tex, .json"),
+        (["seat", "lh:bert-mini", "--csv", "x.json"], ".csv"),
+        (["measure", "bbq", "lh:bert-mini", "--data", "nowhere", "-o", "x.html"], "or a folder"),
+        (["audit", "lh:bert-mini", "-o", "x.html"], "writes a folder"),
+        (["survey", "lh:bert-mini", "-o", "x.csv"], "writes a folder"),
+        (["reproduce", "heads", "-o", "x.tex"], "writes a folder"),
+        (["report", "RUN", "--as", "latex", "-o", "x.md"], "contradict each other"),
+        (["report", "RUN", "--as", "text", "-o", "x.md"], "contradict each other"),
+        (["report", "RUN", "--as", "word"], "text, markdown, latex, csv"),
+    ],
+)
+def test_an_ending_that_a_command_does_not_write_is_refused_before_any_work(
+    words: list[str],
+    says: str,
+    runs: tuple[Path, Path],
+    tmp_path: Path,
+    typed: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, error = typed(*(str(runs[0]) if word == "RUN" else word for word in words))
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert says in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_as_and_an_ending_that_agree_write_what_as_prints(
+    runs: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    printed = typed("report", str(runs[0]), "--as", "latex")[1]
+    file = tmp_path / "tables.tex"
+    assert typed("report", str(runs[0]), "--as", "latex", "-o", str(file))[0] == 0
+    assert file.read_text(encoding="utf-8").partition("\n")[2].strip() == printed.strip()

@@ -61,6 +61,8 @@ def test_the_page_of_a_first_look_is_there_first_and_reloads_itself_until_the_wh
     (page,) = pages
     assert "First look:" in page
     assert RELOADS in page
+    assert "If the audit was stopped, run the same command again" in page  # which a kill does not change
+    assert "The audit goes on" not in page
     assert KNOWLEDGE not in page
     assert result.report is not None
     whole = result.report.read_text(encoding="utf-8")
@@ -83,7 +85,9 @@ def test_an_audit_that_ends_at_its_first_look_goes_on_to_the_same_bytes(
     run = looked[0].folder.parent / "again"
     with pytest.raises(KeyboardInterrupt):
         looked_at(run, ended)
-    assert RELOADS in (run / "report.html").read_text(encoding="utf-8")
+    stopped = (run / "report.html").read_text(encoding="utf-8")
+    assert RELOADS not in stopped
+    assert "The whole audit was stopped: run the same command again to resume it." in stopped
     looked_at(run, lambda _: None)
     for part in (".", "heads", "prompts", layout.FIRST_LOOK):
         name = f"{part}/results.jsonl"

@@ -26,6 +26,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from levelhead.escaping import escaped
+
 _WHOLE = (
     7 * 86_400.0
 )  # seconds that a bar's speed is taken over; rich's 30 are less than a slow model's batch
@@ -131,6 +133,7 @@ def steps(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 def say(line: str) -> None:
     """One line on stderr, above the bars where there are some."""
+    line = escaped(line)
     shown = _display.get()
     if isinstance(shown, Progress) and not shown.disable:
         shown.console.print(f"levelhead: {line}", markup=False, highlight=False, soft_wrap=True)

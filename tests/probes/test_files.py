@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from levelhead.errors import BadProbe
+from levelhead.probes import files
+from levelhead.probes.benchmark_files import Reader, Source, json_rows, table_rows
 from levelhead.probes.files import (
+    LONGEST,
     BadItem,
     Place,
     UnusableItem,
@@ -20,6 +24,7 @@ from levelhead.probes.files import (
     shown,
     usable,
 )
+from levelhead.probes.pairs import read_pairs
 
 
 def even(n: int) -> int:
@@ -108,3 +113,49 @@ def test_any_value_can_be_shown() -> None:
 def test_half_a_character_is_seen() -> None:
     assert is_whole("😀 é")
     assert not is_whole("\ud83d")
+
+
+# ---- texts and files that nobody meant to give
+
+
+def test_a_text_of_more_than_100000_characters_is_left_out_with_its_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "long.tsv"
+    file.write_text(f"She left.\tHe left.\nShe {'x' * LONGEST}\tHe left.\n", encoding="utf-8")
+    read = read_pairs(file)
+    assert len(read.pairs) == 1
+    (left,) = read.unusable
+    assert (left.line, left.reason) == (2, "a text is too long")
+    assert left.complaint.startswith("long.tsv line 2: a text of 100,0")
+    with pytest.raises(BadProbe, match=r"^long.tsv line 2: a text of [\d,]+ characters; at most 100,000 "):
+        read_pairs(file, strict=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_benchmark_of_nothing_but_huge_texts_is_one_line(ending: str, tmp_path: Path) -> None:
+    file, huge = tmp_path / f"huge.{ending}", "word " * 2_000_000
+    row = {"context": huge, "question": "Who?", "ans0": "a", "ans1": "b", "ans2": "c"}
+    if ending == "jsonl":
+        file.write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n", encoding="utf-8")
+        reader = Reader(Source(str(file), "a benchmark", ("*",)))
+        assert reader.read(json_rows(file), lambda row: row.text("context")) == []
+        assert "huge.jsonl line 1: a text of 10,000,000 characters" in str(reader.nothing_left("question"))
+        return
+    file.write_text(f"a,b\nx,{huge}\n", encoding="utf-8")
+    with pytest.raises(BadProbe, match=r"^huge.csv line 2: "):
+        table_rows(file, ("a",))
+
+
+def test_a_file_larger_than_any_published_one_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LARGEST", 10)
+    (tmp_path / "large.txt").write_text("more than ten", encoding="utf-8")
+    with pytest.raises(BadProbe, match="13 bytes; at most 10 are allowed"):
+        read_text(tmp_path / "large.txt", "Give a smaller one.")
+
+
+def test_a_huge_text_in_toml_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadProbe, match=r"own.toml: a text of 100,001 characters; at most 100,000 are allowed"
+    ):
+        parse_toml(tmp_path / "own.toml", f'a = ["{"x" * 100_001}"]', "")

@@ -208,7 +208,7 @@ def test_junit_is_well_formed_and_counts_failures_and_errors(tmp_path: Path) -> 
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     cases = suite.findall("testcase")
     assert [[child.tag for child in case] for case in cases] == [["failure", "system-err"], ["error"], []]
-    assert cases[0].get("classname") == f"{HOSTILE}�"
+    assert cases[0].get("classname") == f"{HOSTILE}\\u0007"
 
 
 def test_the_command_exits_0_1_2_or_3_and_says_which(audit: Path, tmp_path: Path, typed: Typed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -327,6 +328,39 @@ def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> No
     assert beyond_twins(cell)
     null = Null("null twins", 9, -0.9, 0.03, 0.0001)
     assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+
+
+def untested_heads(folder: Path, null: int) -> Path:
+    """A heads study as an audit asks it by default: no null model's heads were scored."""
+    path = write_heads(folder) / "results.jsonl"
+    text = re.sub(r'"p": [\d.]+, "rank"', '"p": null, "rank"', path.read_text(encoding="utf-8"))
+    text = re.sub(r'"null": \{"method": "null twins[^}]*\}', '"null": null', text)
+    path.write_text(text, encoding="utf-8")
+    settings = folder / "settings.json"
+    stored = json.loads(settings.read_text(encoding="utf-8"))
+    stored["settings"] |= {"null": null, "scored_twins": 0}
+    settings.write_text(json.dumps(stored), encoding="utf-8")
+    reseal(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("null", "why"),
+    [
+        (19, "not tested by default (`levelhead heads`)"),
+        (0, "not compared with null models (--null 0)"),
+    ],
+)
+def test_an_audit_that_tests_no_heads_claims_nothing_about_them(tmp_path: Path, null: int, why: str) -> None:
+    run = open_heads(untested_heads(tmp_path / layout.HEADS_PART, null))
+    text, findings = headline_beside(tmp_path)
+    said = f"Whether a head stands out, and whether removing heads helps: {why}."
+    assert said in findings
+    others = " ".join((text, *(each for each in findings if each != said)))
+    for claim in ("Removing the", "stand out", "hold on the other half", "too few", "not measured over"):
+        assert claim not in others
+    assert clear_heads_text(run) == f"Whether a head is clear: {why}."
+    assert removal_text(run, [Head(0, 0)]).endswith(f"whether they are clear: {why}.")
 
 
 def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path: Path) -> None:

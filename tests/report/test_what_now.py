@@ -166,13 +166,13 @@ def drawn_kinds(box: WhatNow) -> dict[str, dict[str, Any]]:
     """What the picture draws: every kind by its label, with its numbers."""
     assert box.picture is not None
     layers = [layer["data"]["values"] for layer in box.picture.spec["layer"]]
-    return {point["kind"]: point for point in max(layers, key=len)}
+    return {point["kind"]: point for layer in layers for point in layer}
 
 
 def test_the_picture_puts_every_kind_between_a_null_model_and_the_most_there_is(audit: Contents) -> None:
     box = box_of(audit)
     kinds = drawn_kinds(box)
-    assert [point["size"] for point in kinds.values()] == [each.size for each in box.found]
+    assert sorted(point["size"] for point in kinds.values()) == sorted(each.size for each in box.found)
     seat, least = kinds["how close\nits words lie"], 1.23456789 - 0.1
     span = 2.0 - TWINS.floor
     assert seat["value"] == pytest.approx((1.23456789 - TWINS.floor) / span)
@@ -329,6 +329,21 @@ def test_runs_of_one_study_and_unfinished_audits_have_no_box(tmp_path: Path) -> 
     kept = [line for line in lines if json.loads(line)["key"] != "headline"]
     (folder / "results.jsonl").write_text("".join(kept), encoding="utf-8")
     assert what_now(open_contents(folder)) is None
+
+
+def test_what_was_not_tested_has_no_dot_in_the_picture_and_says_so(audit: Contents) -> None:
+    picture = box_of(audit).picture
+    assert picture is not None
+    points = [point for layer in picture.spec["layer"] for point in layer.get("data", {}).get("values", ())]
+    points += [point for own in picture.spec.get("datasets", {}).values() for point in own]
+    untested = [point for point in points if point["size"] == "untested"]
+    assert untested
+    assert not any("value" in point for point in untested)
+    assert all("value" in point for point in points if point["size"] != "untested")
+    (text,) = [
+        layer for layer in picture.spec["layer"] if layer["encoding"].get("text") == {"value": "not tested"}
+    ]
+    assert "x" not in text["encoding"]
 
 
 def test_a_measure_without_a_scale_has_no_share_and_one_without_a_null_is_untested(audit: Contents) -> None:

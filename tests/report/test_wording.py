@@ -30,7 +30,7 @@ def test_an_association_and_its_denial(tmp_path: Path) -> None:
     silent = "tiny: no association of gender with stereotypes can be told from a null model, "
     assert text == f"{silent}on this much data: SEAT 1.20 [1.10, 1.30] {FLOOR.format('0.2')}."
     text, _ = headline_of(tmp_path / "none", {BASE: [seat(1.2, p=None)]})
-    assert text.endswith("No null twin was asked, so nothing is claimed.")
+    assert text.endswith("Not compared with null models: nothing is claimed.")
 
 
 def test_what_was_not_measured_and_what_has_no_null(tmp_path: Path) -> None:

@@ -70,12 +70,14 @@ def test_projections_are_chosen_on_every_second_item_of_a_half() -> None:
 def test_null_asks_as_many_null_models_at_every_question_that_has_some() -> None:
     model = tiny("bert", "nsp")
     default, given = Extent(AuditSettings(), model), Extent(AuditSettings(null=12), model)
-    assert (default.heads.null, default.heads.scored_twins) == (19, 5)
+    assert (default.heads.null, default.heads.scored_twins) == (19, 0)
     assert (default.battery().null, default.prompts.null) == (9, 9)
     assert (given.heads.null, given.heads.scored_twins) == (12, 12)
     assert (given.battery().null, given.prompts.null) == (12, 12)
     quick = Extent(AuditSettings(null=12, quick=True), model)
     assert (quick.heads.null, quick.battery().null, quick.prompts.null) == (12, 12, 0)
+    few = Extent(AuditSettings(null=5), model)
+    assert (few.heads.null, few.heads.scored_twins) == (5, 0)  # which could not answer about heads
     none = Extent(AuditSettings(null=0), model)
     assert (none.heads.null, none.heads.scored_twins, none.battery().null, none.prompts.null) == (0, 0, 0, 0)
 
@@ -92,7 +94,7 @@ def test_heads_of_a_small_model_are_scored_in_3_contexts_of_a_word_or_as_many_as
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:
     everything = (FULL.contexts, FULL.backgrounds, FULL.screen_every, FULL.null, FULL.head_twins)
     assert everything == (None, None, 1, 199, 199)
-    assert (LARGE.null, LARGE.head_twins, LARGE.triple_twins, LARGE.prompt_twins) == (9, 5, 9, 9)
+    assert (LARGE.null, LARGE.head_twins, LARGE.triple_twins, LARGE.prompt_twins) == (9, 0, 9, 9)
     assert (QUICK_LARGE.contexts, QUICK_LARGE.null, QUICK_LARGE.triples) == (1, 3, 24)
     assert QUICK_LARGE.asked_triples == QUICK_LARGE.asked_prompts == 0
     assert audit_preset(full=False, quick=True, large=True) == QUICK_LARGE

@@ -16,6 +16,7 @@ import altair as alt
 
 from levelhead.edits.head import Head
 from levelhead.errors import CannotDo
+from levelhead.escaping import escaped
 from levelhead.files import new_folder
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.charts.base import Chart, drawn
@@ -168,7 +169,7 @@ def html_table(caption: str, lines: Sequence[Line]) -> str:
         for line in lines[:_SHOWN]
     )
     more = f"<p>{len(lines) - _SHOWN} more in .to_frame()</p>" if len(lines) > _SHOWN else ""
-    return f"<p><b>{escape(caption)}</b></p><table><tr>{heads}</tr>{body}</table>{more}"
+    return escaped(f"<p><b>{escape(caption)}</b></p><table><tr>{heads}</tr>{body}</table>{more}")
 
 
 def _text(cell: Cell) -> str:

@@ -15,7 +15,8 @@ with the same bytes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
@@ -27,7 +28,7 @@ from levelhead.auditing.stages import fill_in_prompts, learn, locate, measure, m
 from levelhead.auditing.subjects import Open, Subject, models_of, opened, subjects_of
 from levelhead.auditing.ways import Way, write_recipes
 from levelhead.engine.kept import keeping_answers
-from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo
+from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo, LevelheadError
 from levelhead.inference.headline import headline
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
@@ -93,6 +94,7 @@ def _ask(
     subjects = subjects_of(extent, classifier)
     with (
         opened(folder, extent, battery, classifier) as run,
+        _noting_a_stop(run.folder),
         keeping_long_work(run, models_of(subjects)),
         keeping_answers(models_of(subjects), asked_readings(extent, battery, models_of(subjects))),
         whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
@@ -115,6 +117,19 @@ def _ask(
         run.result(layout.HEADLINE, lambda: headline(AuditRun(run.data())))
 
 
+@contextmanager
+def _noting_a_stop(folder: Path) -> Iterator[None]:
+    """If the audit is stopped, the page of its first look no longer waits for that of the whole."""
+    try:
+        yield
+    except BaseException:  # Ctrl-C too
+        look, page = folder / layout.FIRST_LOOK, folder / layout.REPORT.name
+        with suppress(LevelheadError, OSError):  # why it was stopped is what is said
+            if page.exists() and open_audit(look).headline and open_audit(folder).headline is None:
+                write_report(look, page, stopped=True)
+        raise
+
+
 def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None]) -> None:
     """A small audit inside the audit, whose page stands in the folder while the audit goes on."""
     if (settings := extent.first_look) is None or layout.HEADLINE in run:
@@ -125,8 +140,7 @@ def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Calla
     except (BadProbe, CannotDo) as error:  # it asks other items than the audit, which may well go on
         warnings.warn(f"There is no first look: {error}", Announcement, stacklevel=2)
         return
-    if not page.exists():
-        write_report(folder, page, reload=True)
+    write_report(folder, page, reload=True)  # also over that of an audit that was stopped
     told(read_audit(folder, page))
 
 

@@ -19,8 +19,9 @@ from levelhead import __version__
 from levelhead.cli import GOES_ON, STOPPED
 from levelhead.cli.grouped import declared, flattened, regrouped
 from levelhead.cli.preflight import preflight
-from levelhead.cli.terminal import painted, shown_controls
+from levelhead.cli.terminal import painted
 from levelhead.errors import BadOption, NoReader, Stopped
+from levelhead.escaping import escaped
 from levelhead.progress import plain_lines
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ class Loading(TypedDict):
     ]
     cache: Annotated[
         bool,
-        typer.Option(" /--no-cache", help="Convert a .gguf file anew, and keep nothing of it."),
+        typer.Option(
+            " /--no-cache", show_default=False, help="Convert a .gguf file anew, and keep nothing of it."
+        ),
     ]
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Also read pickled weights: only from people you trust.")
@@ -234,12 +237,17 @@ def print_json(data: Any) -> None:
 
     Letters that standard output cannot write, and halves of characters, are written as JSON escapes.
     """
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
+    text = json_text(data)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(data, indent=2, allow_nan=False, default=_plain)
     print(text)
+
+
+def json_text(data: Any) -> str:
+    """Indented JSON, in which what steers a terminal is an escape."""
+    return escaped(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -260,17 +268,15 @@ def _without_influences(data: Any) -> Any:
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
     """A table for a person; long cells wrap."""
     table = Table(
-        title=escape(shown_controls(title)),
+        title=escape(escaped(title)),
         title_justify="left",
-        caption=note or None,
+        caption=escape(escaped(note)) or None,
         caption_justify="left",
     )
     for name in columns:
-        table.add_column(escape(shown_controls(name)), overflow="fold")
+        table.add_column(escape(escaped(name)), overflow="fold")
     for row in rows:
-        table.add_row(
-            *[escape(shown_controls(cell(value))) for value in row]
-        )  # names of models are no markup
+        table.add_row(*[escape(escaped(cell(value))) for value in row])  # names of models are no markup
     Console(file=painted()).print(table)
 
 

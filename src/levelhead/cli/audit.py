@@ -21,6 +21,7 @@ from levelhead.cli.options import (
     PerWord,
     RunFolder,
     Seed,
+    null_models,
 )
 from levelhead.cli.preflight import files_by_name
 
@@ -43,10 +44,9 @@ class AuditOptions(Options):
     per_word: PerWord = None
     null: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Null models to hold numbers against, for every claim; 0: none. Default: 19 for the "
-            "association (9 of large models), 9 for next sentences and prompts, 5 for heads.",
+        null_models(
+            "Null models to hold numbers against, for every claim; heads from 9 on. Default: 19 for the "
+            "association (9 of large models), 9 for next sentences and prompts, none for heads"
         ),
     ] = None
     text: FluencyText = None

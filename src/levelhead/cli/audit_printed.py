@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelhead.cli.app import print_table
-from levelhead.cli.terminal import columns_of_terminal, print_link, print_wrapped, shown_controls
+from levelhead.cli.terminal import columns_of_terminal, print_link, print_wrapped
 from levelhead.inference.claims import valued
 from levelhead.inference.contents import Contents, before, changes, measurements, open_contents, variants
 from levelhead.pages.names import NLI, Names, names_of
@@ -58,9 +58,9 @@ def print_first_look(result: Audit) -> None:
     box = what_now(contents)
     answers = [] if box is None else box.answers
     margin = max((len(question) for question, _ in answers), default=0) + 2
-    say(shown_controls(f"First look at {contents.model}: {FIRST_LOOK}"))
+    say(f"First look at {contents.model}: {FIRST_LOOK}")
     for question, answer in answers:
-        say(shown_controls(f"{question:{margin}}{answer}"))
+        say(f"{question:{margin}}{answer}")
     say(f"Page: {result.report} (it reloads itself; the audit goes on)")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, app, checked, print_json, print_table
+from levelhead.cli.endings import output_folder
 from levelhead.cli.terminal import print_link
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ def compare_heads(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Folders of `levelhead heads`, the base first.")
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for tables and figures.")
-    ],
+    out: Annotated[Path, output_folder("Folder for tables and figures.", "DIR")],
     top: Annotated[int, typer.Option(min=1, help="How many of the base's anti-biased heads to follow.")] = 5,
     json: Json = False,
 ) -> None:

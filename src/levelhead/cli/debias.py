@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_idle
+from levelhead.cli.endings import output_folder
 from levelhead.cli.grouped import Options
 from levelhead.cli.options import HeadGates, RecipeFile
 from levelhead.edits.head import Head
@@ -69,7 +70,7 @@ class Changes(Options):
 @loads
 def debias(
     model: Annotated[str, typer.Argument(help="Shipped model, folder, .gguf file or hub name.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write; new or empty.")],
+    output: Annotated[Path, output_folder("The folder to write; new or empty.", "DIR")],
     changes: Changes,
     json: Json = False,
     *,

@@ -10,6 +10,7 @@ import typer
 
 from levelhead.cli.app import Json, Loading, app, loads, print_json, refuse_workers
 from levelhead.cli.debias import parse_heads
+from levelhead.cli.endings import output_folder
 from levelhead.cli.grouped import Options
 from levelhead.cli.options import FirstSeed, HeadGates, ModelName, RecipeFile, RunFolder
 from levelhead.cli.preflight import listed
@@ -110,7 +111,7 @@ def finetune(
     name: ModelName,
     task: Annotated[str, typer.Option(help="snli, or a task of GLUE.")],
     data: Annotated[str, typer.Option(metavar="DIR", help="Folder as published, hub:snli or hub:glue.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="New or empty folder.")],
+    out: Annotated[Path, output_folder("New or empty folder.", "DIR")],
     training: Training,
     heads: HeadGates = "",
     recipe: RecipeFile = None,

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import Force, Json, Loading, app, loads, print_json
+from levelhead.cli.endings import NUMBERS, ending, output_file
 from levelhead.cli.grouped import Options
 from levelhead.cli.measured import end_measured, write_measured
-from levelhead.cli.options import Limit, Seed
+from levelhead.cli.options import Limit, Seed, null_models
 from levelhead.cli.terminal import print_link
 from levelhead.errors import BadOption
 
 if TYPE_CHECKING:
     from levelhead.results.runs import BenchmarkRun
     from levelhead.studies.benchmark import BenchmarkSettings
-
-_FILES = (".csv", ".tex", ".json")
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class MeasureOptions(Options):
     limit: Limit = None
     null: Annotated[
         int | None,
-        typer.Option(min=0, metavar="K", help="Null models to hold scores against. Default 5; 0: none."),
+        null_models("Null models to hold scores against. Default 5"),
     ] = None
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the chat template of the model's tokenizer.")
@@ -84,12 +83,7 @@ def measure(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="RUN|FILE",
-            help="Folder for the run, which goes on if it was begun; or a .csv, .tex or .json file.",
-        ),
+        output_file("Folder for the run, which goes on if it was begun; or a file:", *NUMBERS, folder=True),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -106,7 +100,7 @@ def measure(
     from levelhead.studies.benchmark import run_benchmark
 
     settings = asked.settings(benchmark, model)
-    folder = None if out is not None and out.suffix in _FILES else out
+    folder = None if out is not None and ending(out) in NUMBERS else out
     scratch = Scratch()  # for a run that nobody keeps
     subject = None if model is None else load(model, **loading)
     run = run_benchmark(benchmark, subject, settings, folder or scratch.path / benchmark)
@@ -118,10 +112,11 @@ def measure(
 
 def _print(run: BenchmarkRun, kept: bool) -> None:
     from levelhead.cli.printed import print_run
+    from levelhead.measures.catalog import NOT_COMPARED
 
     print_run(run.folder)
-    if run.settings.model and run.settings.null < 2:
-        print("Not held against null models: leave --null 0 out to ask some of them too.")
+    if run.settings.model and not run.settings.null:
+        print(f"{NOT_COMPARED[0].upper()}{NOT_COMPARED[1:]}. Leave --null out to compare with some.")
     if kept:
         print_link(run.folder, run.LAYOUT)
     end_measured(list(run.measurements.values()))
@@ -129,8 +124,12 @@ def _print(run: BenchmarkRun, kept: bool) -> None:
 
 def _stated(run: BenchmarkRun, page: Path | None) -> dict[str, object]:
     """What `--json` prints: the scores, and what stands behind them."""
+    from levelhead.measures.catalog import NOT_COMPARED
+
+    uncompared = run.settings.model and not run.settings.null
     return {
         **({} if page is None else {"run": str(run.folder), "report": str(page)}),
+        **({"null_models": NOT_COMPARED} if uncompared else {}),
         "model": run.model,
         "settings": run.settings,
         "benchmark": run.used,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
-from levelhead.errors import BadOption, CannotDo
+from levelhead.cli.endings import NUMBERS, ending, output_file
+from levelhead.errors import CannotDo
+from levelhead.escaping import escaped
 
 if TYPE_CHECKING:
     from levelhead.measures.measurement import Measurement
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Also write the numbers: .csv, .tex or .json."),
-]
+Output = Annotated[Path | None, output_file("Also write the numbers:", *NUMBERS)]
 _COLUMNS = ("measure", "value", "low", "high", "n", "neutral", "floor", "p")
-_KINDS = (".csv", ".tex", ".json")
 
 
 def write_measured(path: Path | None, measured: Sequence[Measurement], force: bool) -> None:
@@ -31,10 +27,8 @@ def write_measured(path: Path | None, measured: Sequence[Measurement], force: bo
 
     if path is None:
         return
-    if path.suffix not in _KINDS:
-        raise BadOption(f"-o {path} came; the numbers are written as {', '.join(_KINDS)}.")
-    text, mark = {".csv": _csv, ".tex": _latex, ".json": _json}[path.suffix](measured)
-    write_output(path, text, mark, force)
+    text, mark = dict(zip(NUMBERS, (_csv, _latex, _json), strict=True))[ending(path)](measured)
+    write_output(path, escaped(text), mark, force)
 
 
 def write_items(path: Path | None, table: CsvFile[R], items: Sequence[R], force: bool) -> None:
@@ -42,7 +36,7 @@ def write_items(path: Path | None, table: CsvFile[R], items: Sequence[R], force:
     from levelhead.files import write_output
 
     if path is not None:
-        text = table.text(items)
+        text = escaped(table.text(items))
         write_output(path, text, text.partition("\n")[0], force)
 
 
@@ -70,15 +64,22 @@ def _csv(measured: Sequence[Measurement]) -> tuple[str, str]:
 
 def _latex(measured: Sequence[Measurement]) -> tuple[str, str]:
     """A table for booktabs: value with its 95 % interval, n and p."""
-    mark = "% levelhead: values with 95 % intervals"
-    lines = [mark, r"\begin{tabular}{lrcrr}", r"\toprule"]
-    lines += [r"measure & value & 95\,\% interval & $n$ & $p$ \\", r"\midrule"]
-    for each in measured:
-        name, value, low, high, n, _, _, p = _cells(each)
-        ends = "--" if low is None or high is None else f"$[{low:.3f}, {high:.3f}]$"
-        shown = ["--" if number is None else f"${number:.3f}$" for number in (value, p)]
-        lines.append(rf"{str(name).replace('_', ' ')} & {shown[0]} & {ends} & {n} & {shown[1]} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""]), mark
+    from levelhead.inference.claims import tested_p
+    from levelhead.pages.latex import MARK, latex_table
+    from levelhead.pages.tables import Table, interval, number, probability, words
+
+    columns = ("measure", "value", "95 % interval", "n", "p")
+    rows = [
+        (
+            words(escaped(each.name)),
+            number(each.value),
+            interval(each),
+            number(each.n),
+            probability(tested_p(each)),
+        )
+        for each in measured
+    ]
+    return latex_table(Table("measured", "Values with 95 % intervals", columns, rows)), MARK
 
 
 def _json(measured: Sequence[Measurement]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import typer
 from levelhead.cli.app import Json, Loading, app, loads, print_json
 from levelhead.cli.grouped import Options
 from levelhead.cli.learning import Glue, GlueRows, GlueTasks, learning
-from levelhead.cli.options import Bias, Limit, ModelName, RunFolder, Seed
+from levelhead.cli.options import Bias, Limit, ModelName, RunFolder, Seed, null_models
 from levelhead.cli.preflight import listed
 from levelhead.cli.terminal import print_link
 
@@ -41,9 +41,7 @@ class MitigateOptions(Options):
     gain: Annotated[float, typer.Option(min=0, help="What it must gain, in the bias's own unit.")] = 0.0
     max_perplexity: Annotated[float, typer.Option(min=0, help="Percent that perplexity may grow by.")] = 2.0
     max_loss: Annotated[float, typer.Option(min=0, help="Points that any ability may fall by.")] = 2.0
-    null: Annotated[
-        int, typer.Option(min=2, metavar="K", help="Null models that the bias must stand out from.")
-    ] = 9
+    null: Annotated[int, null_models("Null models that the bias must stand out from", none=False)] = 9
     text: Annotated[str, typer.Option(help="Text to train on, a file or folder; default: ours.")] = ""
     steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from levelhead.cli.app import RUN
+from levelhead.cli.endings import output_folder
 from levelhead.results.asked import LAST_SEED
+from levelhead.results.presets import check_null
 
-_OUTPUT = ("-o", "--output")
 _RUN_FOLDER = "Folder for the results; a run that was begun there goes on."
 _CORPUS = "a .txt or .jsonl file, a folder, or hub:NAME"
+
+
+def null_models(about: str, none: bool = True) -> Any:
+    """An option for a number of null models, refused as it is typed. none: whether 0 is allowed."""
+
+    def checked(value: int | None) -> int | None:
+        if value is not None:
+            check_null(value, none)
+        return value
+
+    allowed = "0 (none), or at least 2" if none else "at least 2"
+    return typer.Option(metavar="K", help=f"{about}: {allowed}.", callback=checked)
+
 
 # models and words
 ModelName = Annotated[
@@ -65,10 +79,8 @@ Limit = Annotated[int | None, typer.Option(min=1, help="At most so many items, e
 LittleAsked = Annotated[bool, typer.Option("--quick", help="Ask little: a first look, with wider intervals.")]
 
 # runs
-RunFolder = Annotated[Path, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
-RunFolderOrNone = Annotated[Path | None, typer.Option(*_OUTPUT, metavar=RUN, help=_RUN_FOLDER)]
-NullTwins = Annotated[
-    int, typer.Option(min=0, metavar="K", help="Null models to hold numbers against; 0: none.")
-]
+RunFolder = Annotated[Path, output_folder(_RUN_FOLDER, RUN)]
+RunFolderOrNone = Annotated[Path | None, output_folder(_RUN_FOLDER, RUN)]
+NullTwins = Annotated[int, null_models("Null models to hold numbers against")]
 Seed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Seed of every draw.")]
 FirstSeed = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed.")]

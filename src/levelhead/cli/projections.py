@@ -23,6 +23,7 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
+from levelhead.cli.endings import output_file
 from levelhead.cli.grouped import Options
 from levelhead.cli.measured import Output, write_items, write_measured
 from levelhead.cli.options import Labels, Limit, LittleAsked, NextSentenceModel, RunFolder, Seed
@@ -76,7 +77,7 @@ def nsp(
         float, typer.Option(help="Strength and Distance are means over this share of the pairs, the largest.")
     ] = 0.1,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the probabilities of every triple.")
+        Path | None, output_file("Write the probabilities of every triple:", ".csv", names=("--csv",))
     ] = None,
     limit: Limit = None,
     quick: LittleAsked = False,

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelhead.cli.app import Force, Json, app, checked, one_line, print_json, print_table
+from levelhead.cli.app import Force, Json, app, checked, json_text, one_line, print_json, print_table
+from levelhead.cli.endings import ending, output_file
 from levelhead.cli.grouped import Options
 from levelhead.cli.options import AboutFile
 from levelhead.cli.terminal import drop_unsent
 from levelhead.errors import BadOption
+from levelhead.files import write_output
 
 if TYPE_CHECKING:
     from levelhead.inference.comparing import Comparison
@@ -33,7 +35,11 @@ FinishedRuns = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run 
 def report(
     runs: FinishedRuns,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write it. Default: RUN/report.html.")
+        Path | None,
+        output_file(
+            "Where to write it, default RUN/report.html. The ending decides the form:",
+            *(".html", ".md", ".tex", ".csv", ".pdf"),
+        ),
     ] = None,
     pdf: Annotated[
         bool,
@@ -43,7 +49,9 @@ def report(
     ] = False,
     form: Annotated[
         str | None,
-        typer.Option("--as", metavar="FORM", help="Print it as text, markdown, latex or csv; write nothing."),
+        typer.Option(
+            "--as", metavar="FORM", help="Print it as text, markdown, latex or csv, or write it to -o."
+        ),
     ] = None,
     about: AboutFile = None,
     force: Force = False,
@@ -54,6 +62,7 @@ def report(
     from levelhead.pages.page import write_report
     from levelhead.pages.pdf import write_pdfs
 
+    _check_form(form, output, pdf or json)
     if output is not None and len(runs) > 1:
         raise BadOption(
             f"-o came with {len(runs)} runs. Give one run, or leave -o out: each gets its own report.html."
@@ -62,11 +71,7 @@ def report(
         stated = read_about(about)
         for run in runs:
             keep_about(run, stated)
-    if form is not None:
-        if output is not None or pdf or json:
-            raise BadOption(
-                "--as came with -o, --pdf or --json; it prints and writes no file. Leave those out."
-            )
+    if form is not None and output is None:
         for run in runs:
             _print_as(form, run)
         return
@@ -80,6 +85,22 @@ def report(
         print(path)
 
 
+def _check_form(form: str | None, output: Path | None, others: bool) -> None:
+    """Whether `--as` is a form that there is, and the one that the file's ending names."""
+    from levelhead.pages.renderers import FORMS
+
+    if form is None:
+        return
+    if form not in (_TEXT, *FORMS.values()):
+        raise BadOption(f"--as {form}: allowed are {', '.join((_TEXT, *FORMS.values()))}.")
+    if others:
+        raise BadOption("--as with --pdf or --json: it prints one form. Leave those out.")
+    if output is not None and FORMS.get(ending(output)) != form:
+        raise BadOption(
+            f"--as {form} and -o {output} contradict each other: leave --as out, or fix the ending."
+        )
+
+
 def _print_as(form: str, run: Path) -> None:
     from levelhead.cli.printed import print_run
     from levelhead.inference.contents import open_contents
@@ -88,10 +109,8 @@ def _print_as(form: str, run: Path) -> None:
 
     if form == _TEXT:
         print_run(run)
-    elif form in RENDERERS:
-        print(RENDERERS[form](presented(open_contents(run))))
     else:
-        raise BadOption(f"--as {form} came; it is one of {', '.join((_TEXT, *RENDERERS))}.")
+        print(RENDERERS[form](presented(open_contents(run))))
 
 
 @app.command()
@@ -99,19 +118,24 @@ def _print_as(form: str, run: Path) -> None:
 def compare(
     runs: FinishedRuns,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also write the comparison as HTML.")
+        Path | None,
+        output_file(
+            "Also write the comparison. The ending decides:", ".html", ".md", ".tex", ".csv", ".json"
+        ),
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Put runs side by side: models, or, with one audit, the model before and after."""
     from levelhead.inference.comparing import compare as put_side_by_side
-    from levelhead.pages.compare import comparison_html
-    from levelhead.pages.page import write_page
+    from levelhead.pages.compare import comparison_page
+    from levelhead.pages.page import write_as
 
     comparison = put_side_by_side(runs)
-    if output is not None:
-        write_page(output, comparison_html(comparison), force)
+    if output is not None and ending(output) == ".json":
+        write_output(output, json_text(comparison.to_json()) + "\n", '"runs":', force)
+    elif output is not None:
+        write_as(output, comparison_page(comparison), force)
     if json:
         print_json(comparison.to_json())
         return
@@ -126,7 +150,7 @@ def compare(
                 f"{heads.left_biased} ceased to be"
             )
     if output is not None:
-        print(f"Page: {output}")
+        print(f"Written: {output}")
 
 
 def _differences(comparison: Comparison) -> Iterator[tuple[object, ...]]:
@@ -191,12 +215,11 @@ class Thresholds(Options):
 def check(
     run: FinishedRun,
     asked: Thresholds,
-    junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML.")] = None,
+    junit: Annotated[Path | None, output_file("Also write JUnit:", ".xml", names=("--junit",))] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Check a run against thresholds. Exit 0: all hold. 1: one fails. 3: one or all not measured."""
-    from levelhead.files import write_output
     from levelhead.inference import check as checking
     from levelhead.inference.contents import open_contents
 
@@ -221,7 +244,7 @@ def check(
 @checked
 def card(
     run: FinishedRun,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it to a file.")] = None,
+    output: Annotated[Path | None, output_file("Write it to a file:", ".md")] = None,
     index: Annotated[
         bool,
         typer.Option("--model-index", help="Begin with Hugging Face's metadata, which the hub shows."),
@@ -236,7 +259,6 @@ def card(
     json: Json = False,
 ) -> None:
     """A model card's section on bias in Markdown, with intervals, limits and how to get the numbers again."""
-    from levelhead.files import write_output
     from levelhead.inference.contents import open_contents
     from levelhead.pages.card import HEADING
     from levelhead.pages.card import card as card_text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelhead.cli.app import RUN, Json, Loading, app, loads, print_json, print_table
+from levelhead.cli.endings import output_folder
 from levelhead.cli.options import Labels, Seed
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ class _Paper(StrEnum):
 @loads
 def reproduce(
     paper: Annotated[_Paper, typer.Argument(help="Whose tables and figures.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", metavar=RUN, help="A finished run is read; else the study is run here."
-        ),
-    ],
+    out: Annotated[Path, output_folder("A finished run is read; else the study is run here.", RUN)],
     model: Annotated[
         list[str] | None,
         typer.Option(

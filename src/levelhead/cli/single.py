@@ -20,6 +20,7 @@ from levelhead.cli.app import (
     provenance,
     refuse_idle,
 )
+from levelhead.cli.endings import output_file
 from levelhead.cli.measured import Output, end_measured, write_items, write_measured
 from levelhead.cli.options import Biases, FluencyText, Limit, LittleAsked, ModelName, PerWord, Seed
 from levelhead.cli.preflight import listed
@@ -52,7 +53,7 @@ def seat(
     per_word: PerWord = None,
     quick: LittleAsked = False,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the association of every target word.")
+        Path | None, output_file("Write the association of every target word:", ".csv", names=("--csv",))
     ] = None,
     out: Output = None,
     force: Force = False,

@@ -1,4 +1,4 @@
-"""What reaches a terminal: letters that it has, and no control characters of a user's data."""
+"""What reaches standard output: letters that it has, and no control characters of a user's data."""
 
 from __future__ import annotations
 
@@ -13,29 +13,24 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 
+from levelhead.escaping import escaped
+
 if TYPE_CHECKING:
     from levelhead.results.keys import Layout
 
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
 
 class ShownControls:
-    """A terminal to which a text's control characters are written as their numbers."""
+    """Standard output, a terminal, pipe or file, to which control characters are written as their numbers."""
 
     def __init__(self, terminal: TextIO) -> None:
         self.terminal = terminal
 
     def write(self, text: str) -> int:
         """Write a text of ours with a user's data inside."""
-        return self.terminal.write(shown_controls(text))
+        return self.terminal.write(escaped(text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.terminal, name)
-
-
-def shown_controls(text: str) -> str:
-    """The text with its control characters, but for line ends and tabs, as numbers: \\x1b."""
-    return text.translate(_CONTROLS)
 
 
 def painted() -> TextIO:
@@ -80,15 +75,12 @@ def drop_unsent(refused: type[OSError]) -> None:
 @contextmanager
 def safe_output() -> Iterator[None]:
     """Standard output and errors that take any text: letters that they lack are shown by number, and so
-    are control characters on a terminal."""
+    are control characters on standard output (errors are one line each, without any)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # who called us has closed it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if not sys.stdout.isatty():
-        yield
-        return
     with redirect_stdout(cast(TextIO, ShownControls(sys.stdout))):
         yield

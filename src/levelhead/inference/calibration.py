@@ -40,13 +40,14 @@ class Calibration:
         if run.settings.measures:
             return "how often they are wrong was not tried with measures of your own"
         got = f"{self.false_alarms} of {self.models} null models got one"
+        got += "" if run.settings.sizes.scored_heads else ", on pages with claims about heads too"
         return f"tried on {self.bias} with levelhead {self.version}: {got}"
 
     def _asks_less(self, sizes: AuditSizes) -> bool:
         return (
             (sizes.contexts is not None and sizes.contexts < self.templates)
             or sizes.null < self.null_models
-            or sizes.scored_heads < self.null_models_of_heads
+            or 0 < sizes.scored_heads < self.null_models_of_heads
             or sizes.asked_triples < self.null_models_of_triples
             or sizes.asked_prompts < self.null_models_of_prompts
             or sizes.splits < self.splits

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from levelhead.errors import BadOption
+from levelhead.escaping import escaped
 from levelhead.inference.baseline import change_from
 from levelhead.inference.compare_items import Difference
 from levelhead.inference.contents import Contents, changes, measurements, variants
@@ -359,5 +360,5 @@ def _tag(each: Judged) -> str:
 
 
 def _legal(text: str) -> str:
-    """XML has no place for control characters and lone surrogates."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", text)
+    """XML has no place for control characters, which are shown by number, and for lone surrogates."""
+    return re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", escaped(text))

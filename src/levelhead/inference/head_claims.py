@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from levelhead.edits.head import Head
 from levelhead.inference.claims import Claim, Doubt, floor_text, valued
 from levelhead.inference.counter import contrast_parts
-from levelhead.inference.heads_in_words import few_models, row_words, too_few_for_heads
+from levelhead.inference.heads_in_words import few_models, row_words, too_few_for_heads, untested_heads_text
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT, LARGEST_HELD
@@ -26,7 +26,9 @@ def removal_claim(run: AuditRun, measured: Measured) -> Claim | None:
     cost = _cost(measured.get(way.variant, {}).get("fluency change"))
     heads = f"Removing the {len(way.heads)} highest-scoring heads (here {_listed(way.heads)})"
     where = "|SEAT| on words that heads were not chosen on"
-    by = f"{change.value:+.2f} ± {_number(change.details.get('sd'))} over splits; {floor_text(change.null)}"
+    sd = change.details.get("sd")
+    spread = "" if sd is None else f" ± {sd:.2f} over splits"
+    by = f"{change.value:+.2f}{spread}; {floor_text(change.null)}"
     return Claim(
         change.null.p_value,
         change.value < change.null.floor,
@@ -84,17 +86,14 @@ def head_findings(heads: HeadsRun | None) -> list[str]:
         return []
     biased = [score for score in heads.scores if score.biased]
     findings = [f"{len(biased)} of {len(heads.scores)} heads have a score above 0 on these words."]
+    if why := untested_heads_text(heads):
+        findings.append(f"Whether a head stands out, and whether removing heads helps: {why}.")
     if heads.agreement is not None and heads.agreement.value is not None:
         rho = valued(heads.agreement)
         findings.append(
             f"Scores against removing heads one by one: Spearman's rho {rho} (1: the same order)."
         )
     return findings + contrast_parts(heads)
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    """A number without its uncertainty; None is never a number."""
-    return "not measured" if value is None else f"{value:.{digits}f}"
 
 
 def _listed(heads: Sequence[Head]) -> str:

@@ -34,7 +34,7 @@ from levelhead.inference.head_claims import (
     removal_claim,
 )
 from levelhead.inference.ways_out import projection_claims, unclaimed_projections
-from levelhead.measures.catalog import CATALOG, is_about
+from levelhead.measures.catalog import CATALOG, NOT_COMPARED, is_about
 from levelhead.measures.measurement import Measurement
 from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
@@ -45,7 +45,7 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
-_NOBODY = "No null model was asked, so nothing is claimed of"
+_NOBODY = "Not compared with null models, so nothing is claimed of"
 ASSOCIATION, LOG_ODDS = "association", "log-odds"  # names of claims
 _REMOVAL = "removal"
 _FIRST = (ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
@@ -139,7 +139,8 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
     if null is None:
         p = p_text(seat.details.get("p_value"))
         text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
-        return Claim(None, False, "", text + "No null twin was asked, so nothing is claimed.")
+        compared = NOT_COMPARED if run.settings.sizes.null == 0 else "not compared with null models"
+        return Claim(None, False, "", f"{text}{compared[0].upper()}{compared[1:]}: nothing is claimed.")
     value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)}){readable_text(run.heads)}"
     side = "stereotypes" if (seat.value or 0.0) > null.floor else "the reverse of stereotypes"
     return Claim(

@@ -8,6 +8,7 @@ from levelhead.edits.head import Head
 from levelhead.inference.claims import judged, sentence, too_few_text
 from levelhead.inference.counter import contrast_claim
 from levelhead.inference.doubts import doubt_text
+from levelhead.measures.catalog import NOT_COMPARED
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.rounds import SPENT, by_rank
 from levelhead.probes.token_rows import MATCHED, ONE_TOKEN
@@ -45,14 +46,25 @@ def clear_heads_text(run: HeadsRun) -> str:
     """Which heads are clear."""
     if run.doubts:
         return doubt_text(run)
-    if all(score.p is None for score in run.scores):
-        return "Whether a head is clear was not tested: it needs null twins and halves of the words."
+    if why := untested_heads_text(run):
+        return f"Whether a head is clear: {why}."
     if not run.clear_heads and (few := too_few_for_heads(run)):
         return f"Whether a head is clear: {few}."
     if not run.clear_heads:
         return "No head is clear: no score can be told from those of a null model."
     names = ", ".join(map(str, run.clear_heads))
     return f"Clear beyond what null models show ({len(run.clear_heads)}): {names}."
+
+
+def untested_heads_text(run: HeadsRun) -> str:
+    """Why no head was tested; empty where they were."""
+    if any(score.p is not None for score in run.scores):
+        return ""
+    if run.settings.null == 0:
+        return NOT_COMPARED
+    if run.settings.scored_twins == 0:
+        return "not tested by default (`levelhead heads`)"
+    return "not tested; that needs null models and halves of the words"
 
 
 def too_few_for_heads(run: HeadsRun) -> str:
@@ -98,8 +110,8 @@ def sources_text(run: HeadsRun) -> str:
 def removal_text(run: HeadsRun, heads: Sequence[Head]) -> str:
     """What heads that are removed for their scores are, and how many of them are clear."""
     many = f"The {len(heads)} heads with the highest bias scores are removed"
-    if all(score.p is None for score in run.scores):
-        return f"{many}; whether they are clear was not tested."
+    if why := untested_heads_text(run):
+        return f"{many}; whether they are clear: {why}."
     clear = sum(head in run.clear_heads for head in heads)
     if not clear and (few := too_few_for_heads(run)):
         return f"{many}; whether they are clear: {few}."

@@ -7,7 +7,16 @@ import math
 from levelhead.inference.claims import SILENT, tested_p
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.headline import asks_null_models, spoken_measures
-from levelhead.measures.catalog import ALPHA, CATALOG, DOUBTED, TOO_FEW, UNTESTED, Catalog, MeasureInfo
+from levelhead.measures.catalog import (
+    ALPHA,
+    CATALOG,
+    DOUBTED,
+    NOT_COMPARED,
+    TOO_FEW,
+    UNTESTED,
+    Catalog,
+    MeasureInfo,
+)
 from levelhead.measures.corrections import holm
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.rounds import says_too_little
@@ -36,7 +45,10 @@ def verdict_of(contents: Contents, each: Reported) -> str:
     verdict = catalog_of(contents).verdict(each.measurement)
     if verdict and each.measurement.value is not None and each.model in contents.run.doubts:
         return DOUBTED
-    if contents.benchmark is not None:
+    if (benchmark := contents.benchmark) is not None:
+        asked_none = bool(benchmark.settings.model) and not benchmark.settings.null
+        if asked_none and verdict and each.measurement.value is not None:
+            return NOT_COMPARED
         return _among_scores(contents, each, verdict)
     return verdict if contents.audit is None else _in_audit(contents, contents.audit, each, verdict)
 
@@ -44,7 +56,8 @@ def verdict_of(contents: Contents, each: Reported) -> str:
 def _in_audit(contents: Contents, audit: AuditRun, each: Reported, verdict: str) -> str:
     """A verdict as one of the claims of an audit's page."""
     if verdict and not asks_null_models(audit):
-        return verdict if each.measurement.value is None else UNTESTED
+        untested = UNTESTED if audit.settings.sizes.null else NOT_COMPARED
+        return verdict if each.measurement.value is None else untested
     if not _speaks(contents, each.measurement, verdict):
         return verdict
     if each.variant != BASE:

@@ -15,25 +15,26 @@ from typing import Literal
 
 from levelhead.inference.contents import Contents, Reported
 from levelhead.inference.infos import claimed, info_of, verdict_of
-from levelhead.measures.catalog import DOUBTED, TOO_FEW, UNTESTED, MeasureInfo
+from levelhead.measures.catalog import DOUBTED, NOT_COMPARED, TOO_FEW, UNTESTED, MeasureInfo
 from levelhead.measures.measurement import Measurement
 
 Size = Literal["untested", "none shown", "slight", "clear", "strong"]
 CLEAR, STRONG = 0.1, 0.4
+_UNTESTED = (UNTESTED, NOT_COMPARED, TOO_FEW, DOUBTED)  # verdicts
 ORDER: tuple[Size, ...] = ("strong", "clear", "slight", "none shown", "untested")
 SHOWN: tuple[Size, ...] = ("strong", "clear", "slight")
 RULE = (
     "Strong, clear, slight: how far the number lies from what a null model shows, on the way to "
     "the most that the measure can show: at least four tenths, at least one tenth, less. They are said only "
     "of what holds after correction for all claims of this page. Everything else is none shown, however "
-    "large the number; none shown is not unbiased. Untested: no null model was asked, or too few."
+    "large the number; none shown is not unbiased. Untested: not compared with null models, or with too few."
 )
 
 
 def size_of(contents: Contents, each: Reported) -> Size:
     """The size of a bias in words; a measure without a scale is never more than slight."""
     if not claimed(contents, each):
-        return "untested" if verdict_of(contents, each) in (UNTESTED, TOO_FEW, DOUBTED) else "none shown"
+        return "untested" if verdict_of(contents, each) in _UNTESTED else "none shown"
     reached = share(info_of(contents, each.name), each.measurement) or 0.0
     return "strong" if reached >= STRONG else "clear" if reached >= CLEAR else "slight"
 

@@ -24,6 +24,7 @@ ALPHA = 0.05  # a null's p must be below it
 DOUBT = "doubt"  # the setting by which a measurement says that its model does not read plain English
 DOUBTED = "no verdict: the model does not read plain English as it was asked"
 UNTESTED = "not tested against a null model: nothing is claimed"
+NOT_COMPARED = "not compared with null models (--null 0)"
 TOO_FEW = "held against too few null models to tell: nothing is claimed"
 # measures whose verdict needs null models: chance of the items alone says less, and would claim more
 NEED_NULL_MODELS = frozenset({"seat", "preference", "ss_paired", "strength"})
@@ -512,7 +513,11 @@ def _against_null(measurement: Measurement) -> str:
     if p >= ALPHA and says_too_little(null):
         return TOO_FEW
     within = null is not None and not measurement.beyond(null.floor)
-    return "cannot be told from a null model on this much data" if p >= ALPHA or within else ""
+    if p < ALPHA and not within:
+        return ""
+    if not measurement.held_against_models:
+        return "not significant on this much data"
+    return "cannot be told from a null model on this much data"
 
 
 CATALOG = Catalog()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from levelhead.edits.head import Head
+from levelhead.escaping import escaped_in
 from levelhead.inference.sizes import Size
 from levelhead.pages.charts.base import Chart, Control
 from levelhead.pages.first_arcs import FirstArcs
@@ -272,7 +273,7 @@ class WhatNow:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page: what is said first, and its chapters."""
+    """A whole page: what is said first, and its chapters. All its texts are escaped (escaping.py)."""
 
     title: str
     study: str
@@ -285,6 +286,10 @@ class Page:
     notice: str = ""  # what must be known before anything is read
     reload: int | None = None  # after so many seconds
     folded: bool = False  # whether chapters are unfolded by the reader
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, escaped_in(getattr(self, each.name)))
 
     @property
     def appendix(self) -> list[Section]:

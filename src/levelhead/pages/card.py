@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+from levelhead.escaping import escaped
 from levelhead.inference.claims import tested_p
 from levelhead.inference.contents import Contents, Reported, changes, measurements, variants
 from levelhead.inference.doubts import openings_text
@@ -56,7 +57,7 @@ def card(contents: Contents) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in data.versions.items())
     hashes = ", ".join(f"{name} `{_safe(digest[:16])}`" for name, digest in data.hashes.items())
     lines += [f"Seed {contents.run.settings.seed}; {_safe(versions)}; hashes: {hashes or 'none'}."]
-    return "\n".join(lines) + "\n"
+    return escaped("\n".join(lines)) + "\n"
 
 
 def _mitigations(run: MitigateRun, told: bool) -> list[str]:

@@ -11,11 +11,16 @@ from levelhead.pages.glossary import glossary_section
 from levelhead.pages.limits import ALWAYS
 from levelhead.pages.page import render
 from levelhead.pages.sections.closing import not_shown
-from levelhead.pages.tables import NOTHING, Cell, Part, Table, measured, shown, words
+from levelhead.pages.tables import NOTHING, Cell, Part, Table, measured, probability, shown, words
 
 
 def comparison_html(comparison: Comparison) -> str:
     """The comparison as one self-contained page."""
+    return render(comparison_page(comparison))
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """The comparison as sections of blocks."""
     blocks: list[Block] = [Shown(_measures_table(comparison))]
     if any(comparison.heads):
         blocks.append(Shown(_heads_table(comparison)))
@@ -30,7 +35,7 @@ def comparison_html(comparison: Comparison) -> str:
         glossary_section(),
     ]
     title = " against ".join(comparison.runs)
-    return render(Page(title, "comparison", _headline(comparison), (), (), sections))
+    return Page(title, "comparison", _headline(comparison), (), (), sections)
 
 
 def _headline(comparison: Comparison) -> str:
@@ -81,8 +86,7 @@ def _heads_table(comparison: Comparison) -> Table:
         bounds = "" if rho.interval is None else f" [{shown(rho.interval[0])}, {shown(rho.interval[1])}]"
         correlation = NOTHING if rho.value is None else f"{shown(rho.value)}{bounds}"
         counts = [words(each.heads), words(each.became_biased), words(each.left_biased)]
-        p = words(None if each.p is None else f"{each.p:.3g}")
-        body.append([words(label), words(correlation), *counts, p])
+        body.append([words(label), words(correlation), *counts, probability(each.p)])
     note = (
         "Became biased: score above 0 here, not in the first run. p: exact test that both ways are equally "
         "frequent."

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from levelhead.errors import CannotDo
+from levelhead.escaping import escaped
 from levelhead.inference.claims import floor_text
 from levelhead.inference.contents import Contents, Reported, main_scores, measurements
 from levelhead.measures.measurement import Measurement
@@ -42,7 +43,7 @@ def eval_results(contents: Contents) -> str:
                 *date,
                 f"  notes: {json.dumps(_notes(used, each.measurement), ensure_ascii=False)}",
             ]
-    return "\n".join([*lines, ""])
+    return escaped("\n".join([*lines, ""]))
 
 
 def _used(contents: Contents) -> BenchmarkUsed:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from levelhead.inference.claims import valued
 from levelhead.inference.contents import Contents, measurements
-from levelhead.inference.headline import spoken_measures
+from levelhead.inference.headline import asks_null_models, spoken_measures
+from levelhead.inference.heads_in_words import untested_heads_text
 from levelhead.inference.infos import info_of
 from levelhead.inference.mitigating import sentence
 from levelhead.pages.chapters import Chapter
@@ -34,6 +35,8 @@ def _measured(contents: Contents) -> str:
     spoken = spoken_measures(contents.audit)
     shown = [info_of(contents, each.name).title for each in known if each.name in spoken]
     if not shown:
+        if not asks_null_models(contents.audit):
+            return f"{len(known)} measures of bias, not compared with null models."
         return f"None of {len(known)} measures of bias can be told from a null model."
     more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
     return f"A bias shows in {len(shown)} of {len(known)} measures: {', '.join(shown[:_NAMED])}{more}."
@@ -46,6 +49,8 @@ def _heads(contents: Contents) -> str:
     clear, first = run.clear_heads, run.ranked[0]
     stand = f"{len(clear)} of {len(run.scores)} heads stand out clearly"
     named = f" ({', '.join(map(str, clear[:_NAMED]))})" if clear else ""
+    if why := untested_heads_text(run):
+        stand = f"Whether a head stands out: {why}"
     return f"{stand}{named}; the highest score is {written(first.score)}, of head {first.head}."
 
 

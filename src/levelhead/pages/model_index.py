@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from levelhead.escaping import escaped
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.heads_in_words import bias_text
 from levelhead.inference.infos import info_of
@@ -25,7 +26,7 @@ def model_index(contents: Contents) -> str:
     for each in measurements(contents):
         if each.measurement.value is not None:
             lines += _result(contents, each)
-    return "\n".join([*lines, "---", ""])
+    return escaped("\n".join([*lines, "---", ""]))
 
 
 def _result(contents: Contents, each: Reported) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from levelhead.escaping import escaped
 from levelhead.inference.claims import valued
 from levelhead.inference.head_claims import Measured
 from levelhead.results.records.common import BASE
@@ -19,4 +20,4 @@ def notebook_html(text: str, findings: Sequence[str], measurements: Measured) ->
     )
     points = "".join(f"<li>{escape(finding)}</li>" for finding in findings)
     head = "<tr><th>measure</th><th>value [95 % interval]</th><th>n</th></tr>"
-    return f"<p><b>{escape(text)}</b></p><ul>{points}</ul><table>{head}{lines}</table>"
+    return escaped(f"<p><b>{escape(text)}</b></p><ul>{points}</ul><table>{head}{lines}</table>")

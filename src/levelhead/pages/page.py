@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import altair as alt
 import vl_convert as vlc
@@ -15,7 +16,9 @@ from levelhead.inference.contents import Contents, open_contents
 from levelhead.pages.blocks import Page
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.glossary import Terms
+from levelhead.pages.pdf import write_pdfs
 from levelhead.pages.presented import presented
+from levelhead.pages.renderers import FORMS, WRITTEN, file_text
 from levelhead.pages.shell import content_policy, environment, template_text
 from levelhead.results import layout
 
@@ -24,22 +27,41 @@ _MARK = '<meta name="generator" content="levelhead '  # by which a page of ours 
 
 
 def write_report(
-    folder: str | Path, out: str | Path | None = None, force: bool = False, *, reload: bool = False
+    folder: str | Path,
+    out: str | Path | None = None,
+    force: bool = False,
+    *,
+    reload: bool = False,
+    stopped: bool = False,
 ) -> Path:
-    """Write RUN/report.html, or `out`, from the run folder alone; it appears whole or not at all.
+    """Write RUN/report.html, or `out` in the form of its ending, from the run folder alone; it appears whole
+    or not at all.
 
     force: replace a file at `out` that is no page of levelhead. reload: the page reloads itself, because a
-    better one takes its place later.
+    better one takes its place later. stopped: the audit that would have written that one was stopped.
     """
     contents = open_contents(folder)
     path = Path(out) if out else contents.folder / layout.REPORT.name
-    return write_page(path, report_html(contents, reload=reload), force)
-
-
-def report_html(contents: Contents, *, reload: bool = False) -> str:
-    """The report of one run as one page. reload: it reloads itself."""
     with debug_mode(False):  # altair would hold every part of every chart against its schema, again and again
-        return render(presented(contents, reload=reload))
+        return write_as(path, presented(contents, reload=reload, stopped=stopped), force)
+
+
+def write_as(path: Path, page: Page, force: bool = False) -> Path:
+    """Write a page in the form that the file's ending names: Markdown, LaTeX, CSV, PDF, else HTML."""
+    ending = path.suffix.lower()
+    if ending in FORMS:
+        return write_output(path, file_text(page, ending), WRITTEN, force)
+    if ending == ".pdf":
+        with TemporaryDirectory(prefix="levelhead-page-") as scratch:
+            write_pdfs(write_page(Path(scratch) / f"{path.stem}.html", render(page)), force, path)
+        return path
+    return write_page(path, render(page), force)
+
+
+def report_html(contents: Contents) -> str:
+    """The report of one run as one page."""
+    with debug_mode(False):
+        return render(presented(contents))
 
 
 def render(page: Page) -> str:

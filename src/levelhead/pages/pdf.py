@@ -27,11 +27,13 @@ _DRAWING_MS = 30_000  # virtual time for the charts, which passes as fast as the
 _LIMIT_S = 300
 
 
-def write_pdfs(page: Path, force: bool = False) -> list[Path]:
-    """Print a page beside itself: PAGE.pdf and, where paper leaves something out, PAGE-appendix.pdf."""
-    outs = {"": page.with_suffix(".pdf")}
+def write_pdfs(page: Path, force: bool = False, out: Path | None = None) -> list[Path]:
+    """Print a page beside itself, or to `out`: PAGE.pdf and, where paper leaves something out,
+    PAGE-appendix.pdf."""
+    first = out or page.with_suffix(".pdf")
+    outs = {"": first}
     if f'id="{Chapter.APPENDIX}"'.encode() in (read_bytes(page.parent, page.name) or b""):
-        outs[Chapter.APPENDIX] = page.with_name(f"{page.stem}-{Chapter.APPENDIX}.pdf")
+        outs[Chapter.APPENDIX] = first.with_name(f"{first.stem}-{Chapter.APPENDIX}.pdf")
     for out in outs.values():
         refuse_foreign(out, _MARKS, force)
     return [write_pdf(page, out, force, part) for part, out in outs.items()]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from levelhead.inference.contents import Contents, changes
 from levelhead.inference.headline import headline_claims
+from levelhead.inference.heads_in_words import untested_heads_text
 from levelhead.inference.infos import info_of
 from levelhead.inference.sizes import SHOWN, Size
 from levelhead.inference.ways_out import Ability, abilities
@@ -35,6 +36,7 @@ class _Tried:
     change: Cell
     gain: float  # larger is better
     known: Sequence[Ability]
+    untested: str = ""  # why it was not tested whether it helps
 
     @property
     def kept(self) -> bool:
@@ -43,6 +45,8 @@ class _Tried:
 
     def verdict(self, called_for: bool) -> str:
         """What the page says, in a few words; called_for: whether there is a bias to be lowered."""
+        if self.untested and (self.kept or not self.known):
+            return self.untested
         if not self.helps:
             return "not shown to help" if self.kept or not self.known else "loses too much ability"
         if not self.kept:
@@ -110,7 +114,9 @@ def _tried(contents: Contents, audit: AuditRun, mitigation: Mitigation) -> _Trie
     else:
         prefix = NLI if mitigation.variant.startswith(NLI) else ""
         claim, (measure, change, gain) = f"{prefix}projection", _projection(contents, mitigation.variant)
-    return _Tried(mitigation, holds.get(claim, False), measure, change, gain, known)
+    heads = contents.heads if mitigation.heads else None
+    untested = "" if heads is None else untested_heads_text(heads)
+    return _Tried(mitigation, holds.get(claim, False), measure, change, gain, known, untested)
 
 
 def _removal(contents: Contents) -> tuple[str, Cell, float]:

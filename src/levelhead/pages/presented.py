@@ -22,12 +22,19 @@ from levelhead.results import layout
 from levelhead.results.settings import AuditRunSettings, HeadsRunSettings, RunSettings
 
 _RELOAD = 20  # seconds
-_GOES_ON = "The audit goes on; this page reloads itself."
+_REPLACED = (  # it may be stopped without a chance to say so here
+    "The page of the whole audit takes the place of this one, which reloads itself. If the audit was "
+    "stopped, run the same command again to resume it."
+)
+_STOPPED = "The whole audit was stopped: run the same command again to resume it."
 _STOPS = "Audit without --quick for the whole."
 
 
-def presented(contents: Contents, *, reload: bool = False) -> Page:
-    """All that a run shows. reload: what is shown is not the end, and a page of it reloads itself."""
+def presented(contents: Contents, *, reload: bool = False, stopped: bool = False) -> Page:
+    """All that a run shows. reload: what is shown is not the end, and a page of it reloads itself.
+
+    stopped: the audit of which this is a first look was stopped.
+    """
     with consistent(contents):
         first, box = opening(contents), what_now(contents)
         written = [*sections(contents), glossary_section()]
@@ -40,7 +47,7 @@ def presented(contents: Contents, *, reload: bool = False) -> Page:
             sections=[_chapter(contents, each, box is not None) for each in written],
             what_now=box,
             names=names_of(contents),
-            notice=_notice(contents, reload),
+            notice=_notice(contents, _REPLACED if reload else _STOPPED if stopped else _STOPS),
             reload=_RELOAD if reload else None,
             folded=True,
         )
@@ -51,11 +58,11 @@ def _chapter(contents: Contents, section: Section, answered: bool) -> Section:
     return replace(section, found=found(contents, section.id), basis=answered and section.id in BASIS)
 
 
-def _notice(contents: Contents, reload: bool) -> str:
+def _notice(contents: Contents, rest: str) -> str:
     """That a page is a first look, where it is one."""
     if contents.audit is None or not contents.audit.settings.quick:
         return ""
-    return f"First look: {FIRST_LOOK} {_GOES_ON if reload else _STOPS}"
+    return f"First look: {FIRST_LOOK} {rest}"
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:

@@ -8,19 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from levelhead.pages.blocks import Block, Code, Page, Points, Section, Shown
+from levelhead.pages.latex import latex_table
 from levelhead.pages.tables import Table
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "−": "$-$",
-    "→": r"$\rightarrow$",
-    "±": r"$\pm$",
-    "–": "--",
-    "’": "'",
-}
+WRITTEN = "Written by levelhead"  # by which a file of ours is known
 
 
 def markdown(page: Page) -> str:
@@ -64,34 +55,7 @@ def _cell(text: str) -> str:
 
 def latex(page: Page) -> str:
     """Every table that the page does not fold, for booktabs."""
-    return "\n".join(_latex_table(table) for table in tables(page))
-
-
-def _latex_table(table: Table) -> str:
-    def line(cells: Iterator[str]) -> str:
-        return " & ".join(_latex_text(_line(cell)) for cell in cells) + r" \\"
-
-    numeric = [all(row[place].numeric for row in table.rows) for place in range(len(table.columns))]
-    kinds = "".join("r" if each else "l" for each in numeric)
-    body = [line(cell.whole for cell in row) for row in table.rows]
-    return "\n".join(
-        [
-            rf"\begin{{table}}\caption{{{_latex_text(_line(table.caption))}}}\label{{tab:{table.name}}}",
-            rf"\begin{{tabular}}{{{kinds}}}",
-            r"\toprule",
-            line(iter(table.columns)),
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)
+    return "\n".join(latex_table(table) for table in tables(page))
 
 
 def csv(page: Page) -> str:
@@ -109,3 +73,10 @@ def _tables(section: Section) -> Iterator[Table]:
 
 
 RENDERERS: Mapping[str, Callable[[Page], str]] = {"markdown": markdown, "latex": latex, "csv": csv}
+FORMS: Mapping[str, str] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # by the ending of a file
+_NOTED = {"markdown": f"<!-- {WRITTEN} -->\n\n", "latex": f"% {WRITTEN}\n", "csv": f"# {WRITTEN}\n"}
+
+
+def file_text(page: Page, ending: str) -> str:
+    """What is written into a file with this ending; it begins with who wrote it."""
+    return _NOTED[FORMS[ending]] + RENDERERS[FORMS[ending]](page)

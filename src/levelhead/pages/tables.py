@@ -86,7 +86,7 @@ def number(value: float | int | None, at: str = "", digits: int = 3) -> Cell:
 
 
 def probability(value: float | None, at: str = "") -> Cell:
-    """A p- or q-value: three decimals, or its order of magnitude."""
+    """A p- or q-value: three decimals, or its order of magnitude; never 0.000."""
     return number(value, at, 3 if value is None or value >= 0.001 else -1)
 
 

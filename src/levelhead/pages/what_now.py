@@ -53,7 +53,7 @@ KINDS = (
 )
 _SPREADS = 2  # standard deviations of null models to either side, in the picture
 _LETTERS = 24  # of the label of a measure of your own
-_COLORS = SizeColors(SHOWN, "none shown", "untested")
+_COLORS = SizeColors(SHOWN, "none shown")
 
 FIRST_LOOK = "few contexts, few null models, wide intervals; no change was tried."
 _Said = tuple[str] | tuple[str, str]  # an answer in short, and what else belongs to it
@@ -168,6 +168,8 @@ def _drawn(contents: Contents, kind: _AskedKind) -> DrawnKind | None:
     bias = _spread(info, measurement, (value, *(measurement.interval or (value, value))))
     if bias is None:
         return None
+    if kind.size == "untested":
+        return DrawnKind(kind.kind.label, kind.size, _numbers(contents, kind.shown).text, None, None)
     floors = () if null is None else tuple(null.floor + n * null.spread for n in (0, -_SPREADS, _SPREADS))
     floor = None if null is None else _spread(info, measurement, floors)
     return DrawnKind(kind.kind.label, kind.size, _numbers(contents, kind.shown).text, bias, floor)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from levelhead.errors import BadProbe
-from levelhead.probes.files import BadItem, Place, is_whole, parse_json, read_text, shown
+from levelhead.probes.files import BadItem, Place, check_length, is_whole, parse_json, read_text, shown
 
 T = TypeVar("T")
 _WHEEL = (
@@ -125,6 +125,7 @@ class Reader:
         items = []
         for row in rows:
             try:
+                check_length(dict(row.cells), row.place)
                 items.append(read(row))
             except BadItem as mistake:
                 self.unscored[mistake.item.reason] += 1
@@ -154,10 +155,11 @@ def table_rows(path: Path, needed: Sequence[str]) -> list[Row]:
         raise BadProbe(f"{path.name} is a Git LFS pointer, not the data. Fetch the file itself.")
     head = text.partition("\n")[0]
     split = max(",\t;", key=lambda sign: (head.count(sign), sign == ","))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=split)
     try:
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=split))
+        lines = list(reader)
     except csv.Error as error:
-        raise BadProbe(f"{path.name} is no table that can be read ({error}).") from None
+        raise BadProbe(f"{path.name} line {reader.line_num}: no table that can be read ({error}).") from None
     header = [name.strip() for name in lines[0]] if lines else []
     if missing := [name for name in needed if name not in header]:
         there = ", ".join(name for name in header if name)[:160] or "none"

@@ -18,7 +18,7 @@ from pathlib import Path
 from levelhead.errors import BadOption, BadProbe
 from levelhead.files import write_text
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
-from levelhead.probes.files import is_whole, read_text
+from levelhead.probes.files import Place, check_length, is_whole, read_text
 from levelhead.probes.words import WordTest
 
 MIN_WORDS, MAX_WORDS = 4, 60  # shorter lines are headings, longer ones tables or failed splits
@@ -244,6 +244,7 @@ def read_contexts(path: str | Path) -> list[Context]:
 
 def _context(path: Path, number: int, line: str) -> Context:
     try:
+        check_length((Place(path.name, number), line))
         context = Context(**json.loads(line))
         if context.group not in ("A", "B", "X", "Y"):
             raise ValueError(f"group {context.group!r} is not A, B, X or Y")

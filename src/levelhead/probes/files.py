@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ from levelhead.errors import BadProbe, LevelheadError
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+LONGEST = 100_000  # characters of one text; a tokenizer takes minutes for a thousand times as many
+_LARGEST = 512 * 2**20  # bytes of a file: SNLI's largest has 487 million
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def usable(
     """What can be read of the items; those that cannot go to left_out, or are an error if strict."""
     for item in items:
         try:
+            check_length(item)
             result = read(item)
         except BadItem as mistake:
             if strict:
@@ -61,6 +64,24 @@ def usable(
             left_out.append(mistake.item)
         else:
             yield result
+
+
+def check_length(item: object, place: Place | None = None) -> None:
+    """Refuse an item with a text that is too long to be asked. place: where it stands, unless it says so."""
+    parts = item if isinstance(item, tuple) else ()
+    where = next((part for part in parts if isinstance(part, Place)), place)
+    if (length := _longest(item)) > LONGEST:
+        complaint = f"a text of {length:,} characters; at most {LONGEST:,} are allowed. Shorten it."
+        raise BadItem(where or Place("entry", 0), "a text is too long", complaint)
+
+
+def _longest(value: object) -> int:
+    """How long the longest text in a value is."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return max(map(_longest, value.values()), default=0)
+    return max(map(_longest, value), default=0) if isinstance(value, list | tuple) else 0
 
 
 def by_reason(items: Iterable[UnusableItem]) -> dict[str, int]:
@@ -85,6 +106,8 @@ def read_text(path: Path, advice: str, mistake: type[LevelheadError] = BadProbe)
             raise OSError(0, "it is a device")
         if path.is_fifo() and path.parts[:2] not in (("/", "dev"), ("/", "proc")):
             raise OSError(0, "it is a named pipe")
+        if path.is_file() and path.stat().st_size > _LARGEST:
+            raise OSError(0, f"{path.stat().st_size:,} bytes; at most {_LARGEST:,} are allowed")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise mistake(f"{path}: not UTF-8 text (byte {error.start}). {advice}") from None
@@ -110,13 +133,16 @@ def parse_toml(
 ) -> dict[str, Any]:
     """The tables of a TOML file, or one line that says why there are none."""
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise mistake(f"{path.name} is not TOML: {error}. {advice}") from None
     except RecursionError:
         raise mistake(f"{path.name} is not TOML that can be read: nested too deep. {advice}") from None
     except ValueError:
         raise mistake(f"{path.name} is not TOML that can be read: a number is too long. {advice}") from None
+    if (length := _longest(tables)) > LONGEST:
+        raise mistake(f"{path.name}: a text of {length:,} characters; at most {LONGEST:,} are allowed.")
+    return tables
 
 
 def shown(value: object, length: int = 60) -> str:

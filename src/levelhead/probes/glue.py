@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes.files import read_text
+from levelhead.probes.files import Place, check_length, read_text
 from levelhead.probes.nli import ability_pairs
 from levelhead.probes.nli.labels import LABELS
 
@@ -216,6 +216,7 @@ def _file_lines(task: GlueTask, path: Path) -> Iterator[_Line]:
         raise BadProbe(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)[:120] or 'none'}.")
     for number, cells in enumerate(lines, start=1 if task.header else 2):
         if cells != [""]:
+            check_length(cells, Place(str(path), number))
             yield f"{path}, line {number}", dict(zip(columns, cells, strict=False))
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from levelhead.errors import BadOption
+from levelhead.measures.measurement import ENOUGH_PLANNED
 from levelhead.results.codec import Record
 
 EXPERIMENTS = ("scores", "ablation", "counter", "debias")  # of the heads study
 ASSOCIATION = "association"  # in their place: SEAT alone, no head is scored
+_MOST_NULLS = 10_000  # null models
 GLUE_ROWS = 1000  # of each GLUE task, to train on inside an audit
 
 
@@ -32,7 +35,8 @@ class AuditSizes(Record):
     screen: most occupations, contexts for choosing; None: all of a half
     screen_every: of the items of a half, one of so many is looked at for choosing
     null: how many null models (vocabulary-permuted twins)
-    head_twins: the heads of so many of them are scored and cross-fitted, at most
+    head_twins: the heads of so many of them are scored and cross-fitted, at most; 0: heads are not tested,
+        since fewer than 9 null models could not answer
     triple_twins: so many of them answer all triples, at most: Student's p needs no more
     prompt_twins: so many of them answer CounterActs' prompts, at most
     resamples: of every interval: so many that its bounds do not hang on the seed
@@ -54,17 +58,18 @@ class AuditSizes(Record):
     screen: tuple[int, int] | None = (25, 6)
     screen_every: int = 3
     null: int = 19
-    head_twins: int = 5
+    head_twins: int = 0
     triple_twins: int = 9
     prompt_twins: int = 9
     resamples: int = 10_000
 
     def with_null(self, number: int) -> AuditSizes:
-        """So many null models for the association, and for every other question that is asked of any."""
+        """So many null models for the association, and for every other question that is asked of any; for
+        heads where so many can answer."""
         return replace(
             self,
             null=number,
-            head_twins=number if self.head_twins else 0,
+            head_twins=number if number >= ENOUGH_PLANNED else 0,
             triple_twins=number if self.triple_twins else 0,
             prompt_twins=number if self.prompt_twins else 0,
         )
@@ -136,6 +141,7 @@ SURVEY = AuditSizes(  # a survey can be asked for more models later, so its size
     backgrounds=None,
     verify_contexts=6,
     null=0,
+    head_twins=5,
     triple_twins=39,
 )
 QUICK_SURVEY = replace(
@@ -143,6 +149,14 @@ QUICK_SURVEY = replace(
 )
 QUICK_CONTEXTS = 2  # per word, of a quick SEAT
 QUICK_TRIPLES = 40  # of quick next sentences
+
+
+def check_null(null: int, none: bool = True) -> None:
+    """Refuse a number of null models that gives no distribution. none: whether there may be none at all."""
+    if null < 2 and not (none and null == 0):
+        raise BadOption(f"null must be {'0 or ' if none else ''}at least 2 (got {null})")
+    if null > _MOST_NULLS:
+        raise BadOption(f"null (--null) must be at most {_MOST_NULLS} (got {null})")
 
 
 def asked_little(quick: bool, given: int | None, preset: int) -> int | None:

@@ -18,7 +18,7 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.results import layout
 from levelhead.results.folder import Run, file_hash
-from levelhead.results.presets import BENCHMARK_NULLS
+from levelhead.results.presets import BENCHMARK_NULLS, check_null
 from levelhead.results.records.benchmarks import BenchmarkUsed, NullScore
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import BenchmarkRun
@@ -60,8 +60,8 @@ class BenchmarkSettings:
     def __post_init__(self) -> None:
         if isinstance(self.categories, str):
             raise BadOption(f"categories is {self.categories!r}; give a list, [{self.categories!r}].")
-        if self.null is not None and (self.null == 1 or not 0 <= self.null <= 10_000):
-            raise BadOption(f"null is {self.null}; allowed are 0, or 2 to 10000 null models.")
+        if self.null is not None:
+            check_null(self.null)
         if self.predictions is not None and (self.null or self.chat):
             raise BadOption("Published predictions have neither null models nor chats. Leave both out.")
 

@@ -34,6 +34,7 @@ from levelhead.probes.cloze import ClozeSet, load_cloze
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import Key
+from levelhead.results.presets import check_null
 from levelhead.results.records.cloze import AnswerWord, ClozeCell, ClozeForm, OccupationLine, PromptAnswers
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import PromptsRun, prompts_label
@@ -81,8 +82,7 @@ class CounteractsSettings:
         if not self.ks or min(self.ks) < 1 or len(set(self.ks)) < len(self.ks):
             given = ", ".join(map(str, self.ks)) or "nothing"
             raise BadOption(f"k = {given}. Give different whole numbers from 1, such as 3, 5, 10.")
-        if self.null < 0 or self.null == 1:
-            raise BadOption(f"null={self.null} came; give 0, or at least 2 twins.")
+        check_null(self.null)
         if self.draws < 100:
             raise BadOption(f"{self.draws} bootstrap draws are too few for a 95 % interval. Use 100 or more.")
 

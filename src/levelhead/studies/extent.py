@@ -12,7 +12,7 @@ from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import Words, load_words
-from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, audit_preset
+from levelhead.results.presets import BENCHMARK_ITEMS, AuditSizes, audit_preset, check_null
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.questions import BenchmarkFiles, benchmark_questions
 from levelhead.scoring.changes import main_bias
@@ -61,6 +61,8 @@ class AuditSettings:
     def __post_init__(self) -> None:
         if self.full and self.quick:
             raise BadOption("full and quick came; an audit asks everything or little. Leave one of them out.")
+        if self.null is not None:
+            check_null(self.null)
         if self.top < 1:
             raise BadOption(f"top={self.top} came; at least 1 head is closed.")
         if self.glue is not None:

@@ -16,6 +16,8 @@ from typing import Any
 import altair as alt
 import vl_convert as vlc
 
+from levelhead.escaping import escaped
+
 LINES = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400)
 _CSS = Path(__file__).parents[1] / "template" / "page.css"
 _WIDTH = 520  # in pixels, of a figure whose chart is as wide as its page
@@ -25,7 +27,7 @@ _CONFIG = {
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "gridColor": "$line", "domainColor": "$muted"},
     "legend": {"labelFontSize": 11, "titleFontSize": 12},
 }
-_NOT_DRAWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+_NOT_DRAWN = re.compile(r"[\ud800-\udfff\ufffe\uffff]")
 _VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 alt.data_transformers.disable_max_rows()
@@ -130,9 +132,10 @@ def _themed(node: Any) -> Any:
 
 
 def _drawable(node: Any) -> Any:
-    """The same with a replacement character for what XML cannot hold: vl-convert would end the process."""
+    """The same with escapes, or a replacement character, for what XML cannot hold: vl-convert would end the
+    process."""
     if isinstance(node, str):
-        return _NOT_DRAWN.sub("\ufffd", node)
+        return _NOT_DRAWN.sub("\ufffd", escaped(node))
     if isinstance(node, list):
         return [_drawable(each) for each in node]
     if isinstance(node, Mapping):

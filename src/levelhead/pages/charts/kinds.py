@@ -14,6 +14,7 @@ _ROW = 56  # pixels of a kind
 _LEAST = -0.35  # what lies farther on the other side of 0 is drawn as far as this
 _MIDDLE = 0.6  # where words turn to the other side, so that none leaves the picture
 _TITLE = "How large the bias is, by kind of question"
+_UNTESTED = "not tested"
 
 
 @dataclass(frozen=True)
@@ -32,28 +33,28 @@ class DrawnKind:
     kind: str
     size: str  # of its bias, in a word
     measured: str  # the measure and its value, in words
-    bias: Spread  # with its 95 % interval
+    bias: Spread | None  # with its 95 % interval; None: it was not tested, so it has no place
     null: Spread | None  # of null models, two standard deviations to either side
 
 
 @dataclass(frozen=True)
 class SizeColors:
-    """The words for sizes: those that are claimed, and the one of what was not tested."""
+    """The words for sizes that have a place in the picture: those that are claimed, and the one for none."""
 
     claimed: tuple[str, ...]
     tested: str  # but not shown
-    untested: str
 
-    def scale(self, empty: str = "$muted") -> alt.Scale:
-        """Red is what the page claims; empty: the color of what was not tested."""
-        domain = [*self.claimed, self.tested, self.untested]
-        return alt.Scale(domain=domain, range=["$biased"] * len(self.claimed) + ["$muted", empty])
+    def scale(self) -> alt.Scale:
+        """Red is what the page claims."""
+        return alt.Scale(
+            domain=[*self.claimed, self.tested], range=["$biased"] * len(self.claimed) + ["$muted"]
+        )
 
 
 def kinds_chart(kinds: Sequence[DrawnKind], colors: SizeColors, limits: tuple[float, float]) -> Chart:
     """Dots are values, lines intervals, bands what null models show; limits: where clear and strong begin."""
     lows = [each.low for kind in kinds for each in (kind.bias, kind.null) if each is not None]
-    scale = alt.Scale(domain=[max(_LEAST, min(-0.05, *lows)), 1.0], nice=False, clamp=True)
+    scale = alt.Scale(domain=[max(_LEAST, min([-0.05, *lows])), 1.0], nice=False, clamp=True)
     ticks = [0.0, *limits, 1.0]  # all of them, also where the page would draw fewer
     axis = alt.Axis(values=ticks, tickCount=len(ticks), format="~g", labelOverlap="greedy")
     title = ["0: as a null model, 1: the most there is;", "clear from {:g}, strong from {:g}".format(*limits)]
@@ -66,32 +67,39 @@ def kinds_chart(kinds: Sequence[DrawnKind], colors: SizeColors, limits: tuple[fl
 
 
 def _marks(kinds: Sequence[DrawnKind], x: alt.X, y: alt.Y, colors: SizeColors) -> list[Any]:
-    """Bands come first, so that they lie below everything else."""
-    base = _chart(kinds)
+    """Bands come first, so that they lie below everything else. Vega warns of a layer without a point."""
+    placed = [each for each in kinds if each.bias is not None]
+    banded = [each for each in placed if each.null is not None]
     line = alt.Color("size:N", legend=None, scale=colors.scale())
-    inside = alt.Fill("size:N", legend=None, scale=colors.scale(empty="$card"))
-    bands = _chart([each for each in kinds if each.null is not None])
-    rules = base.mark_rule(strokeWidth=3, strokeCap="round")
-    dots = base.mark_point(size=120, strokeWidth=2, opacity=1)
-    asked = any(each.null is not None for each in kinds)  # Vega warns of a layer without a point
-    band = bands.mark_bar(size=22, color="$faint", opacity=0.5).encode(x="null_low:Q", x2="null_high:Q", y=y)
-    return [
-        *([band] if asked else []),
-        rules.encode(x="low:Q", x2="high:Q", y=y, color=line),
-        dots.encode(x=x, y=y, color=line, fill=inside, tooltip=["kind:N", "size:N", "measured:N"]),
-        *_words(kinds, x, y),
-    ]
+    inside = alt.Fill("size:N", legend=None, scale=colors.scale())
+    drawn: list[Any] = []
+    if banded:
+        bar = _chart(banded).mark_bar(size=22, color="$faint", opacity=0.5)
+        drawn.append(bar.encode(x="null_low:Q", x2="null_high:Q", y=y))
+    if placed:
+        rules = _chart(placed).mark_rule(strokeWidth=3, strokeCap="round")
+        dots = _chart(placed).mark_point(size=120, strokeWidth=2, opacity=1)
+        drawn += [
+            rules.encode(x="low:Q", x2="high:Q", y=y, color=line),
+            dots.encode(x=x, y=y, color=line, fill=inside, tooltip=["kind:N", "size:N", "measured:N"]),
+        ]
+    return [*drawn, *_words(kinds, x, y)]
 
 
 def _words(kinds: Sequence[DrawnKind], x: alt.X, y: alt.Y) -> list[Any]:
-    """The size of each bias above its dot, on the side where there is room."""
+    """The size of each bias above its dot, on the side where there is room; what was not tested says so in
+    the middle of its row, where no dot stands."""
     drawn = []
     for far, align, dx in ((False, "left", -6), (True, "right", 6)):
-        if own := [each for each in kinds if (each.bias.value >= _MIDDLE) == far]:
+        own = [each for each in kinds if each.bias is not None and (each.bias.value >= _MIDDLE) == far]
+        if own:
             text = _chart(own).mark_text(
                 align=align, dx=dx, dy=-16, fontSize=12, fontWeight=600, color="$ink"
             )
             drawn.append(text.encode(x=x, y=y, text="size:N"))
+    if untested := [each for each in kinds if each.bias is None]:
+        text = _chart(untested).mark_text(fontSize=12, fontStyle="italic", color="$muted")
+        drawn.append(text.encode(y=y, text=alt.value(_UNTESTED), tooltip=["kind:N", "measured:N"]))
     return drawn
 
 
@@ -101,4 +109,5 @@ def _chart(kinds: Sequence[DrawnKind]) -> Any:
 
 def _datum(each: DrawnKind) -> Point:
     null = {} if each.null is None else {"null_low": each.null.low, "null_high": each.null.high}
-    return {"kind": each.kind, "size": each.size, "measured": each.measured, **asdict(each.bias), **null}
+    bias = {} if each.bias is None else asdict(each.bias)
+    return {"kind": each.kind, "size": each.size, "measured": each.measured, **bias, **null}

@@ -37,7 +37,7 @@ def measured_section(contents: Contents) -> Section | None:
     how = (
         "Each number comes with its 95 % interval, the colored bar, and with n, the number of items it rests "
         "on. The gray line is the neutral value, that of a model without this bias. The redder, the larger "
-        "the bias; what cannot be told from a null model is gray, however large."
+        "the bias; what is not significant, or was not tested, is gray, however large."
     )
     return Section(Chapter.MEASURED, "What was measured", question, how, blocks, asked_example(contents))
 

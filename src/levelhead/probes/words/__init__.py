@@ -30,7 +30,7 @@ from typing import Any
 
 from levelhead.errors import BadProbe
 from levelhead.probes import DATA
-from levelhead.probes.files import is_whole, parse_json, read_text
+from levelhead.probes.files import Place, check_length, is_whole, parse_json, read_text
 from levelhead.probes.words.file import GROUPS, WordLists, checked_words, read_word_file
 
 SHIPPED = DATA / "words"
@@ -280,13 +280,17 @@ def _seat_set(path: Path, data: Any, key: str) -> tuple[str, tuple[str, ...]]:
 
 def _lines(path: Path) -> list[str]:
     text = read_text(path, "Name a text file in UTF-8.")
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for number, line in enumerate(lines, start=1):
+        check_length(line, Place(path.name, number))
+    return lines
 
 
 def _json(path: Path) -> Any:
     value, reason, line = parse_json(read_text(path, "Name a JSON file in UTF-8."))
     if reason:
         raise BadProbe(f"{path.name} line {line}: {reason}.")
+    check_length(value, Place(path.name, 1))
     return value
 
 

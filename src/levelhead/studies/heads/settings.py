@@ -9,7 +9,7 @@ from levelhead.errors import BadOption
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import Words, WordTest
-from levelhead.results.presets import ASSOCIATION, EXPERIMENTS
+from levelhead.results.presets import ASSOCIATION, EXPERIMENTS, check_null
 
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
@@ -67,9 +67,9 @@ class HeadsSettings:
             values = f"per_word={self.per_word}, score_contexts={self.score_contexts}, "
             values += f"n_sentences={self.n_sentences}, top={self.top}"
             raise BadOption(f"{values} came; each needs at least 1.")
-        if min(self.null, self.splits) < 0 or self.null == 1:
-            values = f"null={self.null}, splits={self.splits}"
-            raise BadOption(f"{values} came; null needs 0 or at least 2 twins, splits 0 or more.")
+        check_null(self.null)
+        if self.splits < 0:
+            raise BadOption(f"splits={self.splits} came; give 0 or more.")
         if self.scored_twins is not None and (self.scored_twins < 0 or self.scored_twins == 1):
             raise BadOption(f"scored_twins={self.scored_twins} came; give 0, or at least 2 twins.")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from levelhead.errors import BadOption
 from levelhead.probes.words import Words
+from levelhead.results.presets import check_null
 from levelhead.scoring.benchmarks.catalog import benchmarks
 from levelhead.scoring.benchmarks.protocol import BENCHMARKS
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
@@ -67,9 +68,10 @@ class AtlasSettings:
             raise BadOption(f"Data for {idle[0]!r} came, which is no benchmark among the objectives.")
         if self.transfer < 0:
             raise BadOption(f"transfer={self.transfer} came; give how many heads are ablated, or 0.")
-        if self.splits < 1 or self.null < 0 or self.null == 1 or (self.limit is not None and self.limit < 2):
-            values = f"splits={self.splits}, null={self.null}, limit={self.limit}"
-            raise BadOption(f"{values} came; splits needs 1 or more, null 0 or at least 2, limit 2 or more.")
+        check_null(self.null)
+        if self.splits < 1 or (self.limit is not None and self.limit < 2):
+            values = f"splits={self.splits}, limit={self.limit}"
+            raise BadOption(f"{values} came; splits needs 1 or more, limit 2 or more.")
 
     @property
     def names(self) -> tuple[str, ...]:

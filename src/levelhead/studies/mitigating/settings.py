@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from levelhead.errors import BadOption
 from levelhead.measures.certified import PERPLEXITY, Margins, learned_cost
 from levelhead.probes.words import Words
+from levelhead.results.presets import check_null
 from levelhead.studies.glue import GlueSettings
 
 FEWEST_NULLS = 3  # null models that a spread is estimated from
@@ -57,10 +58,7 @@ class MitigateSettings:
     glue: GlueSettings | None = None
 
     def __post_init__(self) -> None:
-        if self.null < 2:
-            raise BadOption(
-                f"null={self.null} came; without null models nothing can be certified: give 5 or more."
-            )
+        check_null(self.null, none=False)
         if (self.data and not self.objective) or (self.limit is not None and not self.data):
             raise BadOption("data and limit are of a benchmark: name it as the objective, and give its file.")
         if self.steps < 0:
