@@ -38,7 +38,7 @@ def without_exchange(edits: Sequence[Edit]) -> tuple[GroupSwap | None, tuple[Edi
 
 
 def write_symmetrized(model: Model, swap: GroupSwap, folder: Path) -> None:
-    """Code beside weights that are there; generation keeps no cache, since there are several texts."""
+    """Code beside weights that are there."""
     write_remote(
         model,
         folder,
@@ -52,20 +52,14 @@ def write_symmetrized(model: Model, swap: GroupSwap, folder: Path) -> None:
             "coin": None,
         },
     )
-    generation = folder / "generation_config.json"
-    if generation.is_file():
-        _change(generation, {"use_cache": False})
 
 
 def set_coin(folder: Path, seed: int) -> None:
     """Let one turn be asked, which a coin of this seed decides for each text."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    _change(folder / "config.json", {REMOTE: {**config[REMOTE], "coin": seed}})
-
-
-def _change(path: Path, values: Mapping[str, object]) -> None:
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**settings, **values}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config[REMOTE]["coin"] = seed
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def unaligned(model: Model, swap: GroupSwap) -> str:
