@@ -5,6 +5,7 @@ Reference: docs/method.md, export.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -157,7 +158,9 @@ def _largest(some: Sequence[NDArray[np.float64]], others: Sequence[NDArray[np.fl
 
 def _finish(model: Model, report: ExportReport, recipe: Recipe | None, work: Path) -> None:
     """The card and the recipe, in files that others may read."""
-    (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
+    config = json.loads((work / "config.json").read_text(encoding="utf-8"))
+    autos = [name for name in config.get("auto_map", ()) if name != "AutoConfig"]
+    (work / "README.md").write_text(_card(model, report, recipe, autos), encoding="utf-8")
     if recipe is not None:
         (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
     for path in work.iterdir():  # safetensors makes its files private; an export is to be shared
@@ -245,8 +248,8 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
     )
 
 
-def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
-    """The folder's README: what this is, how to load it, what was checked."""
+def _card(model: Model, report: ExportReport, recipe: Recipe | None, autos: Sequence[str]) -> str:
+    """The folder's README: what this is, how to load it, what was checked. autos: classes for its own code"""
     if report.effect == 0:
         how = "An ordinary checkpoint."
     elif report.folded:
@@ -255,7 +258,7 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         how = (
             f"A symmetrized model: {report.obstacles[0]}, by `{MODULE}.py` and the files beside it "
             "(trust_remote_code; Python 3.11 or newer). Loading the weights in any other way gives the model "
-            "as it was. `generate` works, without a cache."
+            "as it was."
         )
     else:
         how = (
@@ -267,8 +270,13 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
     note = f"{report.note}\n\n" if report.note else ""
     # by its name alone, since folders are moved
     load_with = report.load_with.replace(repr(str(report.folder)), repr(report.folder.name))
+    tokenizer = f"transformers.AutoTokenizer.from_pretrained({report.folder.name!r})"
+    others = (
+        f"Loaded by {', '.join(autos)}; the tokenizer, without code, by AutoTokenizer.\n\n" if autos else ""
+    )
     return (
-        f"# {model.name}, written by levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
+        f"# {model.name}, written by levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n"
+        f"tokenizer = {tokenizer}\n```\n\n{others}{note}"
         f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped "
         f"sentences: largest difference from the edited model {report.max_difference:.2g}; the edits "
         f"themselves change outputs by up to {report.effect:.3g}.\n\n{what}"

@@ -107,7 +107,9 @@ class SymmetryProof:
             scores = read_one(model, TokenLikelihoods(self._sentences), [variant])
             found.append(np.asarray([float(np.sum(own)) for own in scores.values[0]]))
         if model.classification_head is not None:
-            logits = torch.from_numpy(read_one(model, Pooled(self._pairs), [variant])[0])
+            logits = torch.tensor(
+                read_one(model, Pooled(self._pairs), [variant])[0]
+            )  # a copy: it is read-only
             found.append(logits.log_softmax(-1).numpy())
         if not found:
             found.append(read_one(model, SentenceVectors(self._sentences), [variant])[0])

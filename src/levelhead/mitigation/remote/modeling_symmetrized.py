@@ -266,7 +266,7 @@ def loss(logits: Tensor, labels: Tensor, causal: bool) -> Tensor:
 
 
 class EditedConfig(Config):  # type: ignore[no-untyped-call]
-    """A type of its own, so that nobody loads the weights without the exchange by mistake."""
+    """Under another model type, so that no Auto class loads the weights without the exchange by mistake."""
 
     model_type = "levelhead"
 
