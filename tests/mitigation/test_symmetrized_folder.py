@@ -127,6 +127,9 @@ def test_the_folder_answers_as_the_model_in_memory(head: str, tmp_path: Path) ->
     assert from_folder(network, tokenizer, model, head) == pytest.approx(expected, abs=1e-5)
     assert not report.folded
     assert report.effect > 1e-4
+    assert report.per_answer is not None
+    assert report.per_answer > 0
+    assert (report.per_token is not None) == (head == "causal")
     check_named_classes(tmp_path / "out", head)
     check_outputs(network, tokenizer, head)
 

@@ -60,6 +60,9 @@ class ExportReport:
     load_with: str  # the line of Python that loads it
     note: str = ""
     opens_here: bool = False  # whether levelhead.load opens it without its code
+    # how many times as long as the model itself it takes, measured; None: not measured
+    per_answer: float | None = None
+    per_token: float | None = None  # that it generates
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, which `--json` prints."""
@@ -142,12 +145,14 @@ def _symmetrized(
         why = f"answers to {swap.groups} texts are mixed"
         with _reloaded(model, work, replace(folding, obstacles=(why,))) as again:
             difference = _largest(proof.answered(again), edited)
-        _check(difference, {str(i): torch.from_numpy(each) for i, each in enumerate(edited)}, model)
+            slower = proof.slower(again) if seed is None else (None, None)
+        _check(difference, {str(i): torch.tensor(each) for i, each in enumerate(edited)}, model)
         if seed is not None:
             set_coin(work, seed)
             why = f"each text is asked at one of {swap.groups} turns, by a coin of seed {seed}"
         report = _report(model, folder, replace(folding, obstacles=(why,)), (difference, effect))
         report = replace(report, note=unaligned(model, swap), opens_here=False)
+        report = replace(report, per_answer=slower[0], per_token=slower[1])
         _finish(model, report, recipe, work)
     return report
 

@@ -4,8 +4,10 @@ answers without levelhead (remote/modeling_symmetrized.py)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from levelhead.models.model import Model
 from levelhead.probes.group_swap import GroupSwap, RowSwap
 
 _TEMPLATE = "modeling_symmetrized.py"
+_GENERATED, _ROUNDS = 16, 3  # tokens of a generation that is timed, and how often
 _SHOWN = 5  # words that are named among those that cannot be exchanged in predictions
 
 
@@ -84,6 +87,19 @@ def _first(out: Mapping[str, Any], *names: str) -> Tensor:
     return found
 
 
+def _ratio(works: Sequence[Callable[[], object]]) -> float:
+    """Wall time of the second relative to the first."""
+    times = []
+    for _ in range(_ROUNDS):
+        marks = [perf_counter()]
+        for work in works:
+            work()
+            marks.append(perf_counter())
+        times.append(np.diff(marks))
+    one, other = np.median(times, axis=0)
+    return float(other / one)
+
+
 class SymmetryProof:
     """A few texts that show whether a reloaded folder answers as the symmetrized model in memory does."""
 
@@ -135,6 +151,19 @@ class SymmetryProof:
             states = zip(out["last_hidden_state"], own, strict=True)
             found.append(torch.stack([h[: len(o)][torch.from_numpy(o)].mean(0) for h, o in states]))
         return [each.double().cpu().numpy() for each in found]
+
+    def slower(self, hf: Any) -> tuple[float, float | None]:
+        """How many times as long as the model itself a network takes for an answer, and for a generated token
+        of a causal one: wall time in turn, medians."""
+        asked = [partial(self.answered, network) for network in (self._model.hf, hf)]
+        if "causal" not in self._model.abilities:
+            return _ratio(asked), None
+        first = Text(_sentence((self._words or ["nurse"])[0]))
+        batch = inputs(self._model, [Tokens(row.ids, row.types) for row in encode(self._model, [first])])
+        given = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        length = {"max_new_tokens": _GENERATED, "min_new_tokens": _GENERATED, "do_sample": False}
+        written = [partial(each.generate, **given, **length) for each in (self._model.hf, hf)]
+        return _ratio(asked), _ratio(written)
 
     def _logs(self, hf: Any, texts: Sequence[Text]) -> tuple[Tensor, dict[str, Tensor]]:
         out, batch = self._out(hf, texts)

@@ -78,6 +78,9 @@ class ModelWritten(Record):
     candidate: str  # "" where none was written
     load_with: str  # the line of Python that loads it
     reason: str  # why none was written, else ""
+    # wall time relative to the unmodified model, measured as it was written; None: not measured
+    per_answer: float | None = None
+    per_token: float | None = None  # that it generates
 
 
 @dataclass(frozen=True)

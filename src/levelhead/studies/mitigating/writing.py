@@ -25,5 +25,5 @@ def write_chosen(model: Model, certified: Sequence[Candidate], folder: Path) -> 
         except (CannotDo, NoEffect) as error:
             reasons.append(f"{candidate.name}: {error}")
             continue
-        return ModelWritten(candidate.name, report.load_with, "")
+        return ModelWritten(candidate.name, report.load_with, "", report.per_answer, report.per_token)
     return ModelWritten("", "", "; ".join(reasons) or "no mitigation is certified")
