@@ -149,9 +149,9 @@ def test_the_time_of_the_written_model_is_stated_as_measured(tmp_path: Path) -> 
     said = []
     for number, slower in enumerate(((1.84, 1.32), (1.84, None), (None, None))):
         with Run.open(tmp_path / str(number), layout.MITIGATE, SETTINGS, hashes={}) as run:
-            chosen = ModelWritten("one", "load('model')", "", *slower)
-            run.result(layout.WRITTEN, partial(lambda each: each, chosen))
+            run.result(layout.WRITTEN, lambda: ModelWritten("one", "load('model')", ""))
             twice = replace(a_candidate("one", 0.1, 0.01, True), passes=2)
+            run.file(layout.TIMES, [MethodTimed(twice.method, 12.4, 321, *slower)])
             run.results(layout.CANDIDATES_TESTED, partial(lambda each: [each], twice))
         said.append(written_text(open_mitigate(tmp_path / str(number))).partition("unmodified model: ")[2])
     assert said == [

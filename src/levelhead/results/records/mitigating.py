@@ -78,9 +78,6 @@ class ModelWritten(Record):
     candidate: str  # "" where none was written
     load_with: str  # the line of Python that loads it
     reason: str  # why none was written, else ""
-    # wall time relative to the unmodified model, measured as it was written; None: not measured
-    per_answer: float | None = None
-    per_token: float | None = None  # that it generates
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,9 @@ class MethodTimed(Record):
     method: str
     seconds: float
     memory: int | None  # MiB, the most that was in use meanwhile; None where that is not known
+    # wall time of the folder that was written, relative to the unmodified model; None: not measured
+    per_answer: float | None = None
+    per_token: float | None = None  # that it generates
 
 
 @dataclass(frozen=True)
