@@ -23,6 +23,7 @@ PIECES = (
     ".",
 )
 FAMILIES = ("gpt2", "llama", "gemma3_text")  # absolute places, shared keys, sliding windows of 8 tokens
+pytestmark = pytest.mark.slow
 LENGTH = {"max_new_tokens": 24, "min_new_tokens": 24}
 
 
