@@ -19,6 +19,7 @@ BENCHMARKS = (
     "objectives",
     "audit_cost",
     "mitigations",
+    "generation",
     "projections",
     "counteracts",
     "explore",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +61,7 @@ def made(head: str) -> Model:
 def loaded(folder: Path, head: str) -> tuple[Any, Any]:
     auto = getattr(transformers, HEADS[head][1])
     network = auto.from_pretrained(folder, trust_remote_code=True).eval()
-    return network, transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    return network, transformers.AutoTokenizer.from_pretrained(folder)
 
 
 def asked(network: Any, tokenizer: Any, *texts: list[str]) -> Any:
@@ -110,12 +115,76 @@ def words(model: Model) -> list[int]:
 
 def test_the_folder_answers_as_the_model_in_memory(head: str, tmp_path: Path) -> None:
     model = made(head)
-    report = export(model, SYMMETRIZED, tmp_path / "out")
+    torch.set_warn_always(True)  # else torch warns once in a process, and another test may have been first
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            report = export(model, SYMMETRIZED, tmp_path / "out")
+    finally:
+        torch.set_warn_always(False)
     network, tokenizer = loaded(tmp_path / "out", head)
     expected = in_memory(model, head)
     assert from_folder(network, tokenizer, model, head) == pytest.approx(expected, abs=1e-5)
     assert not report.folded
     assert report.effect > 1e-4
+    assert report.per_answer is not None
+    assert report.per_answer > 0
+    assert (report.per_token is not None) == (head == "causal")
+    check_named_classes(tmp_path / "out", head)
+    check_outputs(network, tokenizer, head)
+
+
+def check_named_classes(folder: Path, head: str) -> None:
+    """The card names the Auto classes that load the folder; the documents name the one for each kind."""
+    named = set(re.findall(r"Auto\w+", (folder / "README.md").read_text(encoding="utf-8")))
+    written = json.loads((folder / "config.json").read_text(encoding="utf-8"))["auto_map"]
+    assert named == {*written, "AutoTokenizer"} - {"AutoConfig"}
+    for name in sorted(named - {"AutoTokenizer"}):
+        auto = getattr(transformers, name)
+        assert type(auto.from_pretrained(folder, trust_remote_code=True)).__name__.startswith("Edited")
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            auto.from_pretrained(folder, trust_remote_code=False)
+    assert HEADS[head][1] in named
+    text = Path(__file__).parents[2].joinpath("docs", "mitigate.md").read_text(encoding="utf-8")
+    section = text.split("## Symmetrized, as a folder")[1].split("\n## ")[0]
+    told = set(re.findall(r"`(Auto\w+)`", section))
+    assert told == {"AutoTokenizer", *(auto for _, auto in HEADS.values())}
+
+
+def check_outputs(network: Any, tokenizer: Any, head: str) -> None:
+    """Tuples where they are asked for, and a cache or a refusal."""
+    batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        out, plain = network(**batch), network(**batch, return_dict=False)
+    assert type(plain) is tuple
+    assert [type(value) for value in plain] == [type(value) for value in out.to_tuple()]
+    assert plain[0].numpy() == pytest.approx(out[0].numpy(), abs=1e-6)
+    if head == "causal":
+        assert (
+            network(**batch, use_cache=True).past_key_values.get_seq_length() == batch["input_ids"].shape[1]
+        )
+    else:
+        with pytest.raises(ValueError, match="causal language model"):
+            network(**batch, use_cache=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["symmetrized", "adapter"])
+def test_a_tokenizer_of_an_exported_folder_is_loaded_without_a_question(kind: str, tmp_path: Path) -> None:
+    model = shared("bert")
+    basis = torch.nn.functional.normalize(torch.ones(1, model.config.hidden_size))
+    edits = SYMMETRIZED if kind == "symmetrized" else (Projection(Site(1, "block"), basis, torch.ones(1)),)
+    assert not export(model, edits, tmp_path / "out").folded
+    code = (
+        "import sys, transformers\n"
+        f"tokenizer = transformers.AutoTokenizer.from_pretrained({str(tmp_path / 'out')!r})\n"
+        "print(tokenizer(sys.argv[1])['input_ids'], 'transformers_modules' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, TEXTS[0]], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.stdout == f"{model.tokenizer(TEXTS[0])['input_ids']} False\n"
+    assert "custom code" not in done.stderr
 
 
 def test_groups_are_equally_likely_in_the_folder_where_none_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,22 @@ def test_a_folder_of_another_certified_mitigation_is_told_from_the_first(tmp_pat
         run.result(layout.WRITTEN, lambda: ModelWritten("two", "load('model')", ""))
         run.results(layout.CANDIDATES_TESTED, lambda: [a_candidate(name, 0.1, 0.01, True) for name in names])
     assert "holds two, certified too," in written_text(open_mitigate(tmp_path))
+
+
+def test_the_time_of_the_written_model_is_stated_as_measured(tmp_path: Path) -> None:
+    said = []
+    for number, slower in enumerate(((1.84, 1.32), (1.84, None), (None, None))):
+        with Run.open(tmp_path / str(number), layout.MITIGATE, SETTINGS, hashes={}) as run:
+            run.result(layout.WRITTEN, lambda: ModelWritten("one", "load('model')", ""))
+            twice = replace(a_candidate("one", 0.1, 0.01, True), passes=2)
+            run.file(layout.TIMES, [MethodTimed(twice.method, 12.4, 321, *slower)])
+            run.results(layout.CANDIDATES_TESTED, partial(lambda each: [each], twice))
+        said.append(written_text(open_mitigate(tmp_path / str(number))).partition("unmodified model: ")[2])
+    assert said == [
+        "1.8 times per answer, 1.3 times per generated token.",
+        "1.8 times per answer.",
+        "not measured.",
+    ]
 
 
 def test_passes_multiply_and_what_changes_tensors_needs_one() -> None:

@@ -204,7 +204,14 @@ def written_text(run: MitigateRun) -> str:
         return ""
     if written.candidate:
         also = "" if written.candidate == run.certified[0].name else ", certified too,"
-        return f"The folder model/ of the run holds {written.candidate}{also} as transformers loads it."
+        chosen = next((each for each in run.candidates if each.name == written.candidate), None)
+        timed = None if chosen is None else run.times.get(chosen.method)
+        measured = {"answer": timed and timed.per_answer, "generated token": timed and timed.per_token}
+        took = [f"{ratio:.1f} times per {what}" for what, ratio in measured.items() if ratio is not None]
+        if not took and chosen is not None and chosen.passes > 1:
+            took = ["not measured"]
+        time = f" Time relative to the unmodified model: {', '.join(took)}." if took else ""
+        return f"The folder model/ of the run holds {written.candidate}{also} as transformers loads it.{time}"
     return f"No folder was written: {written.reason.rstrip('.')}."
 
 

@@ -20,13 +20,16 @@ from torch import Tensor, nn
 from transformers.models.auto import modeling_auto  # names of transformers itself take half a second to list
 
 from levelhead.mitigation.vendoring import detached, write_modules
-from levelhead.models.adapter import REMOTE, AffineEdit, write_adapter
+from levelhead.models.adapter import EDITED, REMOTE, AffineEdit, write_adapter
 from levelhead.models.hooks import split_qkv
 from levelhead.models.model import Model
 
 MODULE = "modeling_levelhead"
 EDITS = "levelhead_edits"  # the module of an exported network that holds the numbers of its edits
 _TEMPLATES = Path(__file__).parent / "remote"
+# A model type that transformers knows, and loads no language model for. Of one that it does not know, it asks
+# on the terminal whether code may run, even for a tokenizer; under the model's own, it leaves the edits out.
+BORROWED_TYPE = "superpoint"
 _CONFIG_LINE = "from transformers import PreTrainedConfig as Config\n"
 _MODEL_LINE = "from transformers import PreTrainedModel as Base\n"
 
@@ -50,7 +53,7 @@ def write_remote(model: Model, folder: Path, template: str, settings: Mapping[st
     _write_code(folder, kind, base, (_TEMPLATES / template).read_text(encoding="utf-8"))
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    config["model_type"] = _model_type(kind)
+    config["model_type"], config["architectures"] = BORROWED_TYPE, [edited_name(base)]
     config["auto_map"] = {"AutoConfig": f"{MODULE}.EditedConfig"} | {
         auto: f"{MODULE}.{edited_name(each)}"
         for each in (base, *_filling_class(base))
@@ -62,7 +65,7 @@ def write_remote(model: Model, folder: Path, template: str, settings: Mapping[st
 
 def edited_name(base: type) -> str:
     """The name of the class in the remote code; it ends like the original's, which transformers looks at."""
-    return f"Edited{base.__name__}"
+    return f"{EDITED}{base.__name__}"
 
 
 def auto_classes(kind: type, base: type) -> list[str]:
@@ -96,10 +99,6 @@ def imported(folder: Path, base: type) -> Iterator[Any]:
             del sys.modules[name]
 
 
-def _model_type(kind: type) -> str:
-    return f"levelhead_{cast(Any, kind).model_type}"
-
-
 def _filling_class(base: type) -> list[type]:
     """The class that fills blanks with the weights of one with a next-sentence head, too: pipeline() asks
     for it."""
@@ -112,7 +111,7 @@ def _write_code(folder: Path, kind: type, base: type, code: str) -> None:
     changes = {
         _CONFIG_LINE: _CONFIG_LINE.replace("PreTrainedConfig", kind.__name__),
         _MODEL_LINE: _MODEL_LINE.replace("PreTrainedModel", base.__name__),
-        'model_type = "levelhead"': f'model_type = "{_model_type(kind)}"',
+        'model_type = "levelhead"': f'model_type = "{BORROWED_TYPE}"',
         "class EditedModel(": f"class {edited_name(base)}(",
     }
     for old, new in changes.items():

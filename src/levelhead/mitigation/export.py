@@ -5,6 +5,7 @@ Reference: docs/method.md, export.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -59,6 +60,9 @@ class ExportReport:
     load_with: str  # the line of Python that loads it
     note: str = ""
     opens_here: bool = False  # whether levelhead.load opens it without its code
+    # how many times as long as the model itself it takes, measured; None: not measured
+    per_answer: float | None = None
+    per_token: float | None = None  # that it generates
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, which `--json` prints."""
@@ -141,12 +145,14 @@ def _symmetrized(
         why = f"answers to {swap.groups} texts are mixed"
         with _reloaded(model, work, replace(folding, obstacles=(why,))) as again:
             difference = _largest(proof.answered(again), edited)
-        _check(difference, {str(i): torch.from_numpy(each) for i, each in enumerate(edited)}, model)
+            slower = proof.slower(again) if seed is None else (None, None)
+        _check(difference, {str(i): torch.tensor(each) for i, each in enumerate(edited)}, model)
         if seed is not None:
             set_coin(work, seed)
             why = f"each text is asked at one of {swap.groups} turns, by a coin of seed {seed}"
         report = _report(model, folder, replace(folding, obstacles=(why,)), (difference, effect))
         report = replace(report, note=unaligned(model, swap), opens_here=False)
+        report = replace(report, per_answer=slower[0], per_token=slower[1])
         _finish(model, report, recipe, work)
     return report
 
@@ -157,7 +163,9 @@ def _largest(some: Sequence[NDArray[np.float64]], others: Sequence[NDArray[np.fl
 
 def _finish(model: Model, report: ExportReport, recipe: Recipe | None, work: Path) -> None:
     """The card and the recipe, in files that others may read."""
-    (work / "README.md").write_text(_card(model, report, recipe), encoding="utf-8")
+    config = json.loads((work / "config.json").read_text(encoding="utf-8"))
+    autos = [name for name in config.get("auto_map", ()) if name != "AutoConfig"]
+    (work / "README.md").write_text(_card(model, report, recipe, autos), encoding="utf-8")
     if recipe is not None:
         (work / RECIPE_FILE).write_text(recipe_text(recipe), encoding="utf-8")
     for path in work.iterdir():  # safetensors makes its files private; an export is to be shared
@@ -245,8 +253,8 @@ def _report(model: Model, folder: Path, folding: Folding, measured: tuple[float,
     )
 
 
-def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
-    """The folder's README: what this is, how to load it, what was checked."""
+def _card(model: Model, report: ExportReport, recipe: Recipe | None, autos: Sequence[str]) -> str:
+    """The folder's README: what this is, how to load it, what was checked. autos: classes for its own code"""
     if report.effect == 0:
         how = "An ordinary checkpoint."
     elif report.folded:
@@ -255,7 +263,7 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
         how = (
             f"A symmetrized model: {report.obstacles[0]}, by `{MODULE}.py` and the files beside it "
             "(trust_remote_code; Python 3.11 or newer). Loading the weights in any other way gives the model "
-            "as it was. `generate` works, without a cache."
+            "as it was."
         )
     else:
         how = (
@@ -267,8 +275,13 @@ def _card(model: Model, report: ExportReport, recipe: Recipe | None) -> str:
     note = f"{report.note}\n\n" if report.note else ""
     # by its name alone, since folders are moved
     load_with = report.load_with.replace(repr(str(report.folder)), repr(report.folder.name))
+    tokenizer = f"transformers.AutoTokenizer.from_pretrained({report.folder.name!r})"
+    others = (
+        f"Loaded by {', '.join(autos)}; the tokenizer, without code, by AutoTokenizer.\n\n" if autos else ""
+    )
     return (
-        f"# {model.name}, written by levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n```\n\n{note}"
+        f"# {model.name}, written by levelhead\n\n{how}\n\n```python\nmodel = {load_with}\n"
+        f"tokenizer = {tokenizer}\n```\n\n{others}{note}"
         f"Made from weights {model.fingerprint}. Reloaded with transformers and compared on shipped "
         f"sentences: largest difference from the edited model {report.max_difference:.2g}; the edits "
         f"themselves change outputs by up to {report.effect:.3g}.\n\n{what}"

@@ -4,8 +4,10 @@ answers without levelhead (remote/modeling_symmetrized.py)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from levelhead.models.model import Model
 from levelhead.probes.group_swap import GroupSwap, RowSwap
 
 _TEMPLATE = "modeling_symmetrized.py"
+_GENERATED, _ROUNDS = 16, 3  # tokens of a generation that is timed, and how often
 _SHOWN = 5  # words that are named among those that cannot be exchanged in predictions
 
 
@@ -38,7 +41,7 @@ def without_exchange(edits: Sequence[Edit]) -> tuple[GroupSwap | None, tuple[Edi
 
 
 def write_symmetrized(model: Model, swap: GroupSwap, folder: Path) -> None:
-    """Code beside weights that are there; generation keeps no cache, since there are several texts."""
+    """Code beside weights that are there."""
     write_remote(
         model,
         folder,
@@ -52,20 +55,14 @@ def write_symmetrized(model: Model, swap: GroupSwap, folder: Path) -> None:
             "coin": None,
         },
     )
-    generation = folder / "generation_config.json"
-    if generation.is_file():
-        _change(generation, {"use_cache": False})
 
 
 def set_coin(folder: Path, seed: int) -> None:
     """Let one turn be asked, which a coin of this seed decides for each text."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    _change(folder / "config.json", {REMOTE: {**config[REMOTE], "coin": seed}})
-
-
-def _change(path: Path, values: Mapping[str, object]) -> None:
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**settings, **values}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config[REMOTE]["coin"] = seed
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def unaligned(model: Model, swap: GroupSwap) -> str:
@@ -88,6 +85,19 @@ def _first(out: Mapping[str, Any], *names: str) -> Tensor:
     """The output under the first of these names that a network returns."""
     found: Tensor = next(out[name] for name in names if name in out)
     return found
+
+
+def _ratio(works: Sequence[Callable[[], object]]) -> float:
+    """Wall time of the second relative to the first."""
+    times = []
+    for _ in range(_ROUNDS):
+        marks = [perf_counter()]
+        for work in works:
+            work()
+            marks.append(perf_counter())
+        times.append(np.diff(marks))
+    one, other = np.median(times, axis=0)
+    return float(other / one)
 
 
 class SymmetryProof:
@@ -113,7 +123,9 @@ class SymmetryProof:
             scores = read_one(model, TokenLikelihoods(self._sentences), [variant])
             found.append(np.asarray([float(np.sum(own)) for own in scores.values[0]]))
         if model.classification_head is not None:
-            logits = torch.from_numpy(read_one(model, Pooled(self._pairs), [variant])[0])
+            logits = torch.tensor(
+                read_one(model, Pooled(self._pairs), [variant])[0]
+            )  # a copy: it is read-only
             found.append(logits.log_softmax(-1).numpy())
         if not found:
             found.append(read_one(model, SentenceVectors(self._sentences), [variant])[0])
@@ -139,6 +151,19 @@ class SymmetryProof:
             states = zip(out["last_hidden_state"], own, strict=True)
             found.append(torch.stack([h[: len(o)][torch.from_numpy(o)].mean(0) for h, o in states]))
         return [each.double().cpu().numpy() for each in found]
+
+    def slower(self, hf: Any) -> tuple[float, float | None]:
+        """How many times as long as the model itself a network takes for an answer, and for a generated token
+        of a causal one: wall time in turn, medians."""
+        asked = [partial(self.answered, network) for network in (self._model.hf, hf)]
+        if "causal" not in self._model.abilities:
+            return _ratio(asked), None
+        first = Text(_sentence((self._words or ["nurse"])[0]))
+        batch = inputs(self._model, [Tokens(row.ids, row.types) for row in encode(self._model, [first])])
+        given = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        length = {"max_new_tokens": _GENERATED, "min_new_tokens": _GENERATED, "do_sample": False}
+        written = [partial(each.generate, **given, **length) for each in (self._model.hf, hf)]
+        return _ratio(asked), _ratio(written)
 
     def _logs(self, hf: Any, texts: Sequence[Text]) -> tuple[Tensor, dict[str, Tensor]]:
         out, batch = self._out(hf, texts)

@@ -25,6 +25,7 @@ from levelhead.errors import UnknownModel
 
 PLACES, NUMBERS = "levelhead_adapter.json", "levelhead_adapter.safetensors"
 REMOTE = "levelhead"  # the key of config.json that the remote code of an exported folder reads
+EDITED = "Edited"  # before the names of that code's classes, which end like those that they edit
 FORMAT = 1
 TENSORS = ("scale", "read", "write", "offset")
 WEIGHTS = "weights"  # the key of the JSON that says beside which weights the adapter was written

@@ -26,7 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from levelhead.errors import BadOption, CannotDo, LevelheadError, UnknownModel
 from levelhead.files import new_folder
-from levelhead.models.adapter import REMOTE, AffineEdit, adapter_settings, read_adapter
+from levelhead.models.adapter import EDITED, REMOTE, AffineEdit, adapter_settings, read_adapter
 from levelhead.models.catalog import SCALE, WEIGHTS_FILE
 from levelhead.models.checkpoint_files import (
     Trust,
@@ -222,6 +222,7 @@ def _config_beside_adapter(folder: Path) -> Any:
         return None
     written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kept = {key: value for key, value in written.items() if key not in ("auto_map", "model_type", REMOTE)}
+    kept["architectures"] = [name.removeprefix(EDITED) for name in kept.get("architectures") or ()]
     return AutoConfig.for_model(about["model_type"], **kept)
 
 

@@ -83,7 +83,7 @@ class Layers:
 
 
 class EditedConfig(Config):  # type: ignore[no-untyped-call]
-    """A type of its own, so that nobody loads the weights without the edits by mistake."""
+    """Under another model type, so that no Auto class loads the weights without the edits by mistake."""
 
     model_type = "levelhead"
 

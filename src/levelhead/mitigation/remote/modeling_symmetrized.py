@@ -5,8 +5,9 @@ transformers, and nothing of levelhead.
 
 Classifiers and next sentences: the mean of probabilities. Vectors: the mean. Blanks: the mean, word by word.
 Next words: a mixture with weights in proportion to what the model gives each text so far, so that a text gets
-the mean of both probabilities. Every text is asked once per group, without a cache; with "coin" in
-config.json it is asked once, at a turn that a hash of the text and that seed decides.
+the mean of both probabilities. Every text is asked once per group, in one batch, and once where no word of it
+is exchanged; with "coin" in config.json it is asked once, at a turn that a hash of the text and that seed
+decides.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from transformers import PreTrainedConfig as Config
 from transformers import PreTrainedModel as Base
 from transformers import PreTrainedTokenizerFast
 
+from levelhead.mitigation.remote.caching import TurnedCache
 from levelhead.mitigation.remote.turning import Row, TurnedRow, Turner
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 
-_INSIDE = ("output_hidden_states", "output_attentions", "inputs_embeds", "past_key_values")
-_DROPPED = ("position_ids", "cache_position", "use_cache", "return_dict", "token_type_ids", "logits_to_keep")
+_INSIDE = ("output_hidden_states", "output_attentions", "inputs_embeds")
+_DROPPED = ("position_ids", "cache_position")
 
 
 class Symmetry:
@@ -103,110 +105,153 @@ def _tuples(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 class Passes:
-    """One batch: what the network answers at each pass, put together at the tokens that came in."""
+    """One batch: which rows the network is asked about, and its answers at the tokens that came in."""
 
-    def __init__(self, model: Any, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> None:
-        known = model.__dict__.get("levelhead_symmetry")
-        if known is None or known.columns.device != ids.device:
-            known = model.__dict__["levelhead_symmetry"] = Symmetry(model.config, ids.device)
-        self.symmetry: Symmetry = known
-        self.ids, self.typed = ids, types is not None
-        self.real = torch.ones_like(ids).bool() if mask is None else mask.bool()
-        own = torch.zeros_like(ids) if types is None else types
-        rows = [Row(i[r].tolist(), t[r].tolist()) for i, t, r in zip(ids, own, self.real, strict=True)]
-        self.passes = self.symmetry.turned(rows)
-        pad = model.config.pad_token_id
-        self.pad = 0 if pad is None else pad
+    def __init__(self, symmetry: Symmetry, ids: Tensor, real: Tensor, types: Tensor) -> None:
+        self.symmetry, self._device = symmetry, ids.device
+        rows = [Row(i[r].tolist(), t[r].tolist()) for i, t, r in zip(ids, types, real, strict=True)]
+        passes = symmetry.turned(rows)
+        every = [(tuple(row.ids), tuple(row.types)) for some in passes for _, row in some]
+        self.rows = list(dict.fromkeys(every))  # that are asked: each once
+        number = {row: i for i, row in enumerate(self.rows)}
+        self.which = self._tensor([number[row] for row in every]).view(len(passes), -1)  # [pass, text]
+        self.turns = self._tensor([[turn for turn, _ in some] for some in passes])
+        # where the answer about each token stands in its row; -1: nowhere. [pass, text, token]
+        self.places = torch.full((len(passes), *ids.shape), -1, device=ids.device)
+        self.places[:, real] = torch.stack(
+            [self._tensor([p for _, r in some for p in r.places]) for some in passes]
+        )
+        self.first = self._tensor([0] * len(self.rows))  # the token of each row that answers begin with
+        self.total: Tensor | None = None  # log P of each row up to each token that is answered about
 
-    def asked(self, number: int) -> dict[str, Tensor]:
-        """The arguments of a pass, padded on the right."""
-        rows = [row for _, row in self.passes[number]]
-        real = self._padded([[1] * len(row.ids) for row in rows], 0)
-        asked = {"input_ids": self._padded([row.ids for row in rows], self.pad), "attention_mask": real}
-        return {**asked, "token_type_ids": self._padded([r.types for r in rows], 0)} if self.typed else asked
+    def asked(self, pad: int) -> dict[str, Tensor]:
+        """The arguments of the network, padded on the right."""
+        ids, types = zip(*self.rows, strict=True)
+        ones = [[1] * len(row) for row in ids]
+        named = {"input_ids": (ids, pad), "attention_mask": (ones, 0), "token_type_ids": (types, 0)}
+        width = max(map(len, ids))
+        return {
+            name: self._tensor([[*row, *[value] * (width - len(row))] for row in rows])
+            for name, (rows, value) in named.items()
+        }
 
-    def _padded(self, rows: Sequence[Sequence[int]], value: int) -> Tensor:
-        width = max(map(len, rows))
-        padded = [[*row, *[value] * (width - len(row))] for row in rows]
-        return torch.tensor(padded, dtype=torch.long, device=self.ids.device)
+    def needed(self, columns: Tensor) -> list[int]:
+        """The first token of each row that must be answered about, for these tokens of every text."""
+        lengths = self._tensor([len(ids) for ids, _ in self.rows])
+        places = self.places[..., columns]
+        behind = lengths[self.which][..., None] - 1
+        first = torch.where(places < 0, behind, places).amin(-1)
+        return lengths.scatter_reduce(0, self.which.flatten(), first.flatten(), "amin").tolist()
 
-    def places(self, number: int) -> Tensor:
-        """Where the answer about each token that came in stands in a pass; -1: nowhere. [row, token]"""
-        places = torch.full_like(self.ids, -1)
-        for row, (_, turned) in enumerate(self.passes[number]):
-            places[row, self.real[row]] = torch.tensor(list(turned.places), device=self.ids.device)
-        return places
+    def _tensor(self, values: Sequence[Any]) -> Tensor:
+        return torch.tensor(values, dtype=torch.long, device=self._device)
 
-    def one(self, name: str, values: Sequence[Tensor]) -> Tensor:
-        """The answers of all passes under one name as one."""
-        if values[0].dim() == 3:
-            return self._by_token(name, values)
+    def one(self, name: str, value: Tensor) -> Tensor:
+        """The answers about all rows under one name as one for each text."""
+        if value.dim() == 3:
+            every = torch.arange(self.places.shape[2], device=self._device)
+            return self.by_token(name, value, every)
         if "logits" not in name:
-            return torch.stack(list(values)).mean(0)
-        return torch.stack([value.log_softmax(-1) for value in values]).logsumexp(0) - math.log(len(values))
+            return value[self.which].mean(0)
+        return value.log_softmax(-1)[self.which].logsumexp(0) - math.log(len(self.which))
 
-    def _by_token(self, name: str, values: Sequence[Tensor]) -> Tensor:
-        places = [self.places(number) for number in range(len(values))]
-        given = [_taken(value, place) for value, place in zip(values, places, strict=True)]
-        there = torch.stack([place >= 0 for place in places]).double()
+    def by_token(self, name: str, value: Tensor, columns: Tensor) -> Tensor:
+        """The same at some tokens of each text."""
+        places = self.places[..., columns]
+        at = (places - self.first[self.which][..., None]).clamp(min=0)
+        given = value[self.which[..., None], at]  # [pass, text, token, value]
+        there = (places >= 0).double()
         there[0] = 1.0  # the text itself is always there
         if "logits" not in name:
-            shares = (there / there.sum(0)).to(given[0])
-            return torch.stack([g * s[..., None] for g, s in zip(given, shares, strict=True)]).sum(0)
-        logs = [value.float().log_softmax(-1).flatten(0, 1) for value in given]
+            return (given * (there / there.sum(0)).to(given)[..., None]).sum(0)
+        logs = given.float().log_softmax(-1).flatten(1, 2)
         worth = there.log().flatten(1)
-        if self.symmetry.causal and len(values) > 1:
-            worth = worth + torch.stack([self._so_far(i, values[i], p) for i, p in enumerate(places)])
-        words = values[0].shape[-1] == self.symmetry.vocabulary
-        if len(values) == 1:
-            turns = torch.tensor([turn for turn, _ in self.passes[0]], device=self.ids.device)
-            mixed = self.symmetry.returned(logs[0], turns.repeat_interleave(self.ids.shape[1]))
-        elif words:
-            mixed = self.symmetry.mixed(logs, worth.log_softmax(0).to(logs[0]))
+        if self.total is not None:
+            worth = worth + self.total[self.which[..., None], at].flatten(1)
+        shares = worth.log_softmax(0).to(logs)
+        if len(logs) == 1:
+            mixed = self.symmetry.returned(logs[0], self.turns[0].repeat_interleave(len(columns)))
+        elif value.shape[-1] == self.symmetry.vocabulary:
+            mixed = self.symmetry.mixed(list(logs), shares)
         else:
-            mixed = (torch.stack(logs) + worth.log_softmax(0).to(logs[0])[..., None]).logsumexp(0)
-        return mixed.view(given[0].shape).to(given[0].dtype)
-
-    def _so_far(self, number: int, logits: Tensor, places: Tensor) -> Tensor:
-        """The logarithm of what the network gives a text up to each token of it. [row x token]"""
-        asked = self.asked(number)
-        ids, real = asked["input_ids"][:, 1:], asked["attention_mask"][:, 1:]
-        log = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[..., None])[..., 0].double() * real
-        total = functional.pad(log, (1, 0)).cumsum(1)
-        return total.gather(1, places.clamp(min=0)).flatten()
-
-
-def _taken(value: Tensor, places: Tensor) -> Tensor:
-    return value.gather(1, places.clamp(min=0)[..., None].expand(-1, -1, value.shape[-1]))
+            mixed = (logs + shares[..., None]).logsumexp(0)
+        return mixed.view(given.shape[1:]).to(given.dtype)
 
 
 def answered(model: Any, forward: Callable[..., Any], ids: Tensor | None, given: dict[str, Any]) -> Any:
     """What the symmetrized model answers, as an output of the network's own kind."""
     inside = [name for name in _INSIDE if _is_asked(given.pop(name, None))]
+    mask = given.pop("attention_mask", None)
     if ids is None or inside:
+        raise ValueError(f"A symmetrized model takes input_ids, and no {', '.join(inside) or 'other'}.")
+    if mask is not None and mask.dim() != 2:
         raise ValueError(
-            f"A symmetrized model takes input_ids, and no {', '.join(inside) or 'other'}; generate with "
-            "use_cache=False."
+            "A symmetrized model takes an attention_mask [text, token]; leave out cache_implementation."
         )
-    labels, mask, types = (given.pop(name, None) for name in ("labels", "attention_mask", "token_type_ids"))
-    keep = given.pop("logits_to_keep", 0)
-    given = {name: value for name, value in given.items() if name not in _DROPPED}
-    passes = Passes(model, ids, mask, types)
-    cache = {"use_cache": False} if passes.symmetry.causal else {}
-    outs = [
-        forward(**passes.asked(number), **cache, **given, return_dict=True)
-        for number in range(len(passes.passes))
-    ]
+    known = model.__dict__.get("levelhead_symmetry")
+    if known is None or known.columns.device != ids.device:
+        known = model.__dict__["levelhead_symmetry"] = Symmetry(model.config, ids.device)
+    as_dict, labels = given.pop("return_dict", None), given.pop("labels", None)
+    own = {name: value for name, value in given.items() if name not in _DROPPED}
+    real = torch.ones_like(ids).bool() if mask is None else mask[:, -ids.shape[1] :].bool()
+    asked = _next_words if known.causal else _answers
+    out = asked(model, forward, (known, ids, real), {**own, "labels": labels})
+    return out if (model.config.return_dict if as_dict is None else as_dict) else out.to_tuple()
+
+
+Asked = tuple[Symmetry, Tensor, Tensor]  # what is exchanged, tokens, and which of them are no padding
+
+
+def _answers(model: Any, forward: Callable[..., Any], asked: Asked, own: dict[str, Any]) -> Any:
+    """Of a model that reads both ways, or answers about a text as a whole."""
+    if any(_is_asked(own.pop(name, None)) for name in ("use_cache", "past_key_values")):
+        raise ValueError(
+            "Only a causal language model keeps a cache; leave use_cache and past_key_values out."
+        )
+    symmetry, ids, real = asked
+    types, labels, _ = (own.pop(name, None) for name in ("token_type_ids", "labels", "logits_to_keep"))
+    passes = Passes(symmetry, ids, real, torch.zeros_like(ids) if types is None else types)
+    rows = passes.asked(model.config.pad_token_id or 0)
+    if types is None:
+        del rows["token_type_ids"]
+    out = forward(**rows, **own, return_dict=True)
     tensors = {
-        name: passes.one(name, [out[name] for out in outs])
-        for name, value in outs[0].items()
-        if isinstance(value, Tensor) and value.is_floating_point()
+        name: passes.one(name, value)
+        for name, value in out.items()
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1
     }
     if labels is not None:
-        tensors["loss"] = loss(tensors["logits"], labels, passes.symmetry.causal)
-    if keep:
-        tensors["logits"] = tensors["logits"][:, -keep:]
-    return type(outs[0])(**tensors)
+        tensors["loss"] = loss(tensors["logits"], labels, causal=False)
+    return type(out)(**tensors)
+
+
+def _next_words(model: Any, forward: Callable[..., Any], asked: Asked, own: dict[str, Any]) -> Any:
+    """Of a causal language model."""
+    symmetry, ids, real = asked
+    past, use, keep, labels, _ = (
+        own.pop(name, None)
+        for name in ("past_key_values", "use_cache", "logits_to_keep", "labels", "token_type_ids")
+    )
+    if not isinstance(past, TurnedCache):
+        if past is not None and past.get_seq_length():
+            raise ValueError("A symmetrized model goes on with a cache of its own (past_key_values) only.")
+        past = TurnedCache(ids.device, bool(getattr(model.config, "use_cache", True) if use is None else use))
+    before = past.get_seq_length()
+    ids, real = past.with_tokens(ids, real)
+    passes = Passes(symmetry, ids, real, torch.zeros_like(ids))
+    new = torch.arange(before, ids.shape[1], device=ids.device)
+    kept = new[keep] if isinstance(keep, Tensor) else new[-(keep or 0) :]
+    columns = kept if labels is None else new
+    rows = [row for row, _ in passes.rows]
+    out, total = past.run(forward, rows, passes.needed(columns), own)
+    passes.first = torch.tensor([len(row) - total.shape[1] for row in rows], device=ids.device)
+    passes.total = total
+    past.ids, past.real = ids, real
+    logits = passes.by_token("logits", out["logits"], columns)
+    tensors = {"logits": logits, "past_key_values": past if past.keeps else None}
+    if labels is not None:
+        tensors |= {"loss": loss(logits, labels, causal=True), "logits": logits[:, kept - before]}
+    return type(out)(**tensors)
 
 
 def _is_asked(value: Any) -> bool:
@@ -221,7 +266,7 @@ def loss(logits: Tensor, labels: Tensor, causal: bool) -> Tensor:
 
 
 class EditedConfig(Config):  # type: ignore[no-untyped-call]
-    """A type of its own, so that nobody loads the weights without the exchange by mistake."""
+    """Under another model type, so that no Auto class loads the weights without the exchange by mistake."""
 
     model_type = "levelhead"
 
@@ -231,5 +276,8 @@ class EditedModel(Base):  # type: ignore[no-untyped-call]
 
     config_class = EditedConfig
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, **given: Any) -> Any:
-        return answered(self, super().forward, input_ids, {**given, "attention_mask": attention_mask})
+    def forward(
+        self, input_ids: Any = None, attention_mask: Any = None, logits_to_keep: Any = 0, **given: Any
+    ) -> Any:
+        own = {**given, "attention_mask": attention_mask, "logits_to_keep": logits_to_keep}
+        return answered(self, super().forward, input_ids, own)

@@ -93,7 +93,8 @@ def _tested_table(contents: Contents, run: MitigateRun) -> Table:
         "On held-out items, in the order of the tests. Each bias before → after in natural units, below it "
         "as an effect size. Gain: toward neutral, with its 95 % interval by cluster. Seconds and memory: of "
         "all strengths of a method together, fitted and asked; memory with the model. p: the largest of "
-        "those of gain, overshoot and every cost; below a verdict what was missed."
+        "those of gain, overshoot and every cost; below a verdict what was missed. Passes: texts that the "
+        "model is run on for an answer; the time of the model that is written is measured, and stated above."
     )
     if not run.settings.objective and run.candidates:
         judged = run.candidates[0].certificate.bias

@@ -87,6 +87,9 @@ class MethodTimed(Record):
     method: str
     seconds: float
     memory: int | None  # MiB, the most that was in use meanwhile; None where that is not known
+    # wall time of the folder that was written, relative to the unmodified model; None: not measured
+    per_answer: float | None = None
+    per_token: float | None = None  # that it generates
 
 
 @dataclass(frozen=True)

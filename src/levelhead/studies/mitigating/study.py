@@ -35,7 +35,7 @@ from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import TextFile
-from levelhead.results.records.mitigating import BiasDetected, CandidateTested
+from levelhead.results.records.mitigating import BiasDetected, CandidateTested, MethodTimed
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
@@ -70,7 +70,7 @@ from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
 from levelhead.studies.mitigating.training import Means, trains
 from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
-from levelhead.studies.mitigating.writing import write_chosen
+from levelhead.studies.mitigating.writing import Slower, write_chosen
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
@@ -224,8 +224,10 @@ def _tested(
         run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
     pairs = sorted(zip(ordered, judged, strict=True), key=lambda pair: -pair[1].gain)
     passed = [each for each, tested in pairs if tested.certified]  # all hold together, so any may be chosen
-    run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL))
-    run.file(layout.TIMES, tried.times)
+    slower: Slower = {}
+    run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL, slower))
+    times = [MethodTimed(t.method, t.seconds, t.memory, *slower.get(t.method, ())) for t in tried.times]
+    run.file(layout.TIMES, times)
     return [
         CandidateTested(
             each.name,

@@ -13,10 +13,14 @@ from levelhead.models.model import Model
 from levelhead.results.records.mitigating import ModelWritten
 from levelhead.studies.mitigating.protocol import Candidate
 
+Slower = dict[str, tuple[float | None, float | None]]  # method -> time per answer, per generated token
 
-def write_chosen(model: Model, certified: Sequence[Candidate], folder: Path) -> ModelWritten:
+
+def write_chosen(
+    model: Model, certified: Sequence[Candidate], folder: Path, slower: Slower | None = None
+) -> ModelWritten:
     """Write the first certified candidate that can be written as a folder: one that is asked several times
-    comes after those that are asked once."""
+    comes after those that are asked once. slower: gets its times, which are no result that a run repeats."""
     reasons = []
     for candidate in sorted(certified, key=lambda each: passes(each.edits)):
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed after it
@@ -25,5 +29,7 @@ def write_chosen(model: Model, certified: Sequence[Candidate], folder: Path) -> 
         except (CannotDo, NoEffect) as error:
             reasons.append(f"{candidate.name}: {error}")
             continue
+        if slower is not None:
+            slower[candidate.method] = report.per_answer, report.per_token
         return ModelWritten(candidate.name, report.load_with, "")
     return ModelWritten("", "", "; ".join(reasons) or "no mitigation is certified")
