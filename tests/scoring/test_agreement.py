@@ -135,7 +135,7 @@ def test_names_in_no_table_keep_the_gender_that_the_model_takes_them_to_have(
     model = load(name)
     own, symmetrized = asked(model, strange, Symmetrized(GenderSwap())).values.mean(axis=1)
     assert symmetrized < own + 0.02
-    monkeypatch.setattr("levelhead.engine.name_beliefs.CERTAIN", 1.1)  # never certain
+    monkeypatch.setattr("levelhead.probes.name_beliefs.CERTAIN", 1.1)  # never certain
     assert asked(model, strange, Symmetrized(GenderSwap())).values[1].mean() > 0.4
 
 

@@ -190,7 +190,7 @@ def divided_p(p: float, share: float) -> float:
 def null_range(null: Null, level: float = 0.95) -> tuple[float, float]:
     """Between which values a further null model lies with probability level, if they are normal.
 
-        floor ± t · spread · sqrt(1 + 1/K),   K − 1 degrees of freedom, with long tails 3 at most
+    floor ± t · spread · sqrt(1 + 1/K),   K − 1 degrees of freedom, with long tails 3 at most
     """
     freedom = min(max(1, null.draws - 1), LONG_TAILS if null.long_tailed else math.inf)
     reach = float(stats.t.isf((1 - level) / 2, freedom)) * null.spread * math.sqrt(1 + 1 / null.draws)

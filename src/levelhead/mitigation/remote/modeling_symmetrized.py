@@ -30,9 +30,11 @@ from transformers import PreTrainedTokenizerFast
 from levelhead.mitigation.remote.caching import TurnedCache
 from levelhead.mitigation.remote.turning import Row, TurnedRow, Turner
 from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.probes.name_beliefs import KNOWN, WORDS, belief_texts, believed, strange_names
 
 _INSIDE = ("output_hidden_states", "output_attentions", "inputs_embeds")
 _DROPPED = ("position_ids", "cache_position")
+_AT_ONCE = 32  # texts about names
 
 
 class Symmetry:
@@ -42,6 +44,8 @@ class Symmetry:
         self._settings, self._source = config.levelhead, config._name_or_path
         rows = self._settings["rows"]
         self._swap = RowSwap(self._settings["words"], _tuples(rows)) if rows else GenderSwap()
+        self._beliefs: dict[str, str | None] = {}  # of names that no table has
+        self._known: list[float] | None = None  # what names of the table score, once one was met
         self.groups = self._swap.groups
         self.vocabulary = self._settings["vocabulary"]
         self.causal = self._settings["causal"]
@@ -58,6 +62,44 @@ class Symmetry:
         """The tokenizer that lies beside the weights, and the exchange."""
         tokenizer: Any = PreTrainedTokenizerFast  # no Auto class: it would ask again whether code may run
         return Turner(tokenizer.from_pretrained(self._source), self._swap, self.causal)
+
+    def believe(self, forward: Callable[..., Any], ids: Tensor, real: Tensor) -> None:
+        """Take names of these texts that no table has for what the network itself takes them to be."""
+        if not isinstance(self._swap, GenderSwap):
+            return
+        texts = self.turner.texts([row[own].tolist() for row, own in zip(ids, real, strict=True)])
+        new = [name for name in strange_names(texts) if name not in self._beliefs]
+        if not new:
+            return
+        if self._known is None:
+            self._known = self._she_or_he(forward, KNOWN)
+        genders = dict(believed(new, self._known, self._she_or_he(forward, new))) if self._known else {}
+        self._beliefs |= {name: genders.get(name) for name in new}
+        sure = tuple((name, gender) for name, gender in self._beliefs.items() if gender is not None)
+        self.turner.swap = replace(self._swap, believed=sure)
+
+    @torch.no_grad()
+    def _she_or_he(self, forward: Callable[..., Any], names: Sequence[str]) -> list[float]:
+        """log p(she) − log p(he) in every text about these names; none if the network predicts no words."""
+        tokenizer, found = self.turner.tokenizer, []
+        she, he = (tokenizer(f"a {word}", add_special_tokens=False)["input_ids"][-1] for word in WORDS)
+        texts = belief_texts(names, "" if self.causal else tokenizer.mask_token or "")
+        rows = tokenizer(texts)["input_ids"]
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            lengths = torch.tensor([len(row) for row in some], device=self.columns.device)
+            width = int(lengths.max())
+            ids = lengths.new_tensor([[*row, *[0] * (width - len(row))] for row in some])
+            mask = (torch.arange(width, device=ids.device) < lengths[:, None]).long()
+            out = forward(input_ids=ids, attention_mask=mask, return_dict=True)
+            logits = out.get("prediction_logits", out.get("logits"))
+            if logits is None or logits.dim() < 3 or logits.shape[-1] != self.vocabulary:
+                return []
+            blank = ids == tokenizer.mask_token_id
+            at = lengths - 1 if self.causal else blank.int().argmax(1)
+            read = logits[torch.arange(len(some), device=ids.device), at]
+            found += (read[:, she] - read[:, he]).float().tolist()
+        return found
 
     def turned(self, rows: Sequence[Row]) -> list[list[tuple[int, TurnedRow]]]:
         """Every row at each turn, or at the turn that the coin decides: [pass][row]"""
@@ -194,6 +236,7 @@ def answered(model: Any, forward: Callable[..., Any], ids: Tensor | None, given:
     as_dict, labels = given.pop("return_dict", None), given.pop("labels", None)
     own = {name: value for name, value in given.items() if name not in _DROPPED}
     real = torch.ones_like(ids).bool() if mask is None else mask[:, -ids.shape[1] :].bool()
+    known.believe(forward, ids, real)
     asked = _next_words if known.causal else _answers
     out = asked(model, forward, (known, ids, real), {**own, "labels": labels})
     return out if (model.config.return_dict if as_dict is None else as_dict) else out.to_tuple()

@@ -46,7 +46,7 @@ class Turner:
     """Turns rows of one tokenizer."""
 
     def __init__(self, tokenizer: Any, swap: GroupSwap, causal: bool) -> None:
-        self._tokenizer, self._swap, self._causal = tokenizer, swap, causal
+        self.tokenizer, self.swap, self._causal = tokenizer, swap, causal
         words = {tokenizer.mask_token_id, tokenizer.unk_token_id}  # they stand inside texts
         self._special = set(tokenizer.all_special_ids) - words
         self._spaceless = self._ids("a.") == self._ids("a .")
@@ -72,6 +72,10 @@ class Turner:
         places += range(len(ids), len(ids) + len(row.ids) - at)
         return TurnedRow([*ids, *row.ids[at:]], [*types, *row.types[at:]], places, reversible)
 
+    def texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Rows of tokens as text, without special tokens."""
+        return [self._text([token for token in row if token not in self._special])[0] for row in rows]
+
     def _aligned(self, old: int, new: int, start: int) -> list[int]:
         """Tokens of an exchanged word: one by one, else none but the last of a model that reads ahead."""
         if old == new:
@@ -95,7 +99,7 @@ class Turner:
         self, ids: Sequence[int], start: int, end: int, turn: int
     ) -> Iterator[tuple[int, int, list[int], bool]]:
         text, spans = self._text(ids[start:end])
-        turned = self._swap(text, turn)
+        turned = self.swap(text, turn)
         done = 0
         for (a, b), (c, d) in turned.changes:
             inside = [i for i, (first, last) in enumerate(spans) if first < b and last > a]
@@ -127,7 +131,7 @@ class Turner:
     def _piece(self, token: int) -> str:
         """A token as it stands inside a text: with a space before it, if it has one."""
         if token not in self._pieces:
-            shown = str(self._tokenizer.convert_ids_to_tokens(token))
+            shown = str(self.tokenizer.convert_ids_to_tokens(token))
             if self._bytes:
                 shown = bytes(_BYTES.get(each, 32) for each in shown).decode("utf-8", "replace")
             starts = self._spaceless and not shown.startswith(_GOES_ON)
@@ -141,4 +145,4 @@ class Turner:
         return whole[len(known) :] if before and whole[: len(known)] == known else self._ids(gap + word)
 
     def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
