@@ -9,12 +9,13 @@ so that the time that is left is the work that is left at the speed so far.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 
-from levelhead.progress import Display, alone, display
+from levelhead.progress import Display, alone, display, duration, say, told_in_lines
 
 BACK = 1.5  # passes forward that one pass back takes
 _NOW = "{} (now: {}), tokens"
@@ -38,6 +39,31 @@ class Stage(StrEnum):
     PROMPTS = "who does which job"
     CERTIFIED = "which change is certified"
     LEARNING = "what can still be learned"
+
+
+_LONG = 60.0  # seconds from which on work is long
+
+
+def announces() -> bool:
+    """Whether a command waits to hear how long it will take: a library is silent, and so is a part of
+    something that was announced."""
+    return told_in_lines() and _whole.get() is None
+
+
+def announce(seconds: float, shorter: str = "") -> None:
+    """Say before long work how long it takes, and which option makes it shorter."""
+    if seconds >= _LONG:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        machine = f"{cores} core{'s' if cores > 1 else ''}"
+        announce_line(
+            f"This takes about {duration(seconds)} on this machine ({machine}){shorter and f'; {shorter}'}."
+        )
+
+
+def announce_line(line: str) -> None:
+    """Say something before work begins, where a command waits for it."""
+    if announces():
+        say(line)
 
 
 class _Whole:

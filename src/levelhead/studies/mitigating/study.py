@@ -12,6 +12,7 @@ that can be written becomes a folder; every candidate is also asked about biases
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from levelhead.engine.trainer_arguments import check_trainable
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import LEVEL, in_sequence
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import least_p, looks
 from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
@@ -35,7 +37,7 @@ from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import TextFile
-from levelhead.results.records.mitigating import BiasDetected, CandidateTested
+from levelhead.results.records.mitigating import BiasDetected, BudgetPlan, CandidateTested
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
@@ -62,6 +64,15 @@ from levelhead.studies.mitigating import (
     token_projection,
     unlearning,
 )
+from levelhead.studies.mitigating.budgeting import (
+    NO_BUDGET,
+    OTHERS,
+    Budget,
+    measured_pace,
+    planned,
+    told,
+    whole_seconds,
+)
 from levelhead.studies.mitigating.learning import Schooling, with_learning
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of
@@ -71,6 +82,7 @@ from levelhead.studies.mitigating.targets import named_methods, target_items, wi
 from levelhead.studies.mitigating.training import Means, Trains
 from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
+from levelhead.work import announce, announce_line, announces
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
@@ -93,21 +105,32 @@ BUILT_IN = (  # importing them registers their mitigations
 )
 Open = Run[MitigateRunSettings]
 _CONTEXTS = 2  # per word
+_PROBE = 60.0  # seconds, of which a twentieth may be spent to say how long a run without a budget takes
 
 
 def run_mitigations(
-    model: Model, settings: MitigateSettings | None, folder: str | Path, battery: Battery | None = None
+    model: Model,
+    settings: MitigateSettings | None,
+    folder: str | Path,
+    battery: Battery | None = None,
+    *,
+    began: float | None = None,
 ) -> MitigateRun:
     """Try every mitigation on a model and store what each bought and cost; a killed run goes on.
 
-    settings: None: the default ones. battery: the items; None: those that ship.
+    settings: None: the default ones. battery: the items; None: those that ship. began: when the budget
+    began to count (effort.now); None: now, so that loading the model is not part of it.
     """
-    settings = settings or MitigateSettings()
+    began, settings = now() if began is None else began, settings or MitigateSettings()
     _check_training(settings)
-    deadline, glue = None if settings.seconds is None else now() + settings.seconds, settings.glue
+    deadline, glue = None if settings.seconds is None else began + settings.seconds, settings.glue
     battery = battery or shipped_battery(settings, model)
     items = target_items(model, settings)
-    split = with_target(model, parts(battery, settings.seed), settings, items)
+
+    def parts_of(every: int) -> Parts:
+        return with_target(model, parts(battery, settings.seed, every), settings, items, every)
+
+    split = parts_of(1)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
         seed=settings.seed,
@@ -140,9 +163,18 @@ def run_mitigations(
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        detected = run.result(layout.DETECTED, lambda: detect(model, split, settings))
+        methods, budget = _methods(settings, run), NO_BUDGET
+        if deadline is not None:
+            costs = {method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)}
+            plan = run.result(layout.PLANNED, lambda: _plan(model, parts_of, settings, costs, deadline))
+            split, budget = parts_of(plan.every), Budget(plan, deadline)
+        elif announces():
+            pace = measured_pace(model, parts_of, settings.objective, _PROBE)
+            costs = {method.name: cost_of(method) for method in methods}
+            announce(whole_seconds(pace, costs, settings.null), "--budget 10min takes 10 min")
+        detected = run.result(layout.DETECTED, lambda: detect(model, split, settings, budget))
         tested = run.results(
-            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, deadline)
+            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, methods, budget)
         )
         for number, each in enumerate(tested, start=1):
             if each.recipe:
@@ -152,10 +184,27 @@ def run_mitigations(
     return MitigateRun.open(folder)
 
 
+def _plan(
+    model: Model,
+    parts_of: Callable[[int], Parts],
+    settings: MitigateSettings,
+    costs: Mapping[str, float],
+    deadline: float,
+) -> BudgetPlan:
+    """What fits until the deadline, by what a pass takes here; it is said before it begins."""
+    pace = measured_pace(model, parts_of, settings.objective, deadline - now())
+    plan = planned(pace, costs, settings.null, deadline - now())
+    for line in told(plan, settings.budget, settings.null):
+        announce_line(line)
+    return plan
+
+
 # ---- detect
 
 
-def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
+def detect(
+    model: Model, split: Parts, settings: MitigateSettings, budget: Budget = NO_BUDGET
+) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
     Which bias: the objective, else what the model does that part B shows most clearly; then p counts all
@@ -167,8 +216,13 @@ def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetect
     own = natural_bias(model, items, settings.objective or clearest_bias(model, split.order))
     value, relative = _relative(own)
     nulls: list[float] = []
-    with steps("Null models", settings.null) as advance:
-        for number in range(settings.null):
+    planned_nulls = budget.nulls(settings.null)
+    with steps("Null models", planned_nulls) as advance:
+        for number in range(planned_nulls):
+            if number >= FEWEST_NULLS and (
+                budget.stops_nulls or _hopeless(nulls, relative, planned_nulls, among)
+            ):
+                break
             try:
                 with twinned(model, draw_twin(model, twin_seed(settings.seed, number))):
                     nulls.append(_relative(natural_bias(model, items, own.name))[1])
@@ -183,6 +237,14 @@ def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetect
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
     shown = p is not None and p <= LEVEL and not why_not
     return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not)
+
+
+def _hopeless(nulls: Sequence[float], value: float, planned_nulls: int, among: int) -> bool:
+    """Whether no null models still to come could let the bias stand out (measures/rounds.py): a stop that
+    neither costs power nor adds error."""
+    if len(nulls) not in looks(planned_nulls):
+        return False
+    return among * least_p(NullDistribution(np.asarray(nulls)), value, planned_nulls) > LEVEL
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:
@@ -202,9 +264,10 @@ def _tested(
     settings: MitigateSettings,
     detected: BiasDetected,
     run: Open,
-    deadline: float | None,
+    methods: Sequence[Mitigation],
+    budget: Budget,
 ) -> list[CandidateTested]:
-    tried = try_methods(model, split, _methods(settings, run), deadline)
+    tried = try_methods(model, split, methods, budget)
     run.results(layout.LEFT_OUT, lambda: tried.left_out)
     candidates = tried.candidates
     on_b = tried.on_b
@@ -220,7 +283,7 @@ def _tested(
     judged = in_sequence(judged) if detected.detected else judged
     run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
     run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
-    if settings.spillover:
+    if settings.spillover and budget.has_time_for(OTHERS):
         run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
     pairs = sorted(zip(ordered, judged, strict=True), key=lambda pair: -pair[1].gain)
     passed = [each for each, tested in pairs if tested.certified]  # all hold together, so any may be chosen
