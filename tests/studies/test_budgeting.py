@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,9 @@ from levelhead.studies.mitigating.budgeting import (
     THINNED,
     Budget,
     Pace,
-    measured_pace,
+    pace_of,
     planned,
+    tokens_of,
     told,
     whole_seconds,
 )
@@ -38,13 +37,6 @@ COSTS = {"symmetrized": 2.0, "projected": 2.5, "heads": 6.0, "gates": 40.0}
 @pytest.fixture(autouse=True)
 def _few_items(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_few(monkeypatch)
-
-
-def clock(monkeypatch: pytest.MonkeyPatch, step: float) -> Iterator[int]:
-    """A clock that goes on by so many seconds whenever it is read."""
-    ticks = count()
-    monkeypatch.setattr(budgeting, "now", lambda: step * next(ticks))
-    return ticks
 
 
 @pytest.mark.parametrize("minutes", [2, 5, 10, 30, 120, 600])
@@ -87,7 +79,9 @@ def test_a_budget_too_short_for_null_models_says_that_no_bias_can_be_shown() -> 
 
 def test_what_there_is_time_for_is_not_skipped_and_what_a_whole_run_takes_is_more_than_its_parts() -> None:
     assert planned(SLOW, {}, 9, 1e6).methods == {}
-    assert whole_seconds(SLOW, COSTS, 9) > SLOW.base(9) + sum(SLOW.method(c, alone=True) for c in COSTS.values())
+    assert whole_seconds(SLOW, COSTS, 9) > SLOW.base(9) + sum(
+        SLOW.method(c, alone=True) for c in COSTS.values()
+    )
 
 
 def test_thinned_parts_share_no_item_and_keep_enough_of_each_kind() -> None:
@@ -103,22 +97,17 @@ def test_thinned_parts_share_no_item_and_keep_enough_of_each_kind() -> None:
     assert thin.words_apart
 
 
-def test_a_pace_is_measured_on_few_items_and_scaled_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, battery = tiny("gpt2"), few(MitigateSettings())
-    evaluated: list[int] = []
-
-    def parts_of(every: int) -> budgeting.Parts:
-        evaluated.append(every)
-        return parts(battery, 0, every)
-
-    clock(monkeypatch, 1.0)
-    pace = measured_pace(model, parts_of, "log-odds", 60)
-    assert evaluated == [32]  # a slow clock: nothing more than the fewest items
-    assert (pace.choose, pace.detect, pace.test) == (0, 32, 32)
-    evaluated.clear()
-    clock(monkeypatch, 1e-6)
-    measured_pace(model, parts_of, "log-odds", 60)
-    assert evaluated == [32, 16, 8, 4, 2, 1]
+@pytest.mark.parametrize(
+    ("family", "objective"), [("gpt2", ""), ("gpt2", "log-odds"), ("bert", "cosine gap")]
+)
+def test_a_pace_is_the_tokens_of_the_items_at_the_speed_of_the_machine(family: str, objective: str) -> None:
+    model, split = tiny(family), parts(few(MitigateSettings()), 0)
+    slow, fast = (pace_of(model, split, objective, seconds) for seconds in (0.01, 0.001))
+    assert slow.test == pytest.approx(10 * fast.test)
+    assert (slow.choose == 0) == bool(objective)
+    assert slow.test > slow.order > 0
+    assert slow.detect > 0
+    assert slow.detect == pytest.approx(0.01 * tokens_of(model, split.whole)[objective or "preference"])
 
 
 def test_null_models_leave_the_cheapest_mitigation_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +121,9 @@ def test_null_models_leave_the_cheapest_mitigation_its_time(monkeypatch: pytest.
 def test_a_mitigation_that_took_longer_than_planned_makes_the_next_one_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = replace(planned(SLOW, COSTS, 9, 600), methods={"symmetrized": 100.0, "projected": 100.0}, skipped={})
+    plan = replace(
+        planned(SLOW, COSTS, 9, 600), methods={"symmetrized": 100.0, "projected": 100.0}, skipped={}
+    )
     budget = Budget(plan, 600)
     monkeypatch.setattr(budgeting, "now", lambda: 400.0)
     assert budget.why_not("projected", tried=True) == ""
@@ -148,7 +139,7 @@ def test_a_run_within_a_budget_tries_the_cheapest_and_says_before_what_does_not_
         name: Counted(name, cost) for name, cost in (("dear", 900), ("cheap", 1))
     }
     monkeypatch.setattr(protocol, "_REGISTERED", registered)
-    monkeypatch.setattr("levelhead.studies.mitigating.study.measured_pace", lambda *given: SLOW)
+    monkeypatch.setattr("levelhead.studies.mitigating.study.pace_of", lambda *given: SLOW)
     model: Model = tiny("gpt2")
     settings = MitigateSettings(null=9, budget="10min", spillover=False)
     with plain_lines():
@@ -159,6 +150,6 @@ def test_a_run_within_a_budget_tries_the_cheapest_and_says_before_what_does_not_
     assert told_first.index("Does not fit") < told_first.index("Null models")
     assert run.detected is not None
     assert run.detected.null_models <= 9
-    monkeypatch.setattr("levelhead.studies.mitigating.study.measured_pace", lambda *given: replace(SLOW, test=1))
+    monkeypatch.setattr("levelhead.studies.mitigating.study.pace_of", lambda *given: replace(SLOW, test=1))
     again = run_mitigations(model, settings, tmp_path / "run", few(settings))
     assert again.candidates == run.candidates  # a run that goes on keeps its plan

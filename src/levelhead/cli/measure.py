@@ -37,7 +37,9 @@ class MeasureOptions(Options):
     limit: Limit = None
     null: Annotated[
         int | None,
-        typer.Option(min=0, metavar="K", help="Null models to hold scores against. Default 5; 0: none."),
+        typer.Option(
+            min=0, metavar="K", help="Null models, on all items. Default: up to 5 on some; 0: none."
+        ),
     ] = None
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the chat template of the model's tokenizer.")
@@ -120,7 +122,7 @@ def _print(run: BenchmarkRun, kept: bool) -> None:
     from levelhead.cli.printed import print_run
 
     print_run(run.folder)
-    if run.settings.model and run.settings.null < 2:
+    if run.settings.model and run.settings.null is not None and run.settings.null < 2:
         print("Not held against null models: leave --null 0 out to ask some of them too.")
     if kept:
         print_link(run.folder, run.LAYOUT)

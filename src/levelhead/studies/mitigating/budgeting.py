@@ -1,29 +1,42 @@
 """Mitigations within a budget of time: how many items and null models are evaluated, and what is tried.
 
-A plan is a function of three things: what one pass over all items takes on this machine (measured on a few
-of them, `measured_pace`), what each mitigation costs in passes, and the budget. The cheapest mitigation has
+A plan is a function of three things: what one pass over all items takes on this machine (their tokens, at the
+speed of a few sentences), what each mitigation costs in passes, and the budget. The cheapest mitigation has
 its time first, with the test whether there is a bias at all; what is left goes to others in order of cost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from levelhead.engine.effort import now
 from levelhead.models.model import Model
 from levelhead.progress import duration
 from levelhead.results.records.mitigating import BudgetPlan
-from levelhead.scoring.natural import COSINE, clearest_bias, natural_bias, natural_values
+from levelhead.scoring.natural import (
+    BLANKS,
+    COSINE,
+    INFERENCES,
+    LOG_ODDS,
+    PREFERENCE,
+    NaturalItems,
+    behaviors,
+    judges,
+)
 from levelhead.studies.mitigating.parts import Parts
 from levelhead.studies.mitigating.settings import FEWEST_NULLS
+from levelhead.work import tokens_in
 
-THINNED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # one of so many items
+THINNED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # one of so many items
 _FEWER_NULLS = 5  # null models that Student's p still has some power with
 _PLANNED = 0.75  # of the budget: others use the machine too, and a model is written at the end
-_PROBED = 0.05  # of the budget, to find out what a pass takes
-OTHER_CONTEXTS = 460  # words of the lists that ship for other biases, in a sentence each (spillover.py)
+_OTHERS = 4_600.0  # tokens of the lists that ship for other biases, each word in one sentence (spillover.py)
+_BLANK = 50.0  # tokens of a word of the tests whose words are filled in
+_ITEM, _MASKED_ITEM = 60.0, 600.0  # of an item of a benchmark; a masked model is asked about every token
+_MASKED_LETTERS = 5  # of a text for each turn of a masked model
+_COSTS = "costs"
 OTHERS = "biases that it was not fitted on"  # what is evaluated last, by the name that a plan has for it
 
 
@@ -114,8 +127,8 @@ def told(plan: BudgetPlan, budget: str, null: int) -> list[str]:
     ]
     if not plan.null:
         said.append(
-            f"Whether there is a bias cannot be tested within {budget}: {FEWEST_NULLS} null models would take "
-            f"about {duration(FEWEST_NULLS * plan.null_seconds)} more. Nothing will be certified."
+            f"Whether there is a bias cannot be tested within {budget}: {FEWEST_NULLS} null models would "
+            f"take about {duration(FEWEST_NULLS * plan.null_seconds)} more. Nothing will be certified."
         )
     if plan.skipped:
         what = ", ".join(f"{name} {duration(takes)}" for name, takes in plan.skipped.items())
@@ -123,36 +136,51 @@ def told(plan: BudgetPlan, budget: str, null: int) -> list[str]:
     return said
 
 
-def measured_pace(model: Model, parts_of: Callable[[int], Parts], objective: str, seconds: float) -> Pace:
-    """What a pass takes here, by a pass over a few items, and over twice as many as long as it is short.
+def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
+    """What a pass over all items takes. seconds: of one token through all blocks (engine/pace.py)."""
+    order, test, whole = (
+        {name: seconds * size for name, size in tokens_of(model, items).items()}
+        for items in (split.order, split.test, split.whole)
+    )
+    done = [objective] if objective in whole else behaviors(model, split.order)
+    return Pace(
+        choose=0.0 if objective else sum(order[name] for name in done),
+        detect=max((whole[name] for name in done), default=whole[COSINE]),
+        order=sum(order.values()),
+        test=sum(test.values()),
+        others=seconds * _OTHERS,
+    )
 
-    parts_of: of one of how many items, the parts. seconds: the budget, of which a twentieth may be spent.
-    """
-    began, every = now(), THINNED[-1]
-    while True:
-        lap = now()
-        pace = _pace(model, parts_of(every), objective, every)
-        last = now() - lap
-        if every == 1 or now() - began + 2.5 * last > _PROBED * seconds:
-            return pace
-        every //= 2
 
-
-def _pace(model: Model, split: Parts, objective: str, every: int) -> Pace:
-    times = [now()]
-    bias = objective or clearest_bias(model, split.order)
-    times.append(now())
-    natural_bias(model, split.whole, bias)
-    times.append(now())
-    natural_values(model, split.order, [()])
-    times.append(now())
-    natural_values(model, split.test, [()])
-    times.append(now())
-    natural_bias(model, split.order, COSINE)
-    times.append(now())
-    choose, detect, order, test, words = (b - a for a, b in zip(times, times[1:], strict=False))
-    others = words * OTHER_CONTEXTS / max(1, len(split.order.battery.contexts))
-    return Pace(0.0 if objective else every * choose, every * detect, every * order, every * test, others)
+def tokens_of(model: Model, items: NaturalItems) -> dict[str, float]:
+    """Tokens that a model is given for each bias, and for its costs, about."""
+    battery, able = items.battery, model.abilities
+    masked = "mlm" in able
+    sizes = {COSINE: tokens_in(context.text for context in battery.contexts)}
+    costs = 0.0
+    if judges(model):
+        kinds = ("stereotype", "anti", "unrelated")
+        triples = [pair.original for pair in battery.triples.pairs]
+        sizes[PREFERENCE] = 2 * tokens_in(
+            f"{t.context} {getattr(t, kind)}" for t in triples for kind in kinds
+        )
+        costs += tokens_in(
+            f"{each.context} {other}" for each in items.sense for other in (each.related, each.unrelated)
+        )
+    if able & {"mlm", "causal"}:
+        prompts = () if items.prompts is None else items.prompts.prompts
+        sizes[LOG_ODDS] = tokens_in(f"{each.base} {each.ask}" for each in prompts)
+        costs += tokens_in(item.text for item in items.agreement)
+        turns = [len(text) / _MASKED_LETTERS if masked else 1.0 for text in battery.sentences]
+        costs += sum(turn * tokens_in([text]) for turn, text in zip(turns, battery.sentences, strict=True))
+    if masked:
+        sizes[BLANKS] = _BLANK * sum(len(side) for test in items.blanks for side in test.groups().values())
+    if "nli" in able:
+        sizes[INFERENCES] = tokens_in(f"{pair.premise} {pair.hypothesis}" for pair in battery.probe.pairs)
+        costs += tokens_in(f"{pair.premise} {pair.hypothesis}" for pair in battery.ability.pairs)
+    if items.target is not None:
+        sizes[items.target.name] = items.target.items * (_MASKED_ITEM if masked else _ITEM)
+    return {**sizes, _COSTS: costs}
 
 
 @dataclass
@@ -189,10 +217,6 @@ class Budget:
         """What a mitigation really took: the others will be as much slower, or faster, than planned."""
         if self.plan is not None and (expected := self.plan.methods.get(name)):
             self.pace = seconds / expected
-
-    def has_time_for(self, what: str) -> bool:
-        """Whether what is evaluated last fits."""
-        return self.plan is None or (what not in self.plan.skipped and now() < self.deadline)
 
 
 NO_BUDGET = Budget()

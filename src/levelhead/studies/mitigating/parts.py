@@ -22,7 +22,7 @@ from levelhead.studies.halves import dealt, halves
 
 T = TypeVar("T")
 _SWAP = GenderSwap()
-_FEWEST = 24  # items of a kind, of which three parts get a quarter, a quarter and a half
+_FEWEST = 16  # items of a kind, of which three parts get a quarter, a quarter and a half
 
 
 @dataclass(frozen=True)

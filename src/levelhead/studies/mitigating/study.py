@@ -21,6 +21,7 @@ import numpy as np
 
 from levelhead.edits.sites import passes
 from levelhead.engine.effort import now
+from levelhead.engine.pace import seconds_per_token
 from levelhead.engine.trainer_arguments import check_trainable
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import LEVEL, in_sequence
@@ -68,7 +69,7 @@ from levelhead.studies.mitigating.budgeting import (
     NO_BUDGET,
     OTHERS,
     Budget,
-    measured_pace,
+    pace_of,
     planned,
     told,
     whole_seconds,
@@ -80,7 +81,7 @@ from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
 from levelhead.studies.mitigating.training import Means, Trains
-from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
+from levelhead.studies.mitigating.trying import Aim, Tried, order_of, try_methods
 from levelhead.studies.mitigating.writing import write_chosen
 from levelhead.work import announce, announce_line, announces
 
@@ -105,7 +106,6 @@ BUILT_IN = (  # importing them registers their mitigations
 )
 Open = Run[MitigateRunSettings]
 _CONTEXTS = 2  # per word
-_PROBE = 60.0  # seconds, of which a twentieth may be spent to say how long a run without a budget takes
 
 
 def run_mitigations(
@@ -163,18 +163,30 @@ def run_mitigations(
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        methods, budget = _methods(settings, run), NO_BUDGET
+        methods, evaluated, budget = _methods(settings, run), split, NO_BUDGET
         if deadline is not None:
-            costs = {method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)}
-            plan = run.result(layout.PLANNED, lambda: _plan(model, parts_of, settings, costs, deadline))
-            split, budget = parts_of(plan.every), Budget(plan, deadline)
+            costs = {
+                method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)
+            }
+            plan = run.result(layout.PLANNED, lambda: _plan(model, split, settings, costs, deadline))
+            evaluated, budget = parts_of(plan.every), Budget(plan, deadline)
+            settings = replace(settings, spillover=settings.spillover and OTHERS not in plan.skipped)
         elif announces():
-            pace = measured_pace(model, parts_of, settings.objective, _PROBE)
+            pace = pace_of(model, split, settings.objective, seconds_per_token(model))
             costs = {method.name: cost_of(method) for method in methods}
             announce(whole_seconds(pace, costs, settings.null), "--budget 10min takes 10 min")
-        detected = run.result(layout.DETECTED, lambda: detect(model, split, settings, budget))
+        detected = run.result(layout.DETECTED, lambda: detect(model, evaluated, settings, budget))
         tested = run.results(
-            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, methods, budget)
+            layout.CANDIDATES_TESTED,
+            partial(
+                _tested,
+                model,
+                evaluated,
+                settings,
+                detected,
+                run,
+                partial(try_methods, model, evaluated, methods, budget),
+            ),
         )
         for number, each in enumerate(tested, start=1):
             if each.recipe:
@@ -186,13 +198,13 @@ def run_mitigations(
 
 def _plan(
     model: Model,
-    parts_of: Callable[[int], Parts],
+    split: Parts,
     settings: MitigateSettings,
     costs: Mapping[str, float],
     deadline: float,
 ) -> BudgetPlan:
     """What fits until the deadline, by what a pass takes here; it is said before it begins."""
-    pace = measured_pace(model, parts_of, settings.objective, deadline - now())
+    pace = pace_of(model, split, settings.objective, seconds_per_token(model))
     plan = planned(pace, costs, settings.null, deadline - now())
     for line in told(plan, settings.budget, settings.null):
         announce_line(line)
@@ -264,10 +276,9 @@ def _tested(
     settings: MitigateSettings,
     detected: BiasDetected,
     run: Open,
-    methods: Sequence[Mitigation],
-    budget: Budget,
+    try_all: Callable[[], Tried],
 ) -> list[CandidateTested]:
-    tried = try_methods(model, split, methods, budget)
+    tried = try_all()
     run.results(layout.LEFT_OUT, lambda: tried.left_out)
     candidates = tried.candidates
     on_b = tried.on_b
@@ -283,7 +294,7 @@ def _tested(
     judged = in_sequence(judged) if detected.detected else judged
     run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
     run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
-    if settings.spillover and budget.has_time_for(OTHERS):
+    if settings.spillover:
         run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
     pairs = sorted(zip(ordered, judged, strict=True), key=lambda pair: -pair[1].gain)
     passed = [each for each, tested in pairs if tested.certified]  # all hold together, so any may be chosen

@@ -67,5 +67,9 @@ def _about(items: Items, clusters: frozenset[str]) -> Items:
 
 
 def _asked(part: NaturalItems, benchmark: Benchmark, items: Items) -> NaturalItems:
-    own = Target(benchmark.info.name, lambda model, variants: benchmark.natural(model, items, variants))
+    own = Target(
+        benchmark.info.name,
+        lambda model, variants: benchmark.natural(model, items, variants),
+        len(items.items),
+    )
     return replace(part, target=own)
