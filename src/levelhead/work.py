@@ -56,14 +56,22 @@ def announces() -> bool:
     return told_in_lines() and _whole.get() is None
 
 
-def announce(seconds: float, shorter: str = "") -> None:
-    """Say before long work how long it takes, and which option makes it shorter."""
+def announce(takes: Callable[[], tuple[float, str]]) -> None:
+    """Say before long work how long it takes, and which option makes it shorter.
+
+    takes: seconds, and what is shorter; it is called where a command waits to hear it.
+    """
+    if not announces():
+        return
+    seconds, shorter = takes()
     if seconds >= _LONG:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        machine = f"{cores} core{'s' if cores > 1 else ''}"
-        announce_line(
-            f"This takes about {duration(seconds)} on this machine ({machine}){shorter and f'; {shorter}'}."
-        )
+        rest = f"; {shorter}" if shorter else ""
+        say(f"This takes about {duration(seconds)} on this machine ({cores()} cores){rest}.")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def announce_line(line: str) -> None:
@@ -124,8 +132,8 @@ def whole(
     if _whole.get() is not None:
         yield
         return
-    if takes is not None and announces():
-        announce(*takes())
+    if takes is not None:
+        announce(takes)
     with display() as shown, alone(), _not_looked_through():
         token = _whole.set(_Whole(name, plan, shown))
         try:

@@ -29,7 +29,7 @@ from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
 from levelhead.scoring.benchmarks.nulls import AskedBenchmark, NullPlan, usual_nulls, with_nulls
 from levelhead.scoring.benchmarks.protocol import Asked, spread
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
-from levelhead.work import announce, announces
+from levelhead.work import announce
 
 _TIMED = 6  # items that say how long all of them take
 Open = Run[BenchmarkRunSettings]
@@ -115,8 +115,8 @@ def _of_model(
         Run.open(folder, layout.BENCHMARK, stored, hashes=hashes) as run,
         keeping_long_work(run, [model]),
     ):
-        if announces() and layout.BENCHMARK_SCORES not in run:
-            _announce(asked, model, plan, default=settings.null is None)
+        if layout.BENCHMARK_SCORES not in run:
+            announce(lambda: _times(asked, model, plan))
         own = run.results(layout.OWN_SCORES, lambda: _records(model.name, asked.scores(model)))
         measured = [each.measurement for each in own]
         scores = with_nulls(
@@ -167,8 +167,8 @@ def _records(model: str, measured: Sequence[Measurement]) -> list[MeasuredVarian
     return [MeasuredVariant(BASE, model, each) for each in measured]
 
 
-def _announce(asked: AskedBenchmark, model: Model, plan: NullPlan, *, default: bool) -> None:
-    """Say how long the benchmark takes, by a few of its items."""
+def _times(asked: AskedBenchmark, model: Model, plan: NullPlan) -> tuple[float, str]:
+    """Seconds that the benchmark takes on this machine, by a few of its items, and what is shorter."""
     n = len(asked.items.items)
     few = replace(asked, items=asked.items.chosen(spread(n, _TIMED)))
     few.own_scores(model)  # what happens once only
@@ -176,10 +176,9 @@ def _announce(asked: AskedBenchmark, model: Model, plan: NullPlan, *, default: b
     few.own_scores(model)
     seconds = (now() - began) * n / len(few.items.items)
     shorter = f"--null 0 takes about {duration(seconds)}, --limit {BENCHMARK_ITEMS} fewer items"
-    if default and plan.every > 1:
-        every_item = seconds * (1 + plan.null)
-        shorter += f"; --null {plan.null}, on all items, takes about {duration(every_item)}"
-    announce(seconds * (1 + plan.work), shorter)
+    if plan.every > 1:
+        shorter += f"; --null {plan.null}, on all items, about {duration(seconds * (1 + plan.null))}"
+    return seconds * (1 + plan.work), shorter if plan.null else ""
 
 
 def _note(asked: AskedBenchmark, measured: Sequence[Measurement], run: Open) -> None:

@@ -1,4 +1,4 @@
-"""How much work a study of heads is, before it begins: tokens through all blocks, stage by stage (work.py)."""
+"""How much work a study of heads is, before it begins: tokens through all blocks, by stage (work.py)."""
 
 from __future__ import annotations
 

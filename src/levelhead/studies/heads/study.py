@@ -65,7 +65,7 @@ from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 from levelhead.studies.heads.sources import template_agreement
 from levelhead.studies.heads.strategies import WordScores
-from levelhead.work import Stage, announce, announces, stage
+from levelhead.work import Stage, announce, stage
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
@@ -89,8 +89,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         Run.open(folder, layout.HEADS, stored, hashes=hashes) as run,
         keeping_long_work(run, [model]),
     ):
-        if announces() and not _asked_all(settings, run):
-            announce(*_times(model, prepared, settings))
+        announce(lambda: _times(model, prepared, settings, run))
         run.file(layout.WORD_LIST, prepared.word_list())
         run.file(layout.CONTEXTS, prepared.table.contexts)
         run.result(layout.WORDS, prepared.used)
@@ -122,8 +121,10 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         return HeadsRun(run.data())
 
 
-def _times(model: Model, prepared: Prepared, settings: HeadsSettings) -> tuple[float, str]:
-    """Seconds that the study takes on this machine, and which options make it shorter."""
+def _times(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> tuple[float, str]:
+    """Seconds that the study takes on this machine, and which option makes it shorter."""
+    if _asked_all(settings, run):
+        return 0.0, ""
     given = prepared.test, prepared.table.contexts
     plain = replace(settings, null=0, splits=0)
     tokens, fewer = (sum(heads_plan(each, *given).values()) for each in (settings, plain))
