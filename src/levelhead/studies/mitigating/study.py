@@ -42,6 +42,7 @@ from levelhead.results.records.mitigating import BiasDetected, BudgetPlan, Candi
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.protocol import Items
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
@@ -127,10 +128,7 @@ def run_mitigations(
     battery = battery or shipped_battery(settings, model)
     items = target_items(model, settings)
 
-    def parts_of(every: int) -> Parts:
-        return with_target(model, parts(battery, settings.seed, every), settings, items, every)
-
-    split = parts_of(1)
+    split = _parts(model, battery, settings, items)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
         seed=settings.seed,
@@ -163,24 +161,25 @@ def run_mitigations(
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        methods, evaluated, budget = _methods(settings, run), split, NO_BUDGET
+        methods, evaluated, within, budget = _methods(settings, run), split, settings, NO_BUDGET
         if deadline is not None:
             costs = {
                 method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)
             }
-            plan = run.result(layout.PLANNED, lambda: _plan(model, split, settings, costs, deadline))
-            evaluated, budget = parts_of(plan.every), Budget(plan, deadline)
-            settings = replace(settings, spillover=settings.spillover and OTHERS not in plan.skipped)
+            plan = run.result(layout.PLANNED, partial(_plan, model, split, settings, costs, deadline))
+            evaluated = _parts(model, battery, settings, items, plan.every)
+            budget = Budget(plan, deadline)
+            within = replace(settings, spillover=settings.spillover and OTHERS not in plan.skipped)
         else:
-            announce(lambda: _times(model, split, settings, methods))
-        detected = run.result(layout.DETECTED, lambda: detect(model, evaluated, settings, budget))
+            announce(partial(_times, model, split, settings, methods))
+        detected = run.result(layout.DETECTED, partial(detect, model, evaluated, within, budget))
         tested = run.results(
             layout.CANDIDATES_TESTED,
             partial(
                 _tested,
                 model,
                 evaluated,
-                settings,
+                within,
                 detected,
                 run,
                 partial(try_methods, model, evaluated, methods, budget),
@@ -192,6 +191,12 @@ def run_mitigations(
         shutil.rmtree(run.folder / layout.CHECKPOINTS, ignore_errors=True)
         note_places(run, [model])
     return MitigateRun.open(folder)
+
+
+def _parts(
+    model: Model, battery: Battery, settings: MitigateSettings, items: Items | None, every: int = 1
+) -> Parts:
+    return with_target(model, parts(battery, settings.seed, every), settings, items, every)
 
 
 def _times(
