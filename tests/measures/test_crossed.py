@@ -154,7 +154,9 @@ def test_nested_contexts_have_the_value_of_their_means_and_the_interval_of_words
     means = v.mean(1)
     means[0] = (v[0].sum(0) + v[0, 0]) / 4
     assert measured.value == pytest.approx(plain_seat(means, words), abs=1e-12)
-    assert measured.interval == CrossedVectors(means[:, None], words).seat(QUICK).interval
+    assert measured.interval == nested_vectors(means, np.arange(len(means)), words).seat(QUICK).interval
+    narrow, wide = measured.interval, CrossedVectors(means[:, None], words).seat(QUICK).interval
+    assert width(narrow) < width(wide)  # in one template others are left open
     assert measured.n == len(v) * 3 + 1
 
 

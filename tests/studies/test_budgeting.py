@@ -73,7 +73,7 @@ def test_a_budget_too_short_for_null_models_says_that_no_bias_can_be_shown() -> 
     assert (plan.every, plan.null) == (THINNED[-1], 0)
     assert list(plan.methods) == ["symmetrized"]
     assert "cannot be tested within 20s: 3 null models" in told(plan, "20s", 9)[1]
-    few_nulls = planned(SLOW, COSTS, 9, 65)
+    few_nulls = planned(SLOW, COSTS, 9, 43)
     assert few_nulls.null == 3
 
 
