@@ -46,7 +46,7 @@ def test_a_plan_fits_its_budget_and_has_time_for_the_cheapest_mitigation(minutes
     assert next(iter(plan.methods)) == "symmetrized"
     assert {*plan.methods, *plan.skipped} - {OTHERS} == set(COSTS)
     thin = SLOW.at(plan.every)
-    assert plan.seconds >= thin.base(plan.null) + sum(plan.methods.values()) - 1e-6
+    assert plan.seconds >= thin.unmodified(plan.null) + sum(plan.methods.values()) - 1e-6
 
 
 def test_more_time_evaluates_no_less() -> None:
@@ -79,7 +79,7 @@ def test_a_budget_too_short_for_null_models_says_that_no_bias_can_be_shown() -> 
 
 def test_what_there_is_time_for_is_not_skipped_and_what_a_whole_run_takes_is_more_than_its_parts() -> None:
     assert planned(SLOW, {}, 9, 1e6).methods == {}
-    assert whole_seconds(SLOW, COSTS, 9) > SLOW.base(9) + sum(
+    assert whole_seconds(SLOW, COSTS, 9) > SLOW.unmodified(9) + sum(
         SLOW.method(c, alone=True) for c in COSTS.values()
     )
 

@@ -50,7 +50,7 @@ class Pace:
     test: float  # everything on part C
     others: float  # the word lists of other biases
 
-    def base(self, nulls: int) -> float:
+    def unmodified(self, nulls: int) -> float:
         """The bias in the model and in so many null models, and the unmodified model on part C."""
         return self.choose + (1 + nulls) * self.detect + self.test
 
@@ -72,7 +72,7 @@ def planned(pace: Pace, costs: Mapping[str, float], null: int, seconds: float) -
     every, nulls = _sizes(pace, cheapest, null, allowed)
     thin, passes = pace.at(every), 1 + cheapest
     tried = {name: thin.method(cheapest, alone=True) for name in names[:1]}
-    left, skipped = allowed - thin.base(nulls) - sum(tried.values()), {}
+    left, skipped = allowed - thin.unmodified(nulls) - sum(tried.values()), {}
     for name in names[1:]:
         ordered = passes * thin.order if len(tried) == 1 else 0.0  # the first one, which now needs an order
         takes = thin.method(costs[name], alone=False) + ordered
@@ -101,7 +101,12 @@ def planned(pace: Pace, costs: Mapping[str, float], null: int, seconds: float) -
 def whole_seconds(pace: Pace, costs: Mapping[str, float], null: int) -> float:
     """Seconds of a run without a budget."""
     methods = pace.method(sum(costs.values()), alone=len(costs) == 1)
-    return pace.base(null) + pace.order * (len(costs) > 1) + methods + (1 + sum(costs.values())) * pace.others
+    return (
+        pace.unmodified(null)
+        + pace.order * (len(costs) > 1)
+        + methods
+        + (1 + sum(costs.values())) * pace.others
+    )
 
 
 def _sizes(pace: Pace, cheapest: float, null: int, seconds: float) -> tuple[int, int]:
@@ -112,7 +117,7 @@ def _sizes(pace: Pace, cheapest: float, null: int, seconds: float) -> tuple[int,
     sizes = [(every, nulls) for every in THINNED for nulls in dict.fromkeys((null, few))]
     for every, nulls in [*sizes, (last, min(null, FEWEST_NULLS))]:
         thin = pace.at(every)
-        if thin.base(nulls) + thin.method(cheapest, alone=True) <= seconds:
+        if thin.unmodified(nulls) + thin.method(cheapest, alone=True) <= seconds:
             return every, nulls
     return last, 0
 
