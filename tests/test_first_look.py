@@ -26,7 +26,7 @@ RELOADS = 'http-equiv="refresh"'
 KNOWLEDGE = "What a sentence before the question does"
 
 
-def few(full: bool, quick: bool, large: bool) -> AuditSizes:
+def few(full: bool, quick: bool, large: bool, huge: bool = False) -> AuditSizes:
     """A preset that asks as little as can be."""
     return FEWEST_AT_FIRST if quick else FEWEST
 

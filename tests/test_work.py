@@ -12,7 +12,7 @@ from levelhead.engine.readings import SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
 from levelhead.progress import plain_lines, steps
-from levelhead.work import Stage, stage, whole, worked
+from levelhead.work import Stage, announce, stage, whole, worked
 from tests.tiny import tiny
 
 PLAN = {Stage.WORDS: 150_000.0, Stage.NULLS: 400_000.0, Stage.SENTENCES: 250_000.0, Stage.PROMPTS: 90_000.0}
@@ -112,3 +112,29 @@ def test_what_was_there_before_a_long_command_is_left_out_of_the_search_for_garb
             pass
         assert gc.get_freeze_count() > 10_000
     assert gc.get_freeze_count() <= before
+
+
+def test_a_command_says_before_long_work_how_long_it_takes_and_what_is_shorter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelhead.work.cores", lambda: 2)
+    with plain_lines():
+        with whole("Audit", PLAN, lambda: (1440.0, "--quick takes about 6 min")):
+            announce(lambda: (900.0, "a part of what was announced"))
+        announce(lambda: (20.0, "short work needs no line"))
+    lines = capsys.readouterr().err.splitlines()
+    said = [line for line in lines if "This takes" in line]
+    assert said == [
+        "levelhead: This takes about 24 min on this machine (2 cores); --quick takes about 6 min."
+    ]
+    assert lines[0] == said[0]
+
+
+def test_a_library_is_silent_and_measures_no_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    def never() -> tuple[float, str]:
+        raise AssertionError("nobody waits to hear it")
+
+    announce(never)
+    with whole("Audit", PLAN, never):
+        pass
+    assert capsys.readouterr().err == ""

@@ -64,6 +64,11 @@ def plain_lines() -> Iterator[None]:
         _plain.reset(token)
 
 
+def told_in_lines() -> bool:
+    """Whether a command is running, whose user waits."""
+    return _plain.get()
+
+
 @contextmanager
 def display() -> Iterator[Display]:
     """A display that all steps inside share; the outermost one wins."""
@@ -237,8 +242,8 @@ class _Lines:
         if not tasks:
             return
         left = next((task.left for task in tasks if task.left is not None), None)
-        so_far = _duration(time.monotonic() - self._began)
-        rest = "" if left is None else f", about {_duration(left)} left"
+        so_far = duration(time.monotonic() - self._began)
+        rest = "" if left is None else f", about {duration(left)} left"
         print(f"levelhead: {', '.join(map(str, tasks))}; {so_far} so far{rest}", file=sys.stderr, flush=True)
 
 
@@ -260,7 +265,7 @@ def _lines() -> Iterator[_Lines]:
         reminder.join()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Seconds, minutes or hours, as people say them."""
     if seconds < 60:
         return f"{seconds:.0f} s"

@@ -9,14 +9,16 @@ so that the time that is left is the work that is left at the speed so far.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 
-from levelhead.progress import Display, alone, display
+from levelhead.progress import Display, alone, display, duration, say, told_in_lines
 
 BACK = 1.5  # passes forward that one pass back takes
+_LETTERS = 4.6  # of a token
 _NOW = "{} (now: {}), tokens"
 
 
@@ -38,6 +40,44 @@ class Stage(StrEnum):
     PROMPTS = "who does which job"
     CERTIFIED = "which change is certified"
     LEARNING = "what can still be learned"
+
+
+def tokens_in(texts: Iterable[str]) -> float:
+    """How many tokens texts have, about: a token has 4.6 letters, and a text three more tokens."""
+    return sum(len(text) / _LETTERS + 3 for text in texts)
+
+
+_LONG = 60.0  # seconds from which on work is long
+
+
+def announces() -> bool:
+    """Whether a command waits to hear how long it will take: a library is silent, and so is a part of
+    something that was announced."""
+    return told_in_lines() and _whole.get() is None
+
+
+def announce(takes: Callable[[], tuple[float, str]]) -> None:
+    """Say before long work how long it takes, and which option makes it shorter.
+
+    takes: seconds, and what is shorter; it is called where a command waits to hear it.
+    """
+    if not announces():
+        return
+    seconds, shorter = takes()
+    if seconds >= _LONG:
+        rest = f"; {shorter}" if shorter else ""
+        say(f"This takes about {duration(seconds)} on this machine ({cores()} cores){rest}.")
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def announce_line(line: str) -> None:
+    """Say something before work begins, where a command waits for it."""
+    if announces():
+        say(line)
 
 
 class _Whole:
@@ -82,11 +122,18 @@ _whole: ContextVar[_Whole | None] = ContextVar("levelhead_whole", default=None)
 
 
 @contextmanager
-def whole(name: str, plan: Mapping[Stage, float]) -> Iterator[None]:
-    """Inside, one bar shows how much of the plan is done, and no other is shown; the outermost one wins."""
+def whole(
+    name: str, plan: Mapping[Stage, float], takes: Callable[[], tuple[float, str]] | None = None
+) -> Iterator[None]:
+    """Inside, one bar shows how much of the plan is done, and no other is shown; the outermost one wins.
+
+    takes: seconds of the plan on this machine, and which option makes it shorter: said before it begins.
+    """
     if _whole.get() is not None:
         yield
         return
+    if takes is not None:
+        announce(takes)
     with display() as shown, alone(), _not_looked_through():
         token = _whole.set(_Whole(name, plan, shown))
         try:

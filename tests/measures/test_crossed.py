@@ -116,11 +116,34 @@ def test_templates_that_disagree_widen_the_interval_that_words_alone_leave() -> 
     tilted = World(0.5, tilt=2.0).sample(np.random.default_rng(2), (60, 60, 60, 4))
     words = word_sets(60, 60, 60)
     both = CrossedVectors(tilted, words).seat()
-    alone = CrossedVectors(tilted.mean(1, keepdims=True), words).seat()
+    alone = nested_vectors(tilted.mean(1), np.arange(len(tilted)), words).seat()
     assert both.value == pytest.approx(alone.value)
     assert width(both.interval) > 1.3 * width(alone.interval)
-    assert alone.settings["resampled"] == "attribute pairs, targets"
-    assert "templates" in both.settings["resampled"]
+    assert "templates" not in str(alone.settings["resampled"])
+    assert "templates" in str(both.settings["resampled"])
+
+
+@pytest.mark.parametrize("templates", [1, 2])
+def test_the_interval_of_a_few_templates_holds_the_value_of_all_of_them(templates: int) -> None:
+    """Templates that disagree: words alone would claim a narrow interval around what one template shows."""
+    v = World(0.5, tilt=2.0).sample(np.random.default_rng(2), (60, 60, 60, 16))
+    words = word_sets(60, 60, 60)
+    whole = CrossedVectors(v, words).seat(QUICK).value
+    assert whole is not None
+    held = []
+    for start in range(0, 16, templates):
+        few = CrossedVectors(v[:, start : start + templates], words).seat(QUICK)
+        assert few.interval is not None
+        assert "known models" in str(few.settings["resampled"])
+        assert "difference_low" not in few.details
+        held.append(few.interval[0] <= whole <= few.interval[1])
+    assert np.mean(held) >= 0.9
+
+
+def test_two_templates_leave_less_open_than_one() -> None:
+    v, words = sample((20, 20, 20, 2)), word_sets(20, 20, 20)
+    two, one = (CrossedVectors(v[:, :count], words).seat(QUICK).interval for count in (2, 1))
+    assert width(two) < width(one)
 
 
 def test_nested_contexts_have_the_value_of_their_means_and_the_interval_of_words() -> None:
@@ -131,7 +154,9 @@ def test_nested_contexts_have_the_value_of_their_means_and_the_interval_of_words
     means = v.mean(1)
     means[0] = (v[0].sum(0) + v[0, 0]) / 4
     assert measured.value == pytest.approx(plain_seat(means, words), abs=1e-12)
-    assert measured.interval == CrossedVectors(means[:, None], words).seat(QUICK).interval
+    assert measured.interval == nested_vectors(means, np.arange(len(means)), words).seat(QUICK).interval
+    narrow, wide = measured.interval, CrossedVectors(means[:, None], words).seat(QUICK).interval
+    assert width(narrow) < width(wide)  # in one template others are left open
     assert measured.n == len(v) * 3 + 1
 
 
@@ -225,9 +250,10 @@ def test_93_to_97_percent_of_intervals_hold_the_truth_when_words_and_16_template
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("world", list(WORLDS))
-def test_92_to_99_percent_of_intervals_hold_the_truth_when_words_and_2_templates_are_redrawn(
+def test_at_least_92_percent_of_intervals_hold_the_truth_when_words_and_2_templates_are_redrawn(
     world: str,
 ) -> None:
+    """How templates differ comes from known models, which is too wide where they agree."""
     truth = WORLDS[world].truth(8, 8)
     drawn = intervals(WORLDS[world], (8, 8, 8, 2), RUNS)
-    assert 0.92 <= np.mean([low <= truth <= high for _, (low, high) in drawn]) <= 0.99
+    assert np.mean([low <= truth <= high for _, (low, high) in drawn]) >= 0.92

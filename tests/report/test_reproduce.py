@@ -28,7 +28,7 @@ from levelhead.results import layout
 from levelhead.results.asked import REQUIRED, InPython, Option, command_line, how_asked
 from levelhead.results.folder import Run
 from levelhead.results.keys import Layout
-from levelhead.results.presets import BENCHMARK_NULLS, SMALL, AuditSizes, audit_preset, survey_preset
+from levelhead.results.presets import SMALL, AuditSizes, audit_preset, survey_preset
 from levelhead.results.settings import (
     AtlasRunSettings,
     AuditRunSettings,
@@ -452,7 +452,6 @@ def of_benchmark(got: Understood) -> dict[str, Any]:
         "benchmark": benchmark,
         "model": "" if model is None else model.name,
         "published": asked.data,
-        "null": BENCHMARK_NULLS if asked.null is None else asked.null,
         "predictions": None if asked.predictions is None else str(asked.predictions),
         "folder": str(folder),
         **loaded(LoadedAs().to_json() if model is None else model.options),

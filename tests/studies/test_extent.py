@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
+from levelhead.auditing.plan import audit_plan
 from levelhead.probes.words import load_words
-from levelhead.results.presets import FULL, LARGE, QUICK_LARGE, SMALL, SURVEY, AuditSizes, audit_preset
+from levelhead.results.presets import FULL, HUGE, LARGE, QUICK_LARGE, SMALL, SURVEY, AuditSizes, audit_preset
 from levelhead.studies.extent import AuditSettings, Extent
 from levelhead.studies.heads.settings import HeadsSettings
 from tests.tiny import tiny
@@ -89,6 +92,21 @@ def test_heads_of_a_small_model_are_scored_in_3_contexts_of_a_word_or_as_many_as
     study = HeadsSettings(GENDER, per_word=SMALL.contexts).score_contexts_per_word(GENDER)
     assert short.score_contexts_per_word(GENDER) == study > 3
     assert (LARGE.score_contexts, SURVEY.score_contexts, FULL.score_contexts) == (None, None, 8)
+
+
+def test_a_very_large_model_on_a_cpu_is_evaluated_on_a_third_of_what_a_large_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Gemma-3-270M: 604,000 tokens took an hour and a half on two cores."""
+    model, work = tiny("gpt2"), []
+    monkeypatch.setattr("levelhead.studies.extent.MANY_PARAMETERS", 0)
+    for most in (10**12, 0):
+        monkeypatch.setattr("levelhead.studies.extent.HUGE_PARAMETERS", most)
+        asked = Extent(AuditSettings(), model)
+        assert asked.sizes == (LARGE if most else HUGE)
+        assert Extent(AuditSettings(full=True), model).sizes == FULL
+        work.append(sum(audit_plan(asked, asked.battery(), [model], looks=True).values()))
+    assert work[1] < work[0] / 3
 
 
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:

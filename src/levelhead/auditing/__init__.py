@@ -28,6 +28,7 @@ from levelhead.auditing.stages import fill_in_prompts, learn, locate, measure, m
 from levelhead.auditing.subjects import Open, Subject, models_of, opened, subjects_of
 from levelhead.auditing.ways import Way, write_recipes
 from levelhead.engine.kept import keeping_answers
+from levelhead.engine.pace import seconds_per_token
 from levelhead.errors import Announcement, BadProbe, BadRun, CannotDo, LevelheadError
 from levelhead.inference.headline import headline
 from levelhead.measures.measurement import Measurement
@@ -37,6 +38,7 @@ from levelhead.ordinary import subfolder
 from levelhead.pages.links import run_link
 from levelhead.pages.notebook import notebook_html
 from levelhead.pages.page import write_report
+from levelhead.progress import duration
 from levelhead.results import layout
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AuditRun, HeadsRun, open_audit
@@ -92,12 +94,13 @@ def _ask(
     """Ask everything, and keep it in the folder."""
     battery = extent.battery()
     subjects = subjects_of(extent, classifier)
+    plan = audit_plan(extent, battery, models_of(subjects), looks=told is not None)
     with (
         opened(folder, extent, battery, classifier) as run,
         _noting_a_stop(run.folder),
         keeping_long_work(run, models_of(subjects)),
         keeping_answers(models_of(subjects), asked_readings(extent, battery, models_of(subjects))),
-        whole("Audit", audit_plan(extent, battery, models_of(subjects), looks=told is not None)),
+        whole("Audit", plan, lambda: _times(extent, models_of(subjects), plan, run)),
     ):
         if told is not None:
             with stage(Stage.LOOK):
@@ -128,6 +131,21 @@ def _noting_a_stop(folder: Path) -> Iterator[None]:
             if page.exists() and open_audit(look).headline and open_audit(folder).headline is None:
                 write_report(look, page, stopped=True)
         raise
+
+
+def _times(
+    extent: Extent, models: Sequence[Model], plan: Mapping[Stage, float], run: Open
+) -> tuple[float, str]:
+    """Seconds that the plan takes on this machine, and which option makes it shorter."""
+    if layout.HEADLINE in run:
+        return 0.0, ""
+    token = seconds_per_token(extent.model)
+    seconds = token * sum(plan.values())
+    if extent.settings.quick or (first := extent.first_look) is None:
+        return seconds, ""
+    look = Extent(first, extent.model)
+    quick = token * sum(audit_plan(look, look.battery(), models, looks=False).values())
+    return seconds, f"--quick takes about {duration(quick)}"
 
 
 def _look_first(extent: Extent, classifier: Model | None, run: Open, told: Callable[[Audit], None]) -> None:

@@ -65,6 +65,7 @@ def opened(folder: Path, extent: Extent, battery: Battery, classifier: Model | N
         layers=model.layers,
         heads=model.heads,
         large=extent.large,
+        huge=extent.huge,
         bias=words_name(settings.bias),
         nli=settings.nli.name if isinstance(settings.nli, Model) else settings.nli,
         top=settings.top,

@@ -36,7 +36,7 @@ class MeasureOptions(Options):
     limit: Limit = None
     null: Annotated[
         int | None,
-        null_models("Null models to hold scores against. Default 5"),
+        null_models("Null models, on all items. Default: up to 5 on some of them"),
     ] = None
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask through the chat template of the model's tokenizer.")
@@ -115,7 +115,7 @@ def _print(run: BenchmarkRun, kept: bool) -> None:
     from levelhead.measures.catalog import NOT_COMPARED
 
     print_run(run.folder)
-    if run.settings.model and not run.settings.null:
+    if run.settings.model and run.settings.null == 0:
         print(f"{NOT_COMPARED[0].upper()}{NOT_COMPARED[1:]}. Leave --null out to compare with some.")
     if kept:
         print_link(run.folder, run.LAYOUT)

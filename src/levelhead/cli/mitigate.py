@@ -46,7 +46,7 @@ class MitigateOptions(Options):
     steps: Annotated[int, typer.Option(min=0, help="Steps of a training; 0: as many as it needs.")] = 0
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters, not all weights.")] = False
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Stop trying more after 90s, 10min, 2h: the cheapest first.")
+        str, typer.Option(metavar="TIME", help="End within 90s, 10min, 2h: fewer items, the cheapest first.")
     ] = ""
     glue: Glue = None
     glue_tasks: GlueTasks = None
@@ -73,12 +73,13 @@ def mitigate(
 ) -> None:
     """Try mitigations on a model, and certify on held-out items what each buys and costs."""
     from levelhead.cli.printed import print_run
+    from levelhead.engine.effort import now
     from levelhead.models.model import load
     from levelhead.pages.page import write_report
     from levelhead.studies.mitigating.study import run_mitigations
 
-    settings = asked.settings()
-    run = run_mitigations(load(name, **loading), settings, out)
+    began, settings = now(), asked.settings()
+    run = run_mitigations(load(name, **loading), settings, out, began=began)
     write_report(out)
     if json:
         print_json(_stated(run))

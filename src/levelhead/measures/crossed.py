@@ -14,6 +14,7 @@ influence*| / error*:
 
     interval = most · tanh( z ± quantile · error )        symmetric studentized bootstrap on Fisher's scale
 
+With one or two templates their part of the variance is that of known models (TEMPLATE_SPREAD).
 SEAT is a correlation times `most` (the targets' associations with the targets' sets), hence Fisher's z,
 which also keeps intervals inside ±most. What a word does in one template only is counted with words and
 with templates, which errs on the safe side. Coverage and the methods that were tried: docs/method.md.
@@ -30,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from levelhead.errors import BadProbe
 from levelhead.measures.influence import kept, studentized
@@ -38,10 +40,15 @@ from levelhead.measures.seat.effect import difference_details
 from levelhead.measures.seat_effect import SeatEffect, WordSets, all_influences, word_means
 from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampling
 
+FEW_TEMPLATES = 2  # up to so many say nothing of how templates differ: known models do
+TEMPLATE_SPREAD = 0.33  # of z: root mean square of what one template lies off the value of all of them, over
+# lh:bert-mini (0.07), lh:gpt-mini (0.04), SmolLM2-135M (0.17) and Gemma-3-270M (0.64), docs/method.md, SEAT
+_TEMPLATE_MODELS = 4
 _SEAT = "seat"
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
 METHOD = "symmetric studentized bootstrap on Fisher's scale"
 _NO_EFFECT = "fewer than 2 targets on a side, or all targets have the same association"
+_WORDS = 3  # the first so many kinds of unit are words
 _KINDS = ("attribute pairs", "targets X", "targets Y", "templates")  # of units; several templates or none
 
 
@@ -92,15 +99,22 @@ class CrossedVectors:
         """What an interval redraws."""
         if self.nested:
             return "attribute pairs and targets, each with its contexts"
-        several = self.vectors.shape[1] > 1
-        return "attribute pairs, targets and templates, crossed" if several else "attribute pairs, targets"
+        if self.few_templates:
+            return "attribute pairs, targets; templates as they differ in known models"
+        return "attribute pairs, targets and templates, crossed"
+
+    @property
+    def few_templates(self) -> int:
+        """How many templates there are, where they are too few to say how templates differ; else 0."""
+        templates = self.vectors.shape[1]
+        return 0 if self.nested or templates > FEW_TEMPLATES else templates
 
     def seat(self, resampling: Resampling = DEFAULT) -> Measurement:
         """SEAT, with an interval that redraws words and templates.
 
-        With one template the interval redraws words alone, which the settings say. Two say next to nothing
-        about others: one-token words of lh:bert-mini have 1.05 [-0.87, 1.86] with 2 templates, 1.15 [0.75,
-        1.45] with 4, 1.26 [1.06, 1.43] with 16. n: contexts of the listed words.
+        One or two templates say next to nothing about others: then the interval redraws words alone and is
+        widened by what templates differ by in known models, which the settings say; the numerator has none.
+        n: contexts of the listed words.
         """
         settings = resampling.settings(METHOD, self.resampled)
         details = self.words.sizes
@@ -110,9 +124,10 @@ class CrossedVectors:
         if self.effect is None:
             return Measurement.missing(_SEAT, _NO_EFFECT, details=details, **known)
         own, of_difference = self._influences
-        details |= difference_details(_around(self.effect.numerator.value, of_difference, resampling))
+        if not self.few_templates:
+            details |= difference_details(_around(self.effect.numerator.value, of_difference, resampling))
         known["influence"] = kept(dict(zip(_KINDS, own, strict=False)), resampling)
-        interval = _interval(self.effect, own, resampling)
+        interval = _interval(self.effect, own, resampling, self.few_templates)
         return Measurement(_SEAT, self.effect.value, interval, details=details, **known)
 
 
@@ -175,16 +190,19 @@ def crossed_change(
 
 
 def _interval(
-    effect: SeatEffect, influences: Sequence[FloatArray], resampling: Resampling
+    effect: SeatEffect, influences: Sequence[FloatArray], resampling: Resampling, few_templates: int
 ) -> Interval | None:
-    """On Fisher's scale."""
+    """On Fisher's scale. few_templates: so few that their variance comes from known models; 0: from them."""
     r = effect.value / effect.most
-    scale = effect.most * (1 - r * r)
-    half = _half_width(influences, resampling)
+    half = _half_width(influences[:_WORDS] if few_templates else influences, resampling)
     if half is None:
         return None
+    half /= effect.most * (1 - r * r)
+    if few_templates:
+        t = float(stats.t.ppf(0.5 + resampling.level / 2, _TEMPLATE_MODELS))
+        half = math.hypot(half, t * TEMPLATE_SPREAD / math.sqrt(few_templates))
     z = math.atanh(r)
-    return effect.most * math.tanh(z - half / scale), effect.most * math.tanh(z + half / scale)
+    return effect.most * math.tanh(z - half), effect.most * math.tanh(z + half)
 
 
 def _around(value: float, influences: Sequence[FloatArray], resampling: Resampling) -> Interval | None:

@@ -142,15 +142,16 @@ class NullDistribution:
         spent = "" if self.share == 1 else f", {100 * self.share:g} % of the error at this look"
         return f"{spent}, {FUTILE}" if self.futile else spent
 
-    def harder(self, measurement: Measurement, method: str) -> Measurement:
+    def harder(self, measurement: Measurement, method: str, relative: float | None = None) -> Measurement:
         """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.
 
         The draws are relative to the scale of each model's own differences, value / rms, where the value has
         that detail, since null models need not be as loud as the model. Floor and spread are
         given back on the measurement's scale; the details keep both p-values. The larger p is valid
-        wherever one of the two nulls is.
+        wherever one of the two nulls is. relative: the value on the items that the null models were
+        asked, where those are not all.
         """
-        relative, there = measurement.relative, measurement.null
+        relative, there = measurement.relative if relative is None else relative, measurement.null
         if relative is None or there is None:
             return measurement
         here, rms = self.judged(relative, method), measurement.details.get("rms") or 1.0

@@ -63,6 +63,7 @@ from levelhead.results.records.mitigating import (
     BiasDetected,
     BiasMoved,
     BiasSpilled,
+    BudgetPlan,
     CandidateTested,
     MethodLeftOut,
     MethodTimed,
@@ -106,6 +107,7 @@ SHARDS = "shards"  # a folder that is there while workers read what takes long; 
 
 # ---- mitigations
 
+PLANNED = Key("mitigate/plan", BudgetPlan)  # where there is a budget
 DETECTED = Key("mitigate/detected", BiasDetected)
 LEFT_OUT = Key("mitigate/left out", MethodLeftOut)
 CANDIDATES_TESTED = Key("mitigate/candidates", CandidateTested)  # in the order of the tests
@@ -119,7 +121,7 @@ MITIGATE = Layout(
     "mitigate",
     "levelhead mitigate",
     MitigateRunSettings,
-    (DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED, ODDS_MOVED, SPILLOVER, WRITTEN),
+    (PLANNED, DETECTED, LEFT_OUT, CANDIDATES_TESTED, BIASES_MOVED, ODDS_MOVED, SPILLOVER, WRITTEN),
 )
 
 # ---- atlas

@@ -101,6 +101,16 @@ LARGE = AuditSizes(
     screen_every=1,
     null=9,
 )
+HUGE = replace(  # on a CPU: what LARGE takes an hour and a half for ends within half an hour
+    LARGE,
+    contexts=3,
+    splits=0,  # heads are scored, but none is claimed: that takes a pass back over every null model
+    triples=4,
+    backgrounds=0,
+    starts=1,
+    screen_contexts=1,
+    verify_contexts=1,
+).with_null(5)
 FULL = AuditSizes(
     experiments=EXPERIMENTS,
     contexts=None,
@@ -164,11 +174,12 @@ def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
     return preset if quick and given is None else given
 
 
-def audit_preset(full: bool, quick: bool, large: bool) -> AuditSizes:
-    """The sizes of an audit. quick: a first look alone; large: of a large model, which is asked less."""
+def audit_preset(full: bool, quick: bool, large: bool, huge: bool = False) -> AuditSizes:
+    """The sizes of an audit. quick: a first look alone; large: of a large model, which is evaluated on less;
+    huge: on still less, so that a CPU ends within half an hour."""
     if quick:
         return QUICK_LARGE if large else QUICK
-    return FULL if full else LARGE if large else SMALL
+    return FULL if full else HUGE if huge else LARGE if large else SMALL
 
 
 def survey_preset(quick: bool) -> AuditSizes:
@@ -193,4 +204,4 @@ QUICK_PAPER_PROBE = (41, 8)  # occupations and contexts
 QUICK_PAPER_SWEEP: Mapping[str, object] = {"limit": QUICK_PAPER_PROBE, "resamples": 300}
 
 BENCHMARK_ITEMS = 300  # of each benchmark, in audits that are not full and in surveys
-BENCHMARK_NULLS = 5  # each costs as much as the benchmark itself; Student's p needs no more than a few
+BENCHMARK_NULLS = 5  # at most, where nobody says how many; Student's p needs no more than a few

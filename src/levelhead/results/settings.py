@@ -19,7 +19,6 @@ from levelhead.results.asked import (
 )
 from levelhead.results.codec import Record, Stored, StoredHead, completed
 from levelhead.results.presets import (
-    BENCHMARK_NULLS,
     GLUE_ROWS,
     PAPER_HEADS,
     QUICK_PAPER_HEADS,
@@ -254,6 +253,7 @@ class AuditRunSettings(RunSettings):
     measures: Annotated[tuple[str, ...], Follows()] = ()  # names of the user's own
     text: Annotated[str | None, _TEXT] = None  # of the user's, for fluency; None: ours
     glue: Annotated[str | None, Option("--glue")] = None  # a folder or hub:glue; None: nothing is fine-tuned
+    huge: Annotated[bool, Follows()] = False  # so large that an audit on a CPU evaluates still less
     quick: Annotated[bool, Option("--quick", False, "switch")] = False
     glue_tasks: Annotated[tuple[str, ...], Option("--glue-tasks", (), "list")] = ()
     glue_rows: Annotated[int | None, Follows()] = None  # None: all
@@ -267,7 +267,7 @@ class AuditRunSettings(RunSettings):
     def asked(self) -> Iterator[Asked]:
         """The settings, and what of the sizes was asked for."""
         yield from asked(self)
-        preset = audit_preset(self.full, self.quick, self.large)
+        preset = audit_preset(self.full, self.quick, self.large, self.huge)
         own = preset if self.sizes.contexts is None else replace(preset, contexts=self.sizes.contexts)
         null = self.sizes.null if self.sizes == own.with_null(self.sizes.null) != own else None
         yield Asked("null", null, Option("--null"))
@@ -368,7 +368,7 @@ class BenchmarkRunSettings(RunSettings):
     rule: Annotated[str | None, Option("--rule")]  # that was asked for; None: the benchmark's first
     categories: Annotated[tuple[str, ...], Option("--category", (), "each")]
     limit: Annotated[int | None, Option("--limit")]
-    null: Annotated[int, Option("--null", BENCHMARK_NULLS)]
+    null: Annotated[int | None, Option("--null")]  # on all items; None: up to 5, on an even part of them
     chat: Annotated[bool, Option("--chat", False, "switch")]
     predictions: Annotated[str | None, Option("--from-predictions")]  # in place of a model
     resamples: Annotated[int, InPython(2_000)]

@@ -59,6 +59,7 @@ class Target:
 
     name: str
     values: Callable[[Model, Sequence[Variant]], ItemValues]
+    items: int = 0  # how many there are
 
 
 @dataclass(frozen=True)

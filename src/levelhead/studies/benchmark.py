@@ -9,26 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
+from levelhead.engine.effort import now
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
+from levelhead.progress import duration
 from levelhead.results import layout
 from levelhead.results.folder import Run, file_hash
-from levelhead.results.presets import BENCHMARK_NULLS, check_null
-from levelhead.results.records.benchmarks import BenchmarkUsed, NullScore
+from levelhead.results.presets import BENCHMARK_ITEMS, check_null
+from levelhead.results.records.benchmarks import BenchmarkUsed
 from levelhead.results.records.common import BASE, MeasuredVariant
 from levelhead.results.runs import BenchmarkRun
 from levelhead.results.settings import BenchmarkRunSettings
 from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
-from levelhead.scoring.benchmarks.nulls import AskedBenchmark, with_nulls
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.nulls import AskedBenchmark, NullPlan, usual_nulls, with_nulls
+from levelhead.scoring.benchmarks.protocol import Asked, spread
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
+from levelhead.work import announce
 
+_TIMED = 6  # items that say how long all of them take
 Open = Run[BenchmarkRunSettings]
 
 
@@ -40,7 +43,8 @@ class BenchmarkSettings:
     rule: how answers are scored; None: the benchmark's first
     categories: of the benchmark's own; none: all
     limit: at most so many items, evenly spread; None: all
-    null: so many null models (vocabulary-permuted twins) are asked too; None: 5; 0: none
+    null: so many null models (vocabulary-permuted) are evaluated too, on all items; 0: none; None: up to 5,
+        on one of six items, so that they take no longer than the benchmark itself
     chat: through the chat template of the model's tokenizer; else plain text
     predictions: a file of published predictions, which are scored in place of a model
     resamples: bootstrap samples, where an interval needs them
@@ -98,11 +102,11 @@ def _of_model(
     if reason := asked.benchmark.why_not(model, asked.rule):
         rules = ", ".join(rule.name for rule in asked.benchmark.info.rules)
         raise CannotDo(f"{reason}. Its rules: {rules}.")
-    nulls = BENCHMARK_NULLS if settings.null is None else settings.null
+    plan = usual_nulls(len(asked.items.items)) if settings.null is None else NullPlan(settings.null)
     stored = replace(
         _stored(asked, settings),
         model=model.name,
-        null=nulls,
+        null=settings.null,
         abilities=tuple(sorted(model.abilities)),
         loading=loaded_as([model]),
     )
@@ -111,9 +115,13 @@ def _of_model(
         Run.open(folder, layout.BENCHMARK, stored, hashes=hashes) as run,
         keeping_long_work(run, [model]),
     ):
+        if layout.BENCHMARK_SCORES not in run:
+            announce(lambda: _times(asked, model, plan))
         own = run.results(layout.OWN_SCORES, lambda: _records(model.name, asked.scores(model)))
         measured = [each.measurement for each in own]
-        scores = with_nulls(asked, measured, nulls, partial(_null_model, asked, model, run))
+        scores = with_nulls(
+            asked, measured, plan, model, lambda label, ask: run.results(layout.NULL_SCORES.of(label), ask)
+        )
         run.results(layout.BENCHMARK_SCORES, lambda: _records(model.name, scores))
         _note(asked, measured, run)
         note_places(run, [model])
@@ -159,9 +167,18 @@ def _records(model: str, measured: Sequence[Measurement]) -> list[MeasuredVarian
     return [MeasuredVariant(BASE, model, each) for each in measured]
 
 
-def _null_model(asked: AskedBenchmark, model: Model, run: Open, number: int) -> Sequence[NullScore]:
-    """What one null model scores; it is asked once."""
-    return run.results(layout.NULL_SCORES.of(str(number + 1)), partial(asked.null_scores, model, number))
+def _times(asked: AskedBenchmark, model: Model, plan: NullPlan) -> tuple[float, str]:
+    """Seconds that the benchmark takes on this machine, by a few of its items, and what is shorter."""
+    n = len(asked.items.items)
+    few = replace(asked, items=asked.items.chosen(spread(n, _TIMED)))
+    few.own_scores(model)  # what happens once only
+    began = now()
+    few.own_scores(model)
+    seconds = (now() - began) * n / len(few.items.items)
+    shorter = f"--null 0 takes about {duration(seconds)}, --limit {BENCHMARK_ITEMS} fewer items"
+    if plan.every > 1:
+        shorter += f"; --null {plan.null}, on all items, about {duration(seconds * (1 + plan.null))}"
+    return seconds * (1 + plan.work), shorter if plan.null else ""
 
 
 def _note(asked: AskedBenchmark, measured: Sequence[Measurement], run: Open) -> None:

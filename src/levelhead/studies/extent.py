@@ -24,6 +24,7 @@ from levelhead.studies.halves import Halves, halves, one_of
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings
 
+HUGE_PARAMETERS = 200_000_000
 MANY_PARAMETERS = 50_000_000  # an audit of a larger model asks less, and says so
 
 
@@ -80,10 +81,19 @@ class Extent:
     settings: AuditSettings
     model: Model
 
+    @cached_property
+    def _parameters(self) -> int:
+        return int(sum(p.numel() for p in self.model.hf.parameters()))
+
     @property
     def large(self) -> bool:
         """Whether the model is so large that an audit asks less, unless it is a full one."""
-        return int(sum(p.numel() for p in self.model.hf.parameters())) > MANY_PARAMETERS
+        return self._parameters > MANY_PARAMETERS
+
+    @property
+    def huge(self) -> bool:
+        """Whether it is so large that a CPU needs still less to end within half an hour."""
+        return self._parameters > HUGE_PARAMETERS and self.model.device.type == "cpu"
 
     @property
     def first_look(self) -> AuditSettings | None:
@@ -109,7 +119,7 @@ class Extent:
     def sizes(self) -> AuditSizes:
         """The sizes that are asked: given ones, else a preset."""
         settings = self.settings
-        sizes = settings.sizes or audit_preset(settings.full, settings.quick, self.large)
+        sizes = settings.sizes or audit_preset(settings.full, settings.quick, self.large, self.huge)
         if settings.per_word is not None:
             sizes = replace(sizes, contexts=settings.per_word)
         return sizes if settings.null is None else sizes.with_null(settings.null)

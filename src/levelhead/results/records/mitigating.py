@@ -24,6 +24,20 @@ class BiasDetected(Record):
 
 
 @dataclass(frozen=True)
+class BudgetPlan(Record):
+    """What fits into a budget of time."""
+
+    every: int  # one of so many items is evaluated
+    null: int  # null models; 0: whether there is a bias cannot be tested
+    methods: dict[str, float]  # that are tried, the cheapest first -> seconds that each takes
+    skipped: dict[str, float]  # what does not fit -> seconds that it would take
+    seconds: float  # that the plan takes
+    whole: float  # seconds without a budget
+    null_seconds: float  # of one null model
+    reserved: float  # seconds behind the null models, for the cheapest mitigation and its certificate
+
+
+@dataclass(frozen=True)
 class CandidateTested(Record):
     """One candidate, in the order of the tests."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,13 +12,19 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import NULL_MODELS, P_NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import ALPHA, closed, looked_at, looks
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
 from levelhead.progress import steps
 from levelhead.results.folder import text_hash
+from levelhead.results.presets import BENCHMARK_NULLS
 from levelhead.results.records.benchmarks import NullScore
-from levelhead.scoring.benchmarks.protocol import Benchmark, Items
+from levelhead.results.records.common import SAME_ITEMS
+from levelhead.scoring.benchmarks.protocol import Benchmark, Items, spread
+
+FEWEST_ITEMS = 50  # that null models are asked, where there are so many
+Kept = Callable[[str, Callable[[], Sequence[NullScore]]], Sequence[NullScore]]
 
 
 @dataclass(frozen=True)
@@ -49,63 +55,140 @@ class AskedBenchmark:
     def null_scores(self, model: Model, number: int) -> list[NullScore]:
         """Every score of one null model, relative to the scale of its own differences."""
         with twinned(model, draw_twin(model, twin_seed(self.resampling.seed, number))):
-            (measured,) = self.benchmark.ask(model, self.items, UNTOUCHED, self.rule, self.resampling)
+            return self.own_scores(model)
+
+    def own_scores(self, model: Model) -> list[NullScore]:
+        """Every score of the model in the same form."""
+        (measured,) = self.benchmark.ask(model, self.items, UNTOUCHED, self.rule, self.resampling)
         return [NullScore(each.name, each.relative) for each in measured]
+
+
+@dataclass(frozen=True)
+class NullPlan:
+    """How many null models a benchmark is held against, at most, and on which of its items."""
+
+    null: int
+    every: int = 1  # one of so many items
+    rounds: bool = False  # they come in rounds, and no more are asked once every verdict is settled
+
+    @property
+    def work(self) -> float:
+        """Times the benchmark's own work, at most; the model answers again where not all items are asked."""
+        return (self.null + (self.every > 1)) / self.every
+
+    def asked(self, asked: AskedBenchmark) -> AskedBenchmark:
+        """The benchmark as null models are asked it."""
+        items = asked.items
+        if self.every == 1:
+            return asked
+        return replace(
+            asked, items=items.chosen(spread(len(items.items), -(-len(items.items) // self.every)))
+        )
+
+
+def usual_nulls(items: int) -> NullPlan:
+    """Null models where nobody says how many: at most as much work as the benchmark itself.
+
+    5 of them and the model again, on one of six items; on all of few items, which are there soon.
+    """
+    every = min(BENCHMARK_NULLS + 1, max(1, items // FEWEST_ITEMS))
+    return NullPlan(BENCHMARK_NULLS, every, rounds=True)
 
 
 def measured_with_nulls(asked: AskedBenchmark, model: Model, nulls: int) -> list[Measurement]:
     """Every score of the unmodified model with the harder of two nulls: its own test, and null models."""
-    return with_nulls(asked, asked.scores(model), nulls, partial(asked.null_scores, model))
+    return with_nulls(asked, asked.scores(model), NullPlan(nulls), model)
 
 
 def with_nulls(
     asked: AskedBenchmark,
     measured: Sequence[Measurement],
-    nulls: int,
-    draw: Callable[[int], Sequence[NullScore]],
+    plan: NullPlan,
+    model: Model,
+    kept: Kept = lambda label, ask: ask(),
 ) -> list[Measurement]:
-    """Measurements held against null models; draw: of the number of one, what it scores.
+    """Measurements held against null models, on the same items as those.
 
-    Fewer than 2 null models: the measurements as they are. A model that has none states the reason in its
-    settings.
+    kept: given a label and how the scores that it stands for are asked for, those scores. Fewer than 2 null
+    models: the measurements as they are. A model that has none states the reason in its settings.
     """
-    if nulls < 2:
+    if plan.null < 2:
         return list(measured)
-    drawn = []
+    on, drawn = plan.asked(asked), list[Sequence[NullScore]]()
+    there = {each.name: each.relative for each in measured}
+    title = f"{asked.benchmark.info.title} in {plan.null} null models (--null 0: none)"
     try:
-        with steps(f"{asked.benchmark.info.title} in {nulls} null models (--null 0: none)", nulls) as advance:
-            for number in range(nulls):
-                drawn.append(draw(number))
+        if plan.every > 1:
+            own = kept(SAME_ITEMS, partial(on.own_scores, model))
+            there = {each.name: each.relative for each in own}
+        with steps(title, plan.null) as advance:
+            for number in range(plan.null):
+                if plan.rounds and number in looks(plan.null) and _settled(measured, there, drawn, plan.null):
+                    break
+                drawn.append(kept(str(number + 1), partial(on.null_scores, model, number)))
                 advance(1)
     except CannotDo as error:
         return [replace(each, settings={**each.settings, NULL_MODELS: str(error)}) for each in measured]
-    return _held_against(measured, drawn)
+    return _held_against(measured, there, drawn, plan)
 
 
-def _held_against(measured: Sequence[Measurement], drawn: Sequence[Sequence[NullScore]]) -> list[Measurement]:
-    """Measurements with the harder of their own null and null models: the larger p counts.
+def _settled(
+    measured: Sequence[Measurement],
+    there: Mapping[str, float | None],
+    drawn: Sequence[Sequence[NullScore]],
+    planned: int,
+) -> bool:
+    """Whether no null model still to come changes a verdict: a score's own test says no already, and the
+    larger p counts; or the score is settled or futile (measures/rounds.py)."""
+    nulls = _nulls(drawn)
+    for each in measured:
+        value, null = there.get(each.name), nulls.get(each.name)
+        own = each.null is not None and each.null.p_value >= ALPHA
+        if not own and value is not None and null is not None and not closed(null, value, planned):
+            return False
+    return True
 
-    Gaps in nats are compared relative to the root mean square of each model's own. A score that one of the
-    null models lacks keeps its own test alone.
-    """
+
+def _nulls(drawn: Sequence[Sequence[NullScore]]) -> dict[str, NullDistribution]:
+    """What null models score; a score that one of them lacks has none."""
     relative: dict[str, list[float]] = {}
     for scores in drawn:
         for each in scores:
             if each.relative is not None:
                 relative.setdefault(each.name, []).append(each.relative)
-    nulls = {
+    return {
         name: NullDistribution(np.asarray(values))
         for name, values in relative.items()
         if len(values) == len(drawn)
     }
-    return [_harder(nulls.get(each.name), each) for each in measured]
 
 
-def _harder(null: NullDistribution | None, each: Measurement) -> Measurement:
+def _held_against(
+    measured: Sequence[Measurement],
+    there: Mapping[str, float | None],
+    drawn: Sequence[Sequence[NullScore]],
+    plan: NullPlan,
+) -> list[Measurement]:
+    """Measurements with the harder of their own null and null models: the larger p counts.
+
+    Gaps in nats are compared relative to the root mean square of each model's own. A score that one of the
+    null models lacks keeps its own test alone.
+    """
+    nulls, held = _nulls(drawn), []
+    for each in measured:
+        null, value = nulls.get(each.name), there.get(each.name)
+        if null is None or value is None or each.value is None:
+            held.append(each)
+            continue
+        null = looked_at(null, value, plan.null) if plan.rounds else null
+        known = {} if plan.every == 1 else {NULL_MODELS: f"on one of {plan.every} items"}
+        held.append(_harder(null, value, replace(each, settings={**each.settings, **known})))
+    return held
+
+
+def _harder(null: NullDistribution, value: float, each: Measurement) -> Measurement:
     """The harder of two nulls; null models alone where a score has no test of its own."""
-    if null is None or each.value is None:
-        return each
     if each.null is None and each.relative is not None:
-        judged = null.judged(each.relative, NULL_MODELS)
+        judged = null.judged(value, NULL_MODELS)
         return replace(each, null=judged, details={**each.details, P_NULL_MODELS: judged.p_value})
-    return null.harder(each, NULL_MODELS)
+    return null.harder(each, NULL_MODELS, value)

@@ -153,11 +153,11 @@ def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], ask
     chosen = [item for item in items if not asked.categories or item.category in asked.categories]
     if not chosen:
         raise reader.nothing_left("item")
-    spread = tuple(chosen[i] for i in _spread(len(chosen), asked.limit))
-    return Items(reader.source.data, spread, dict(reader.unscored.most_common()), asked.chat)
+    some = tuple(chosen[i] for i in spread(len(chosen), asked.limit))
+    return Items(reader.source.data, some, dict(reader.unscored.most_common()), asked.chat)
 
 
-def _spread(n: int, limit: int | None) -> list[int]:
+def spread(n: int, limit: int | None) -> list[int]:
     """So many of n numbers, one drawn from each of as many equal stretches: files repeat every few rows."""
     if limit is None or limit >= n:
         return list(range(n))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from levelhead.edits.sites import Variant
@@ -14,7 +13,7 @@ from levelhead.models.model import Model
 from levelhead.results.presets import BENCHMARK_NULLS
 from levelhead.scoring.battery import Answers, Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
-from levelhead.scoring.benchmarks.nulls import AskedBenchmark, with_nulls
+from levelhead.scoring.benchmarks.nulls import AskedBenchmark, NullPlan, with_nulls
 from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
 from levelhead.scoring.registry import Question
 
@@ -34,10 +33,10 @@ class _Published:
             missing = [Measurement.missing(each.name, reason) for each in info.measures]
             return [missing for _ in variants]
         asked = AskedBenchmark(self.benchmark, self.items, info.rule(None).name, battery.resampling)
-        nulls, draw = min(BENCHMARK_NULLS, battery.null), partial(asked.null_scores, model)
+        nulls = NullPlan(min(BENCHMARK_NULLS, battery.null))
         answers = asked.scores_of(model, variants)
         return [
-            _main(measured if edits else with_nulls(asked, measured, nulls, draw))
+            _main(measured if edits else with_nulls(asked, measured, nulls, model))
             for measured, edits in zip(answers, variants, strict=True)
         ]
 

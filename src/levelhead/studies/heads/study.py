@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
+from levelhead.engine.pace import seconds_per_token
 from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
@@ -32,6 +33,7 @@ from levelhead.probes.contexts import (
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.token_rows import ALL_WORDS
 from levelhead.probes.words import in_memory, words_name
+from levelhead.progress import duration
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.presets import ASSOCIATION
@@ -57,12 +59,13 @@ from levelhead.studies.heads.counter_sentences import CounterSentences, find_sen
 from levelhead.studies.heads.crossfit import halves, held_on_other_words, summaries
 from levelhead.studies.heads.debias import debias
 from levelhead.studies.heads.null_models import NullModels, drawable_twins
+from levelhead.studies.heads.plan import ablation_tokens, heads_plan
 from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.scores import head_scores, score_records
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 from levelhead.studies.heads.sources import template_agreement
 from levelhead.studies.heads.strategies import WordScores
-from levelhead.work import Stage, stage
+from levelhead.work import Stage, announce, stage
 
 Doubles = NDArray[np.float64]
 Open = Run[HeadsRunSettings]
@@ -86,6 +89,7 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         Run.open(folder, layout.HEADS, stored, hashes=hashes) as run,
         keeping_long_work(run, [model]),
     ):
+        announce(lambda: _times(model, prepared, settings, run))
         run.file(layout.WORD_LIST, prepared.word_list())
         run.file(layout.CONTEXTS, prepared.table.contexts)
         run.result(layout.WORDS, prepared.used)
@@ -115,6 +119,19 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             _debias(model, prepared, settings, WordScores(scores, _half_scores(fits)), run)
         note_places(run, [model])
         return HeadsRun(run.data())
+
+
+def _times(model: Model, prepared: Prepared, settings: HeadsSettings, run: Open) -> tuple[float, str]:
+    """Seconds that the study takes on this machine, and which option makes it shorter."""
+    if _asked_all(settings, run):
+        return 0.0, ""
+    given = prepared.test, prepared.table.contexts
+    plain = replace(settings, null=0, splits=0)
+    tokens, fewer = (sum(heads_plan(each, *given).values()) for each in (settings, plain))
+    removed = ablation_tokens(settings, *given, len(all_heads(model)))
+    token = seconds_per_token(model)
+    shorter = f"--null 0 takes about {duration(token * (fewer + removed))}" if settings.null else ""
+    return token * (tokens + removed), shorter
 
 
 def _hashes(model: Model, prepared: Prepared) -> dict[str, str]:

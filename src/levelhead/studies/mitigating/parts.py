@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from levelhead.measures.certified import AGREEMENT
 from levelhead.probes.agreement import AgreementItem, agreement_items
@@ -19,7 +20,9 @@ from levelhead.scoring.natural import NaturalItems
 from levelhead.scoring.sense import LANGUAGE
 from levelhead.studies.halves import dealt, halves
 
+T = TypeVar("T")
 _SWAP = GenderSwap()
+_FEWEST = 16  # items of a kind, of which three parts get a quarter, a quarter and a half
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,26 @@ class Parts:
         }
 
 
-def parts(battery: Battery, seed: int) -> Parts:
+def parts(battery: Battery, seed: int, every: int = 1) -> Parts:
     """Split a battery by a seed, prompts by occupation, tests of blanks by their words, and sentences that
-    state a gender by the pair of words that state it. More contexts of language sense are tested on only."""
+    state a gender by the pair of words that state it. More contexts of language sense are tested on only.
+
+    every: one of so many items alone, evenly spread, where a budget has no time for more.
+    """
+    battery = _thinned(battery, every)
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
     if not about_gender(battery.test):
         order, test, whole = (NaturalItems(each) for each in (second.report, first.report, battery))
         return Parts(second.choose, order, test, whole, first.words_apart)
     prompts = load_cloze(per_background=1)
-    everybody = [occupation.name for occupation in prompts.occupations]
+    everybody = _some([occupation.name for occupation in prompts.occupations], every)
     early, late = dealt(everybody, seed)
     fitting, ordering = dealt(sorted(early), seed + 1)
-    every = tuple(lpbs_tests().values())
-    to_order, to_test = _blanks(every, (second.choose.test, second.report.test, first.report.test), seed)
-    stated = agreement_items()
+    blanks = tuple(_shortened(test, every) for test in lpbs_tests().values())
+    to_order, to_test = _blanks(blanks, (second.choose.test, second.report.test, first.report.test), seed)
+    people = list(dict.fromkeys(item.people for item in agreement_items()))
+    stated = _of(agreement_items(), _some(people, every))
     sooner, later = dealt((item.people for item in stated), seed)
     _, between = dealt(sorted(sooner), seed + 1)  # the others are part A's, which fits nothing on them
     return Parts(
@@ -72,9 +80,41 @@ def parts(battery: Battery, seed: int) -> Parts:
             agreement=_of(stated, later),
             sense=sense_items(battery.sense_every),
         ),
-        NaturalItems(battery, _about(prompts, everybody), blanks=every, agreement=stated),
+        NaturalItems(battery, _about(prompts, everybody), blanks=blanks, agreement=stated),
         first.words_apart,
     )
+
+
+def _thinned(battery: Battery, every: int) -> Battery:
+    """A battery with one of so many items, but with no fewer of any kind than three parts need."""
+    if every == 1:
+        return battery
+    contexts = _some(list(dict.fromkeys(pair.original.context for pair in battery.triples.pairs)), every)
+    premises = _some(list(dict.fromkeys(pair.premise for pair in battery.ability.pairs)), every)
+    test = _shortened(battery.test, every)
+    words = {word for side in test.groups().values() for word in side}
+    return replace(
+        battery,
+        test=test,
+        contexts=tuple(context for context in battery.contexts if context.word in words),
+        triples=battery.triples.about(contexts),
+        probe=battery.probe.about(_some(battery.probe.occupations, every)),
+        ability=battery.ability.about(premises),
+        sentences=tuple(_some(battery.sentences, every)),
+        sense_every=battery.sense_every * every,  # of each topic one stays in any case
+    )
+
+
+def _shortened(test: WordTest, every: int) -> WordTest:
+    """A test with one of so many targets of either side, and of so many attribute pairs, or attributes."""
+    a, b = zip(*_some(test.pairs, every), strict=True) if test.pairs else (test.A, test.B)
+    kept = [*a, *b] if test.pairs else [*_some(a, every), *_some(b, every)]
+    return test.of({*kept, *_some(test.X, every), *_some(test.Y, every)})
+
+
+def _some(items: Sequence[T], every: int) -> Sequence[T]:
+    """One of so many items, evenly spread, but no fewer than the fewest."""
+    return items[:: max(1, min(every, len(items) // _FEWEST))]
 
 
 def _blanks(

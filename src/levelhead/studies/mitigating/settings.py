@@ -36,7 +36,7 @@ class MitigateSettings:
     spillover: whether candidates are also asked about biases that they were not fitted on
     data: the published file of the benchmark that is the objective
     limit: at most so many of its items; None: all
-    budget: "90s", "10min" or "2h": mitigations are tried from the cheapest on until it is spent; "": all are
+    budget: "90s", "10min" or "2h" for everything: fewer items, fewer null models, what is cheapest; "": none
     glue: which tasks of GLUE are trained, and the points that accuracy there may fall by; None: none
     """
 
@@ -67,6 +67,8 @@ class MitigateSettings:
             raise BadOption("A margin below 0 came; margins are 0 or more.")
         if self.glue is not None and (scored := [t.name for t in self.glue.chosen() if t.regression]):
             raise BadOption(f"{scored[0]} has scores, not right answers: name other tasks, --glue-tasks.")
+        if self.budget and self.glue is not None:
+            raise BadOption("budget does not cover fine-tuning on GLUE: leave budget out, or glue.")
         if self.budget and not _DURATION.fullmatch(self.budget):
             raise BadOption(f"budget={self.budget!r} came; write a time such as 90s, 10min or 2h.")
 

@@ -12,6 +12,7 @@ that can be written becomes a folder; every candidate is also asked about biases
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,12 @@ import numpy as np
 
 from levelhead.edits.sites import passes
 from levelhead.engine.effort import now
+from levelhead.engine.pace import seconds_per_token
 from levelhead.engine.trainer_arguments import check_trainable
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import LEVEL, in_sequence
 from levelhead.measures.null import NullDistribution
+from levelhead.measures.rounds import least_p, looks
 from levelhead.mitigation.recipe import recipe_file, recipe_text
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
@@ -35,10 +38,11 @@ from levelhead.progress import steps
 from levelhead.results import layout
 from levelhead.results.folder import Run, text_hash
 from levelhead.results.keys import TextFile
-from levelhead.results.records.mitigating import BiasDetected, CandidateTested, MethodTimed
+from levelhead.results.records.mitigating import BiasDetected, BudgetPlan, CandidateTested, MethodTimed
 from levelhead.results.runs import MitigateRun
 from levelhead.results.settings import MitigateRunSettings
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.benchmarks.protocol import Items
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias
 from levelhead.scoring.placed import keeping_long_work, loaded_as, note_places
@@ -62,6 +66,15 @@ from levelhead.studies.mitigating import (
     token_projection,
     unlearning,
 )
+from levelhead.studies.mitigating.budgeting import (
+    NO_BUDGET,
+    OTHERS,
+    Budget,
+    pace_of,
+    planned,
+    told,
+    whole_seconds,
+)
 from levelhead.studies.mitigating.learning import Schooling, with_learning
 from levelhead.studies.mitigating.parts import Parts, parts
 from levelhead.studies.mitigating.protocol import Mitigation, cost_of
@@ -69,8 +82,9 @@ from levelhead.studies.mitigating.settings import FEWEST_NULLS, MitigateSettings
 from levelhead.studies.mitigating.spillover import spilled
 from levelhead.studies.mitigating.targets import named_methods, target_items, with_target
 from levelhead.studies.mitigating.training import Means, trains
-from levelhead.studies.mitigating.trying import Aim, order_of, try_methods
+from levelhead.studies.mitigating.trying import Aim, Tried, order_of, try_methods
 from levelhead.studies.mitigating.writing import Slower, write_chosen
+from levelhead.work import announce, announce_line
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
@@ -96,18 +110,25 @@ _CONTEXTS = 2  # per word
 
 
 def run_mitigations(
-    model: Model, settings: MitigateSettings | None, folder: str | Path, battery: Battery | None = None
+    model: Model,
+    settings: MitigateSettings | None,
+    folder: str | Path,
+    battery: Battery | None = None,
+    *,
+    began: float | None = None,
 ) -> MitigateRun:
     """Try every mitigation on a model and store what each bought and cost; a killed run goes on.
 
-    settings: None: the default ones. battery: the items; None: those that ship.
+    settings: None: the default ones. battery: the items; None: those that ship. began: when the budget
+    began to count (effort.now); None: now, so that loading the model is not part of it.
     """
-    settings = settings or MitigateSettings()
+    began, settings = now() if began is None else began, settings or MitigateSettings()
     _check_training(settings)
-    deadline, glue = None if settings.seconds is None else now() + settings.seconds, settings.glue
+    deadline, glue = None if settings.seconds is None else began + settings.seconds, settings.glue
     battery = battery or shipped_battery(settings, model)
     items = target_items(model, settings)
-    split = with_target(model, parts(battery, settings.seed), settings, items)
+
+    split = _parts(model, battery, settings, items)
     stored = MitigateRunSettings(
         study=layout.MITIGATE.study,
         seed=settings.seed,
@@ -140,9 +161,29 @@ def run_mitigations(
     if settings.text:
         hashes["text"] = text_hash(corpus_sentences(settings.text))
     with Run.open(folder, layout.MITIGATE, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
-        detected = run.result(layout.DETECTED, lambda: detect(model, split, settings))
+        methods, evaluated, within, budget = _methods(settings, run), split, settings, NO_BUDGET
+        if deadline is not None:
+            costs = {
+                method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)
+            }
+            plan = run.result(layout.PLANNED, partial(_plan, model, split, settings, costs, deadline))
+            evaluated = _parts(model, battery, settings, items, plan.every)
+            budget = Budget(plan, deadline)
+            within = replace(settings, spillover=settings.spillover and OTHERS not in plan.skipped)
+        else:
+            announce(partial(_times, model, split, settings, methods))
+        detected = run.result(layout.DETECTED, partial(detect, model, evaluated, within, budget))
         tested = run.results(
-            layout.CANDIDATES_TESTED, partial(_tested, model, split, settings, detected, run, deadline)
+            layout.CANDIDATES_TESTED,
+            partial(
+                _tested,
+                model,
+                evaluated,
+                within,
+                detected,
+                run,
+                partial(try_methods, model, evaluated, methods, budget),
+            ),
         )
         for number, each in enumerate(tested, start=1):
             if each.recipe:
@@ -152,10 +193,42 @@ def run_mitigations(
     return MitigateRun.open(folder)
 
 
+def _parts(
+    model: Model, battery: Battery, settings: MitigateSettings, items: Items | None, every: int = 1
+) -> Parts:
+    return with_target(model, parts(battery, settings.seed, every), settings, items, every)
+
+
+def _times(
+    model: Model, split: Parts, settings: MitigateSettings, methods: Sequence[Mitigation]
+) -> tuple[float, str]:
+    """Seconds that a run without a budget takes on this machine, and what is shorter."""
+    costs = {method.name: cost_of(method) for method in methods if not method.why_not(model, split.fit)}
+    pace = pace_of(model, split, settings.objective, seconds_per_token(model))
+    return whole_seconds(pace, costs, settings.null), "--budget 10min takes 10 min, --methods quickest less"
+
+
+def _plan(
+    model: Model,
+    split: Parts,
+    settings: MitigateSettings,
+    costs: Mapping[str, float],
+    deadline: float,
+) -> BudgetPlan:
+    """What fits until the deadline, by what a pass takes here; it is said before it begins."""
+    pace = pace_of(model, split, settings.objective, seconds_per_token(model))
+    plan = planned(pace, costs, settings.null, deadline - now())
+    for line in told(plan, settings.budget, settings.null):
+        announce_line(line)
+    return plan
+
+
 # ---- detect
 
 
-def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetected:
+def detect(
+    model: Model, split: Parts, settings: MitigateSettings, budget: Budget = NO_BUDGET
+) -> BiasDetected:
     """The bias against that of null models, each relative to the scale of its own items.
 
     Which bias: the objective, else what the model does that part B shows most clearly; then p counts all
@@ -167,8 +240,13 @@ def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetect
     own = natural_bias(model, items, settings.objective or clearest_bias(model, split.order))
     value, relative = _relative(own)
     nulls: list[float] = []
-    with steps("Null models", settings.null) as advance:
-        for number in range(settings.null):
+    planned_nulls = budget.nulls(settings.null)
+    with steps("Null models", planned_nulls) as advance:
+        for number in range(planned_nulls):
+            if number >= FEWEST_NULLS and (
+                budget.stops_nulls or _hopeless(nulls, relative, planned_nulls, among)
+            ):
+                break
             try:
                 with twinned(model, draw_twin(model, twin_seed(settings.seed, number))):
                     nulls.append(_relative(natural_bias(model, items, own.name))[1])
@@ -183,6 +261,14 @@ def detect(model: Model, split: Parts, settings: MitigateSettings) -> BiasDetect
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
     shown = p is not None and p <= LEVEL and not why_not
     return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not)
+
+
+def _hopeless(nulls: Sequence[float], value: float, planned_nulls: int, among: int) -> bool:
+    """Whether no null models still to come could let the bias stand out (measures/rounds.py): a stop that
+    neither costs power nor adds error."""
+    if len(nulls) not in looks(planned_nulls):
+        return False
+    return among * least_p(NullDistribution(np.asarray(nulls)), value, planned_nulls) > LEVEL
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:
@@ -202,9 +288,9 @@ def _tested(
     settings: MitigateSettings,
     detected: BiasDetected,
     run: Open,
-    deadline: float | None,
+    try_all: Callable[[], Tried],
 ) -> list[CandidateTested]:
-    tried = try_methods(model, split, _methods(settings, run), deadline)
+    tried = try_all()
     run.results(layout.LEFT_OUT, lambda: tried.left_out)
     candidates = tried.candidates
     on_b = tried.on_b

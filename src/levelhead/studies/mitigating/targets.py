@@ -28,10 +28,16 @@ def target_items(model: Model, settings: MitigateSettings) -> Items | None:
     return benchmark.load(settings.data, Asked(limit=settings.limit))
 
 
-def with_target(model: Model, split: Parts, settings: MitigateSettings, items: Items | None) -> Parts:
-    """The parts with a quarter of the benchmark's items to fit on, a quarter to order on, a half to test."""
+def with_target(
+    model: Model, split: Parts, settings: MitigateSettings, items: Items | None, every: int = 1
+) -> Parts:
+    """The parts with a quarter of the benchmark's items to fit on, a quarter to order on, a half to test.
+
+    every: one of so many items alone.
+    """
     if items is None:
         return split
+    items = items.chosen(range(0, len(items.items), every)) if every > 1 else items
     benchmark = benchmark_of(settings.objective)
     early, late = dealt(items.clusters, settings.seed)
     fitting, ordering = dealt(sorted(early), settings.seed + 1)
@@ -61,5 +67,9 @@ def _about(items: Items, clusters: frozenset[str]) -> Items:
 
 
 def _asked(part: NaturalItems, benchmark: Benchmark, items: Items) -> NaturalItems:
-    own = Target(benchmark.info.name, lambda model, variants: benchmark.natural(model, items, variants))
+    own = Target(
+        benchmark.info.name,
+        lambda model, variants: benchmark.natural(model, items, variants),
+        len(items.items),
+    )
     return replace(part, target=own)

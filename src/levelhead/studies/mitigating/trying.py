@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from levelhead.engine.effort import effort, now
+from levelhead.engine.effort import effort
 from levelhead.errors import BadPlugin, CannotDo
 from levelhead.measures.certified import Certificate, Margins, certificate, mean_interval
 from levelhead.models.model import Model
@@ -16,6 +16,7 @@ from levelhead.results.records.mitigating import BiasMoved, MethodLeftOut, Metho
 from levelhead.scoring.cloze import prompt_table
 from levelhead.scoring.item_values import ItemValues
 from levelhead.scoring.natural import LOG_ODDS, NaturalItems, NaturalValues, natural_values
+from levelhead.studies.mitigating.budgeting import NO_BUDGET, Budget
 from levelhead.studies.mitigating.parts import Parts
 from levelhead.studies.mitigating.protocol import Candidate, Mitigation
 
@@ -120,22 +121,25 @@ class Tried:
 
 
 def try_methods(
-    model: Model, split: Parts, methods: Sequence[Mitigation], deadline: float | None = None
+    model: Model, split: Parts, methods: Sequence[Mitigation], budget: Budget = NO_BUDGET
 ) -> Tried:
-    """Try mitigations in their order; after the deadline none is begun any more, but the first. A plug-in
-    that fails is left out where another method was tried: what that one took long to fit is not lost."""
+    """Try mitigations in their order, those that the budget has time for. A plug-in that fails is left out
+    where another method was tried: what that one took long to fit is not lost."""
     failed: BadPlugin | None = None
     with steps("Mitigations", len(methods)) as advance:
         tried = Tried(Asked.of(model, split.test))
         for method in methods:
-            if deadline is not None and tried.candidates and now() > deadline:
-                tried.left_out.append(MethodLeftOut(method.name, "the budget was spent before its turn"))
-            else:
-                try:
+            left = budget.why_not(method.name, tried=bool(tried.candidates))
+            try:
+                if reason := method.why_not(model, split.fit) or left:
+                    tried.left_out.append(MethodLeftOut(method.name, reason))
+                else:
                     _try(model, split, method, tried)
-                except BadPlugin as error:
-                    failed = failed or error
-                    tried.left_out.append(MethodLeftOut(method.name, str(error)))
+            except BadPlugin as error:
+                failed = failed or error
+                tried.left_out.append(MethodLeftOut(method.name, str(error)))
+            if tried.times and tried.times[-1].method == method.name:
+                budget.took(method.name, tried.times[-1].seconds)
             advance(1)
     if failed is not None and not tried.candidates:
         raise failed
@@ -144,9 +148,6 @@ def try_methods(
 
 def _try(model: Model, split: Parts, method: Mitigation, tried: Tried) -> None:
     """One mitigation; one that turns out not to be able to do it is left out with its reason."""
-    if reason := method.why_not(model, split.fit):
-        tried.left_out.append(MethodLeftOut(method.name, reason))
-        return
     on_b, on_c = tried.on_b, tried.on_c
     try:
         with steps(method.name[:1].upper() + method.name[1:], 1), effort(model) as took:
