@@ -110,7 +110,8 @@ def test_no_help_text_of_an_option_is_written_twice() -> None:
 def test_a_switch_that_turns_something_off_shows_no_default() -> None:
     for command in cast("Any", typer.main.get_command(app)).commands.values():
         for option in command.params:
-            if any(flag.startswith("--no-") for flag in (*option.opts, *option.secondary_opts)):
+            flags = (*option.opts, *option.secondary_opts)
+            if option.default is True and any(flag.startswith("--no-") for flag in flags):
                 assert not option.show_default, f"{command.name} {option.name}"
 
 
