@@ -54,11 +54,10 @@ def end_measured(measured: Sequence[Measurement]) -> None:
 
 
 def _cells(each: Measurement) -> list[str | float | int | None]:
-    from levelhead.inference.claims import tested_p
 
     low, high = each.interval or (None, None)
     floor = None if each.null is None else each.null.floor
-    return [each.name, each.value, low, high, each.n, each.neutral, floor, tested_p(each)]
+    return [each.name, each.value, low, high, each.n, each.neutral, floor, each.p_value]
 
 
 def _csv(measured: Sequence[Measurement]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.measures import lpbs as log_probability
+from levelhead.measures.exchange import exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 from levelhead.models.encoding import Text, token_id
@@ -37,21 +38,29 @@ def ask_lpbs(
     """LPBS of a test in every variant, for example of load_words("career"). Only masked models can be asked.
 
     At the mask stand she and he where a list about gender has them, else the words of A and B that are one
-    token. Every target of X and Y stands in every shipped template of its kind: topic for the shipped tests
-    (career, math, science), else words, which fits any list; person and trait suit lists of nothing else.
-    templates: another kind, or those that load_lpbs_templates read from a user's file.
+    token. Two words are held fixed, and a claim names them; more of them are exchanged (docs/method.md,
+    Exchanged pairs). Every target of X and Y stands in every shipped template of its kind: topic for the
+    shipped tests (career, math, science), else words, which fits any list; person and trait suit lists of
+    nothing else. templates: another kind, or those that load_lpbs_templates read from a user's file.
     """
     chosen = _Templates.of(test, templates)
     attributes = _Attributes.of(model, test)
     if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
-    targets, by_variant = _word_biases(model, test, variants, attributes, chosen)
+    targets, by_variant = _all_cells(model, test, variants, attributes, chosen)
     in_x = [target in set(test.X) for target in targets]
     settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
     split = {"attribute of several tokens": attributes.split} if attributes.split else {}
     measurements = []
-    for biases in by_variant:
+    for cells in by_variant:
+        biases = log_probability.word_bias(cells, attributes.in_a)
         measured = log_probability.lpbs(biases, in_x, resampling)
+        if measured.value is not None and not attributes.named:
+            gaps = log_probability.attribute_gaps(cells, in_x)
+            of_word = dict(zip(attributes.words, gaps.tolist(), strict=True))
+            sides, seed = (test.A, test.B), resampling.seed
+            found = exchange(of_word, sides, test.pairs, leans=measured.value, seed=seed)
+            measured = measured if found is None else found.on(measured)
         unscored = {**measured.unscored, **split, **chosen.unusable}
         measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
     return measurements
@@ -66,22 +75,26 @@ def lpbs_biases(
     model: Model, test: WordTest, variants: Sequence[Variant]
 ) -> tuple[list[str], list[FloatArray]]:
     """The targets of a test, and the bias of each in nats in every variant, where a model can be asked."""
-    return _word_biases(model, test, variants, _Attributes.of(model, test), _Templates.of(test, None))
+    attributes = _Attributes.of(model, test)
+    targets, by_variant = _all_cells(model, test, variants, attributes, _Templates.of(test, None))
+    return targets, [log_probability.word_bias(cells, attributes.in_a) for cells in by_variant]
 
 
-def _word_biases(
+def _all_cells(
     model: Model, test: WordTest, variants: Sequence[Variant], attributes: _Attributes, chosen: _Templates
 ) -> tuple[list[str], list[FloatArray]]:
+    """The targets, and the association of each with every attribute in every variant: [template, target,
+    attribute]."""
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     asked = _readings(model, targets, attributes, chosen)
     log_ps, log_priors = (read_one(model, reading, variants, label="LPBS") for reading in asked)
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
-    biases = []
-    for log_p, log_prior in zip(log_ps, log_priors, strict=True):
-        cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
-        biases.append(log_probability.word_bias(cells, attributes.in_a))
-    return targets, biases
+    both = zip(log_ps, log_priors, strict=True)
+    return targets, [
+        log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
+        for log_p, log_prior in both
+    ]
 
 
 def lpbs_readings(model: Model, test: WordTest) -> tuple[TokenLogProbs, TokenLogProbs]:
@@ -157,6 +170,16 @@ class _Attributes:
         a, b = (tuple(word for word, token in side if token is not None) for side in known)
         tokens = [token for side in known for _, token in side if token is not None]
         return cls((a, b), tokens, sum(map(len, known)) - len(tokens))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Those of A, then those of B: [attribute]"""
+        return (*self.sides[0], *self.sides[1])
+
+    @property
+    def named(self) -> bool:
+        """Whether there is one word a side, which a claim names and holds fixed."""
+        return len(self.words) == 2
 
     @property
     def in_a(self) -> list[bool]:
