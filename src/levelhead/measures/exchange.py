@@ -99,7 +99,7 @@ def exchange(
         return None
     if 2 * len({word for pair in known for word in pair}) >= len(of_word):
         gaps = [of_word[one] - of_word[other] for one, other in known]
-        families = pair_families(tuple(known))
+        families = pair_families(known)
         number = max(families) + 1
         null = mean_null(gaps, families, seed=seed)
         found, total = null.p_value, float(np.sum(gaps))

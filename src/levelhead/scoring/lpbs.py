@@ -47,20 +47,12 @@ def ask_lpbs(
     attributes = _Attributes.of(model, test)
     if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
-    targets, by_variant = _all_cells(model, test, variants, attributes, chosen)
-    in_x = [target in set(test.X) for target in targets]
+    asked = _cells(model, test, variants, attributes, chosen)
     settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
     split = {"attribute of several tokens": attributes.split} if attributes.split else {}
     measurements = []
-    for cells in by_variant:
-        biases = log_probability.word_bias(cells, attributes.in_a)
-        measured = log_probability.lpbs(biases, in_x, resampling)
-        if measured.value is not None and not attributes.named:
-            gaps = log_probability.attribute_gaps(cells, in_x)
-            of_word = dict(zip(attributes.words, gaps.tolist(), strict=True))
-            sides, seed = (test.A, test.B), resampling.seed
-            found = exchange(of_word, sides, test.pairs, leans=measured.value, seed=seed)
-            measured = measured if found is None else found.on(measured)
+    for cells in asked:
+        measured = cells.lpbs(test, resampling)
         unscored = {**measured.unscored, **split, **chosen.unusable}
         measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
     return measurements
@@ -76,25 +68,52 @@ def lpbs_biases(
 ) -> tuple[list[str], list[FloatArray]]:
     """The targets of a test, and the bias of each in nats in every variant, where a model can be asked."""
     attributes = _Attributes.of(model, test)
-    targets, by_variant = _all_cells(model, test, variants, attributes, _Templates.of(test, None))
-    return targets, [log_probability.word_bias(cells, attributes.in_a) for cells in by_variant]
+    asked = _cells(model, test, variants, attributes, _Templates.of(test, None))
+    return list(asked[0].targets) if asked else [], [cells.biases(test) for cells in asked]
 
 
-def _all_cells(
+def lpbs_cells(model: Model, test: WordTest) -> Cells:
+    """What a model that can be asked about a test answers."""
+    return _cells(model, test, UNTOUCHED, _Attributes.of(model, test), _Templates.of(test, None))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The association of every target with every attribute word, in one variant of a model."""
+
+    targets: tuple[str, ...]
+    words: tuple[str, ...]  # the attributes, repeats included
+    associations: FloatArray  # [template, target, attribute]
+
+    def biases(self, test: WordTest) -> FloatArray:
+        """The bias of every target in nats: [target]"""
+        return log_probability.word_bias(self.associations, [word in set(test.A) for word in self.words])
+
+    def lpbs(self, test: WordTest, resampling: Resampling = DEFAULT) -> Measurement:
+        """LPBS of a test of these words; its group words are exchanged where they are more than two."""
+        in_x = [target in set(test.X) for target in self.targets]
+        measured = log_probability.lpbs(self.biases(test), in_x, resampling)
+        if measured.value is None or len(self.words) == 2:
+            return measured
+        gaps = log_probability.attribute_gaps(self.associations, in_x)
+        of_word = dict(zip(self.words, gaps.tolist(), strict=True))
+        sides = (test.A, test.B)
+        found = exchange(of_word, sides, test.pairs, leans=measured.value, seed=resampling.seed)
+        return measured if found is None else found.on(measured)
+
+
+def _cells(
     model: Model, test: WordTest, variants: Sequence[Variant], attributes: _Attributes, chosen: _Templates
-) -> tuple[list[str], list[FloatArray]]:
-    """The targets, and the association of each with every attribute in every variant: [template, target,
-    attribute]."""
+) -> list[Cells]:
+    """What a model answers in every variant."""
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     asked = _readings(model, targets, attributes, chosen)
     log_ps, log_priors = (read_one(model, reading, variants, label="LPBS") for reading in asked)
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
     both = zip(log_ps, log_priors, strict=True)
-    return targets, [
-        log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
-        for log_p, log_prior in both
-    ]
+    answers = (log_probability.association(*each).reshape(shape).transpose(1, 0, 2) for each in both)
+    return [Cells(tuple(targets), attributes.words, each) for each in answers]
 
 
 def lpbs_readings(model: Model, test: WordTest) -> tuple[TokenLogProbs, TokenLogProbs]:
@@ -175,16 +194,6 @@ class _Attributes:
     def words(self) -> tuple[str, ...]:
         """Those of A, then those of B: [attribute]"""
         return (*self.sides[0], *self.sides[1])
-
-    @property
-    def named(self) -> bool:
-        """Whether there is one word a side, which a claim names and holds fixed."""
-        return len(self.words) == 2
-
-    @property
-    def in_a(self) -> list[bool]:
-        """Whether each attribute belongs to A: [attribute]"""
-        return [True] * len(self.sides[0]) + [False] * len(self.sides[1])
 
     def why_not(self, model: Model) -> str:
         """The reason why a model cannot be asked; empty where it can."""

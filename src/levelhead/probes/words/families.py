@@ -7,7 +7,8 @@ as a whole (docs/method.md, Exchanged pairs).
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 
 Pair = tuple[str, str]
 _SHORT = 3  # letters of a stem that both words of two pairs have: man in chairman, woman in chairwoman
@@ -21,30 +22,35 @@ _SINGULAR = (  # endings of one word, to begin with: women and woman, wives and 
 )
 
 
-@lru_cache(maxsize=64)  # every variant of a model is asked about the same pairs
-def pair_families(pairs: tuple[Pair, ...]) -> tuple[int, ...]:
+def pair_families(pairs: Sequence[Pair]) -> tuple[int, ...]:
     """The family of every pair, numbered in the order of their first pairs.
 
     Two pairs are of one family if they share a word, or a stem: if both words of the one have 3 letters or
     more in common with those of the other, at the same end (chairwoman/chairman and woman/man), or one of
-    them 5 or more. Families of families are one, so a family can hold pairs that share nothing.
+    them 5 or more. Families of families are one, so a family can hold pairs that share nothing. Which word
+    of a pair stands first does not matter: exchanged pairs have the same families.
     """
-    family = list(range(len(pairs)))
-    for later, pair in enumerate(pairs):
+    return _families(tuple((min(pair), max(pair)) for pair in pairs))
+
+
+@lru_cache(maxsize=64)  # every variant of a model, and every exchanged list, has the same pairs
+def _families(pairs: tuple[Pair, ...]) -> tuple[int, ...]:
+    family, stems = list(range(len(pairs))), [(_stem(one), _stem(other)) for one, other in pairs]
+    for later in range(len(pairs)):
         for earlier in range(later):
             old, new = family[later], family[earlier]
-            if old != new and _related(pairs[earlier], pair):
+            if old != new and _related(stems[earlier], stems[later]):
                 family = [new if each == old else each for each in family]
     number = {each: i for i, each in enumerate(dict.fromkeys(family))}
     return tuple(number[each] for each in family)
 
 
 def _related(one: Pair, other: Pair) -> bool:
-    words, others = [_stem(word) for word in one], [_stem(word) for word in other]
-    if not set(words).isdisjoint(others):
-        return True
-    shared = [_shared(word, counterpart) for word, counterpart in zip(words, others, strict=True)]
-    return min(shared) >= _SHORT or max(shared) >= _LONG
+    for a, b in (other, other[::-1]):
+        shared = _shared(one[0], a), _shared(one[1], b)
+        if one[0] == a or one[1] == b or min(shared) >= _SHORT or max(shared) >= _LONG:
+            return True
+    return False
 
 
 def _shared(one: str, other: str) -> int:
@@ -60,7 +66,6 @@ def _shared(one: str, other: str) -> int:
     return common if common >= _LONG and 4 * common >= 3 * len(short) else 0
 
 
-@cache
 def _stem(word: str) -> str:
     """A word in small letters and the singular."""
     stem = word.casefold()
