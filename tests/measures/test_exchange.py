@@ -47,7 +47,8 @@ def test_the_scale_and_a_common_shift_do_not_matter() -> None:
 
 def test_pairs_that_lean_the_other_way_claim_nothing() -> None:
     found = exchange(VALUES, SIDES, PAIRS, leans=-1.0)
-    assert found is not None and found.p_value == 1.0
+    assert found is not None
+    assert found.p_value == 1.0
 
 
 def test_a_side_without_a_scored_word_has_no_exchange() -> None:
@@ -69,7 +70,8 @@ def test_p_is_at_most_its_level_on_lists_without_meaning_and_small_with_one() ->
     assert 0.4 < np.median(p) < 0.6
     leaning = {word: value + (2.0 if word in sides[0] else 0.0) for word, value in values.items()}
     strong = exchange(leaning, sides, pairs)
-    assert strong is not None and strong.p_value < 0.01
+    assert strong is not None
+    assert strong.p_value < 0.01
 
 
 MEASURED = Measurement(
@@ -79,10 +81,12 @@ MEASURED = Measurement(
 
 def test_the_larger_p_counts_and_both_are_kept() -> None:
     held = Exchange(0.3, 0.0001, 61).on(MEASURED)
-    assert held.null is not None and held.null.exchanged
+    assert held.null is not None
+    assert held.null.exchanged
     assert held.p_value == 0.3
     assert (held.details[P_NULL_MODELS], held.details[P_EXCHANGE]) == (0.002, 0.3)
-    assert held.null.of_models and held.held_against_models
+    assert held.null.of_models
+    assert held.held_against_models
     assert not says_too_little(held.null)  # more null models would not help
     assert held_fixed(held) == MEASURED.null
     assert Exchange.of(held) == Exchange(0.3, 0.0001, 61)

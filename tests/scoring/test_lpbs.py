@@ -142,6 +142,8 @@ def test_a_list_whose_sides_a_coin_has_exchanged_is_not_claimed() -> None:
     coin = coin_list(load_words("career"), 0)
     (measured,) = ask_lpbs(load("lh:bert-mini", device="cpu"), coin, resampling=FEW)
     own, exchanged = measured.details["p_value"], measured.details[P_EXCHANGE]
-    assert own is not None and own < 0.001
-    assert exchanged is not None and exchanged == measured.p_value
+    assert own is not None
+    assert own < 0.001
+    assert exchanged is not None
+    assert exchanged == measured.p_value
     assert exchanged > 0.05
