@@ -5,8 +5,9 @@ lists have the same words, so a model and its null twins are asked once, and eac
 
 What a page can claim of such a list: the association (SEAT), what is filled in (LPBS, of a masked model), and
 heads, attention and projections, whose p is never below the association's p of exchanged group words. So a
-list gets a claim if the association holds at its share of the error, or LPBS at what is left, as on a page
-with no further claims: an upper bound. `before`: the same with group words held fixed, without heads.
+list gets a claim if the association holds at its share of the error, or LPBS at a quarter of what is left: a
+page tests removal, agreement and clear heads beside it. `before`: the same with group words held fixed,
+without heads.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from levelhead.scoring.lpbs import Cells, lpbs_cells, why_no_lpbs
 from levelhead.scoring.token_rows import RowsQuestion
 
 FIRST_SEED = 31_000
+OTHERS = 4  # claims of the page beside the association: LPBS, removal, agreement, clear heads
 Doubles = NDArray[np.float64]
 
 
@@ -109,7 +111,7 @@ class Asked:
         if null is None or exchanged is None or fixed is None:
             raise ValueError(f"{test.name}: the association was not tested")
         beyond, level = seat.beyond(null.floor), MAIN_SHARE * ALPHA
-        rest = (1 - MAIN_SHARE) * ALPHA
+        rest = (1 - MAIN_SHARE) * ALPHA / OTHERS
         return Outcome(
             self.model.name,
             test.name,
