@@ -16,6 +16,7 @@ SECTIONS = [
     "How a text opens",
     "SEAT",
     "SEAT rows",
+    "Exchanged pairs",
     "SEAT excess",
     "Head scores",
     "Objectives",

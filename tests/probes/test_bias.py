@@ -104,3 +104,15 @@ def test_an_axis_against_the_words_is_part_of_the_hash_and_any_other_is_not() ->
     gender = load_words("gender")
     assert data_hash(gender) == data_hash(replace(gender, axis="")) == gender.fingerprint()
     assert data_hash(replace(gender, axis="age")) != gender.fingerprint()
+
+
+def test_a_gender_list_whose_sides_a_coin_has_exchanged_is_about_nothing() -> None:
+    gender = load_words("gender")
+    coins = np.random.default_rng(5).integers(0, 2, len(gender.pairs))
+    together = {"her", "hers"}  # share counterparts: they stay on one side
+    pairs = [
+        (b, a) if coin and a not in together else (a, b)
+        for (a, b), coin in zip(gender.pairs, coins, strict=True)
+    ]
+    assert about_gender(of_pairs(list(gender.pairs)))
+    assert not about_gender(of_pairs(pairs))

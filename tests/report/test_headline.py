@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.head import Head
-from levelhead.inference.claims import SILENT, floor_text, too_few_text, valued
+from levelhead.inference.claims import SILENT, WITH_EXCHANGE, floor_text, too_few_text, valued
 from levelhead.inference.contents import measurements, open_contents
 from levelhead.inference.fill_in import beyond_twins
 from levelhead.inference.headline import headline, headline_claims
 from levelhead.inference.heads_in_words import clear_heads_text, removal_text, row_words, sound_row_text
 from levelhead.inference.infos import claimed, verdict_of
 from levelhead.measures.catalog import UNTESTED
+from levelhead.measures.exchange import Exchange
 from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import FUTILE, Measurement, Null
 from levelhead.measures.null import models_needed
@@ -97,6 +98,29 @@ def test_an_association_is_claimed_only_beyond_what_models_without_meaning_show(
         text, _ = headline_of(tmp_path / name, {BASE: [measurement]})
         assert valued(measurement) in text
         assert held(tmp_path / name) == {"association": name == "clear"}
+
+
+def test_an_association_that_exchanged_words_show_too_is_not_claimed(tmp_path: Path) -> None:
+    text, _ = headline_of(tmp_path / "coin", {BASE: [Exchange(0.31, 0.0001, 61).on(seat(1.2))]})
+    assert held(tmp_path / "coin") == {"association": False}
+    assert "other words of the groups would show too" in text
+    assert f"p 0.31 {WITH_EXCHANGE}" in text
+    headline_of(tmp_path / "real", {BASE: [Exchange(0.0001, 0.0001, 61).on(seat(1.2))]})
+    assert held(tmp_path / "real") == {"association": True}
+
+
+def test_what_is_filled_in_is_claimed_of_two_named_words_or_of_groups(tmp_path: Path) -> None:
+    own = measured("lpbs own", 0.9, 0.2, 20, neutral=0.0, details={"p_value": 0.0001})
+    named = replace(own, name="lpbs career", settings={"attributes": [["she"], ["he"]]})
+    coin = Exchange(0.4, 0.0001, 61).on(own)
+    few = replace(Exchange(0.25, 0.25, 3).on(own), name="lpbs few")
+    _, findings = headline_of(tmp_path, {BASE: [seat(1.2), named, coin, few]})
+    claims = held(tmp_path)
+    assert claims == {"association": True, "lpbs career": True, "lpbs own": False, "lpbs few": False}
+    by_name = {name: next(text for text in findings if f", {name}:" in text) for name in ("career", "few")}
+    assert "she or he" in by_name["career"]
+    assert "these words held fixed" in by_name["career"]
+    assert "3 pairs that share no stem: the smallest possible p is 0.25" in by_name["few"]
 
 
 def test_claims_of_one_page_are_corrected_for_their_number(tmp_path: Path) -> None:

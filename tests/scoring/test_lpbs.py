@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from benchmarks.coin_lists import coin_list
 
 from levelhead.edits.gates import removed
+from levelhead.measures.measurement import P_EXCHANGE
 from levelhead.measures.seat.effect import SPREAD
 from levelhead.measures.statistics import Resampling
-from levelhead.models.model import Model
+from levelhead.models.model import Model, load
 from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
@@ -123,3 +125,25 @@ def test_the_fill_in_gap_is_what_lpbs_divides_by_its_spread_over_all_tests(bert:
     numerators = [(each.value or 0.0) * (each.details[SPREAD] or 0.0) for each in measured]
     assert np.average(gap.values[0], weights=gap.weights) == pytest.approx(np.mean(numerators))
     assert len(gap.clusters) == sum(each.n for each in measured)
+
+
+def test_group_words_are_exchanged_unless_they_are_two() -> None:
+    model = tiny("bert")
+    career = few_targets("career")
+    (named,) = ask_lpbs(model, career, resampling=FEW)
+    assert P_EXCHANGE not in named.details
+    (several,) = ask_lpbs(model, replace(career, axis="coin"), resampling=FEW)
+    assert several.p_value == max(several.details["p_value"] or 0.0, several.details[P_EXCHANGE] or 0.0)
+
+
+@pytest.mark.slow
+def test_a_list_whose_sides_a_coin_has_exchanged_is_not_claimed() -> None:
+    """Held fixed, its words differ: p < 0.001. Other words of the same groups would not show it."""
+    coin = coin_list(load_words("career"), 0)
+    (measured,) = ask_lpbs(load("lh:bert-mini", device="cpu"), coin, resampling=FEW)
+    own, exchanged = measured.details["p_value"], measured.details[P_EXCHANGE]
+    assert own is not None
+    assert own < 0.001
+    assert exchanged is not None
+    assert exchanged == measured.p_value
+    assert exchanged > 0.05

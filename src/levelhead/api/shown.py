@@ -132,7 +132,6 @@ def measured_cells(measurement: Measurement) -> Line:
     """A measurement as cells: low and high are its interval, p is against null models, else its
     own."""
     low, high = measurement.interval or (None, None)
-    null = measurement.null
     return {
         "measure": measurement.name,
         "value": measurement.value,
@@ -140,7 +139,7 @@ def measured_cells(measurement: Measurement) -> Line:
         "high": high,
         "n": measurement.n,
         "neutral": measurement.neutral,
-        "p": measurement.details.get("p_value") if null is None else null.p_value,
+        "p": measurement.p_value,
         "reason": measurement.reason,
     }
 

@@ -48,11 +48,10 @@ def end_measured(measured: Sequence[Measurement]) -> None:
 
 
 def _cells(each: Measurement) -> list[str | float | int | None]:
-    from levelhead.inference.claims import tested_p
 
     low, high = each.interval or (None, None)
     floor = None if each.null is None else each.null.floor
-    return [each.name, each.value, low, high, each.n, each.neutral, floor, tested_p(each)]
+    return [each.name, each.value, low, high, each.n, each.neutral, floor, each.p_value]
 
 
 def _csv(measured: Sequence[Measurement]) -> tuple[str, str]:
@@ -64,7 +63,6 @@ def _csv(measured: Sequence[Measurement]) -> tuple[str, str]:
 
 def _latex(measured: Sequence[Measurement]) -> tuple[str, str]:
     """A table for booktabs: value with its 95 % interval, n and p."""
-    from levelhead.inference.claims import tested_p
     from levelhead.pages.latex import MARK, latex_table
     from levelhead.pages.tables import Table, interval, number, probability, words
 
@@ -75,7 +73,7 @@ def _latex(measured: Sequence[Measurement]) -> tuple[str, str]:
             number(each.value),
             interval(each),
             number(each.n),
-            probability(tested_p(each)),
+            probability(each.p_value),
         )
         for each in measured
     ]

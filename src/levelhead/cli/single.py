@@ -92,7 +92,7 @@ def seat(
 
 
 def _with_p(measured: Measurement) -> str:
-    p = measured.details.get("p_value")
+    p = measured.p_value
     return "" if p is None else f", p {p:.2g}"
 
 

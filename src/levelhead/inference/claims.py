@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from levelhead.measures.catalog import ALPHA
 from levelhead.measures.corrections import holm
+from levelhead.measures.exchange import Exchange
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import models_needed
 from levelhead.measures.rounds import says_too_little
@@ -20,6 +21,7 @@ from levelhead.measures.rounds import says_too_little
 MAIN_SHARE = 0.75  # of the error of a page, for its main claim
 _SMALL = 0.005  # a spread of which two digits say nothing
 SILENT = "cannot be told from a null model on this much data"
+WITH_EXCHANGE = "with group words exchanged"
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,28 @@ def sentence(claim: Claim, holds: bool) -> str:
     return claim.spoken if holds else claim.silent
 
 
-def tested_p(measurement: Measurement) -> float | None:
-    """The p that a verdict rests on: that of the null, else that of the measure's own test."""
-    return measurement.details.get("p_value") if measurement.null is None else measurement.null.p_value
+def needing(claim: Claim, association: Measurement | None) -> Claim:
+    """A claim about what a list's words are associated with: it holds only if exchanged group words do not
+    show as much, so the larger p counts."""
+    exchanged = Exchange.of(association)
+    if exchanged is None or claim.p is None or exchanged.p_value <= claim.p:
+        return claim
+    why = f"the association itself: {exchange_text(exchanged)}"
+    return replace(claim, p=exchanged.p_value, silent=f"{claim.silent.rstrip('.')}; {why}.")
+
+
+def exchange_text(exchanged: Exchange) -> str:
+    """The p of exchanged group words, and why it can be no smaller where they are too few."""
+    few = f"; {exchanged.why_not}" if exchanged.least >= ALPHA else ""
+    return f"p {p_text(exchanged.p_value)} {WITH_EXCHANGE}{few}"
 
 
 def floor_text(null: Null) -> str:
     """What a null model shows, or chance alone where none was asked, in words."""
     where = "in null models" if null.of_models else "by chance"
     digits = 4 if 0 < null.spread < _SMALL else 2
-    text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}"
+    exchanged = f" {WITH_EXCHANGE}" if null.exchanged else ""
+    text = f"{null.floor:z.{digits}f} ± {null.spread:.{digits}f} {where}, p {p_text(null.p_value)}{exchanged}"
     if null.least is None:
         return text
     beyond = f"at least {null.least:.2f}" if null.least > 0 else "perhaps nothing"
@@ -108,7 +122,7 @@ def evidence(measurement: Measurement) -> str:
         return ""
     if measurement.null is not None:
         return floor_text(measurement.null)
-    p = tested_p(measurement)
+    p = measurement.p_value
     return "" if p is None else f"p {p_text(p)}"
 
 

@@ -8,10 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from levelhead.inference.claims import Claim, Doubt, floor_text, judged, p_text, too_few_text, valued
+from levelhead.inference.claims import (
+    Claim,
+    Doubt,
+    exchange_text,
+    floor_text,
+    judged,
+    p_text,
+    too_few_text,
+    valued,
+)
 from levelhead.measures.cloze.log_odds import CHANGE
 from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
 from levelhead.measures.cloze.verdicts import quiet_word, with_plan
+from levelhead.measures.exchange import Exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.rounds import says_too_little
 from levelhead.results.records.cloze import ClozeCell
@@ -30,9 +40,9 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
         return None
     null = level.null
     side = "follow" if level.value > null.floor else "run against"
-    chance = (
-        f"{null.floor:z.2f} ± {null.spread:.2f} with occupations dealt out anew, p {p_text(null.p_value)}"
-    )
+    exchanged = Exchange.of(level) if null.exchanged else None
+    p = f"p {p_text(null.p_value)}" if exchanged is None else exchange_text(exchanged)
+    chance = f"{null.floor:z.2f} ± {null.spread:.2f} with occupations dealt out anew, {p}"
     value = f"log-odds {valued(level)} (0 is none, 0.7 twice the odds; {chance})"
     return Claim(
         null.p_value,

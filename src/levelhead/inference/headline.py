@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from levelhead.inference.claims import (
+    MAIN_SHARE,
     SILENT,
     Claim,
     Doubt,
     doubted,
+    exchange_text,
     floor_text,
     judged,
+    needing,
     p_text,
     sentence,
-    tested_p,
     valued,
 )
 from levelhead.inference.counter import contrast_claim
@@ -34,8 +36,10 @@ from levelhead.inference.head_claims import (
     removal_claim,
 )
 from levelhead.inference.ways_out import projection_claims, unclaimed_projections
-from levelhead.measures.catalog import CATALOG, NOT_COMPARED, is_about
-from levelhead.measures.measurement import Measurement
+from levelhead.measures.catalog import ALPHA, CATALOG, NOT_COMPARED, is_about
+from levelhead.measures.exchange import Exchange, held_fixed
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.results import layout
 from levelhead.results.records.audit import Headline
 from levelhead.results.records.common import BASE
 from levelhead.results.runs import AuditRun
@@ -45,9 +49,10 @@ _NEXT_SENTENCES = {  # measure -> what is said where its null is beaten, and wha
     "ss_paired": "The stereotypical next sentence is the likelier one in a share of {} (0.5 is even)",
     "strength": "Strength of stereotype in the most biased tenth of triples: {}",
 }
+_NAMED = 16  # group words that a claim about nothing else can name
 _NOBODY = "Not compared with null models, so nothing is claimed of"
 ASSOCIATION, LOG_ODDS = "association", "log-odds"  # names of claims
-_REMOVAL = "removal"
+_REMOVAL, _CONTRAST, _PROJECTION = "removal", "attention contrast", "projection"
 _FIRST = (ASSOCIATION, _REMOVAL)  # claims of the headline itself; the others are findings
 _DESCRIBED = {  # measures without a null: values, and no claim
     "fairness": "Inferences about occupations: fairness {} (1 is fair: neutral for women and men alike).",
@@ -98,7 +103,7 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         ASSOCIATION: _opening(run, base),
         _REMOVAL: removal_claim(run, measured),
         "agreement": agreement_claim(run.heads),
-        "attention contrast": contrast_claim(run.heads),
+        _CONTRAST: contrast_claim(run.heads),
         "clear head": clear_head_claim(run.heads),
         **dict(_base_claims(base)),
         **dict(_own_claims(run, base)),
@@ -107,11 +112,19 @@ def headline_claims(run: AuditRun) -> list[tuple[str, Claim, bool]]:
         **projection_claims(run, measured),
     }
     known = {name: claim for name, claim in named.items() if claim is not None}
+    known |= {name: needing(known[name], base.get("seat")) for name in _of_words(run, known)}
     claims = doubted(list(known.values()))
     if not asks_null_models(run):
         claims = [replace(claim, p=None) for claim in claims]
     holds = [ok and not run.doubts for ok in judged(claims)]
     return list(zip(known, claims, holds, strict=True))
+
+
+def _of_words(run: AuditRun, names: Collection[str]) -> list[str]:
+    """Claims whose own p holds the list's group words fixed: on attention to them, and on a projection that
+    is chosen by SEAT."""
+    by_seat = any(each.bias.name.strip("|") == "seat" for each in run.candidates)
+    return [name for name in names if name == _CONTRAST or (by_seat and name == _PROJECTION)]
 
 
 def asks_null_models(run: AuditRun) -> bool:
@@ -141,17 +154,38 @@ def _opening(run: AuditRun, base: Mapping[str, Measurement]) -> Claim | None:
         text = f"{run.model}: SEAT {valued(seat)} (0 is none, 2 the most; p {p} over the words alone). "
         compared = NOT_COMPARED if run.settings.sizes.null == 0 else "not compared with null models"
         return Claim(None, False, "", f"{text}{compared[0].upper()}{compared[1:]}: nothing is claimed.")
+    whom, fixed = bias, ""
+    if (few := _too_few(run, seat)) is not None:
+        null, whom, fixed = few
     value = f"SEAT {valued(seat)} (0 is none, 2 the most; {floor_text(null)}){readable_text(run.heads)}"
     side = "stereotypes" if (seat.value or 0.0) > null.floor else "the reverse of stereotypes"
+    silent = "can be told from a null model, on this much data"
+    if null.exchanged:
+        silent = "is shown that other words of the groups would show too"
     return Claim(
         null.p_value,
         seat.beyond(null.floor),
-        f"{run.model} associates {bias} with {side}: {value}.",
-        f"{run.model}: no association of {bias} with stereotypes can be told from a null model, "
-        f"on this much data: {value}.",
+        f"{run.model} associates {whom} with {side}: {value}{fixed}.",
+        f"{run.model}: no association of {whom} with stereotypes {silent}: {value}{fixed}.",
         main=True,
-        doubt=Doubt(f"{run.model}, an association of {bias} with stereotypes", value, null),
+        doubt=Doubt(f"{run.model}, an association of {whom} with stereotypes", f"{value}{fixed}", null),
     )
+
+
+def _too_few(run: AuditRun, seat: Measurement) -> tuple[Null, str, str] | None:
+    """Of a list with too few pairs for a claim about its groups, but few words too: the null that holds these
+    words fixed, the words, and that they are held fixed."""
+    exchanged = Exchange.of(seat)
+    words = None if run.heads is None else layout.WORD_LIST.read(run.heads.folder)
+    if exchanged is None or words is None or exchanged.least < MAIN_SHARE * ALPHA:
+        return None
+    sides = [list(dict.fromkeys(side)) for side in (words.A, words.B)]
+    null = held_fixed(seat)
+    if null is None or sum(map(len, sides)) > _NAMED:
+        return None
+    a, b = (", ".join(side) for side in sides)
+    why = f"; these words are held fixed, and nothing is claimed about {run.bias}: {exchanged.why_not}"
+    return null, f"the words {a} rather than {b}", why
 
 
 def _no_opening(run: AuditRun) -> str:
@@ -171,11 +205,14 @@ def _base_claims(base: Mapping[str, Measurement]) -> Iterator[tuple[str, Claim]]
             yield name, Claim(each.null.p_value if held else None, beyond, spoken, silent, doubt=doubt)
     for name, each in base.items():
         if name.split()[0] == "lpbs" and each.value is not None:
-            p = each.details.get("p_value")
+            p, exchanged = each.p_value, Exchange.of(each)
             value = f"Filling in {_filled_in(each)}, {name.removeprefix('lpbs').strip()}: {valued(each)}"
             side = "follows" if each.value > 0 else "runs against"
-            spoken = f"{value} {side} the stereotype (0 is none; p {p_text(p)})."
-            silent = f"{value}: {SILENT} (p {p_text(p)})."
+            how = f"p {p_text(p)}{'' if exchanged else ', these words held fixed'}"
+            if exchanged is not None and exchanged.p_value == p:
+                how = exchange_text(exchanged)
+            spoken = f"{value} {side} the stereotype (0 is none; {how})."
+            silent = f"{value}: {SILENT} ({how})."
             yield name, Claim(p, each.beyond(0.0), spoken, silent)
 
 
@@ -191,7 +228,7 @@ def _own_claims(run: AuditRun, base: Mapping[str, Measurement]) -> Iterator[tupl
     own = [name for info in run.measures for name in base if is_about(info.name, name)]
     for name in own:
         each, info = base[name], catalog.info(name)
-        p = tested_p(each)
+        p = each.p_value
         if each.value is None or p is None or info.side != "bias":
             continue
         floor = each.null.floor if each.null is not None else each.neutral or 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from levelhead.inference.claims import SILENT, tested_p
+from levelhead.inference.claims import SILENT
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.headline import asks_null_models, spoken_measures
 from levelhead.measures.catalog import (
@@ -72,7 +72,7 @@ def _among_scores(contents: Contents, each: Reported, verdict: str) -> str:
     if not each.measurement.held_against_models:
         return UNTESTED
     scores = [one for one in measurements(contents) if info_of(contents, one.name).side == "bias"]
-    p = [tested_p(one.measurement) for one in scores]
+    p = [one.measurement.p_value for one in scores]
     corrected = holm([math.nan if value is None else value for value in p])
     own = next(value for one, value in zip(scores, corrected, strict=True) if one.name == each.name)
     return verdict if own < ALPHA else f"{SILENT}, all {len(scores)} scores of the page counted"

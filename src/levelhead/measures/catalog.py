@@ -507,7 +507,7 @@ def _paired_change(measure: MeasureInfo) -> MeasureInfo:
 def _against_null(measurement: Measurement) -> str:
     """Why a value beyond neutral is no claim: nothing to hold it against, or no more than that shows."""
     null = measurement.null
-    p = measurement.details.get("p_value") if null is None else null.p_value
+    p = measurement.p_value
     if p is None or (measurement.name in NEED_NULL_MODELS and not measurement.held_against_models):
         return UNTESTED
     if p >= ALPHA and says_too_little(null):

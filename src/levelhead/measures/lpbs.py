@@ -52,6 +52,19 @@ def word_bias(associations: npt.ArrayLike, female: npt.ArrayLike) -> FloatArray:
     return np.asarray(sides[0] - sides[1], dtype=np.float64)
 
 
+def attribute_gaps(associations: npt.ArrayLike, in_x: npt.ArrayLike) -> FloatArray:
+    """How much more the words of X raise each attribute word than those of Y do, in nats: [attribute].
+
+        gap(a) = mean_{template, x} association(x, a) − mean_{template, y} association(y, a)
+
+    The mean over the attributes of A less that over those of B is the numerator of LPBS, where every cell is
+    scored. An attribute without a scored cell on either side is NaN.
+    """
+    cells, member = np.asarray(associations, dtype=np.float64), np.asarray(in_x, dtype=bool)
+    x, y = (_mean_of_scored(cells[:, side].transpose(0, 2, 1)) for side in (member, ~member))
+    return np.asarray(x - y, dtype=np.float64)
+
+
 def lpbs(bias: npt.ArrayLike, in_x: npt.ArrayLike, resampling: Resampling = DEFAULT) -> Measurement:
     """Effect size of a test (X family, Y career): do the words of X lean more to the female side than those
     of Y?

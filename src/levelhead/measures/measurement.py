@@ -13,6 +13,8 @@ FUTILE = "stopped for futility"  # in the method of a null of which no more mode
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
 ENOUGH_PLANNED = 9  # the same, of a claim that was planned with fewer than 19
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
+P_EXCHANGE = "p_exchange"  # the detail with the p of exchanged group words (exchange.py)
+EXCHANGED = "p of exchanged group words"  # in the method of a null whose own p is smaller than that
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Null:
     def of_models(self) -> bool:
         """Whether it was drawn from null models."""
         return self.method.startswith(NULL_MODELS)
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether its p is that of exchanged group words, which is larger than that of its own draws."""
+        return EXCHANGED in self.method
 
     @property
     def long_tailed(self) -> bool:
@@ -111,6 +118,15 @@ class Measurement:
     def held_against_models(self) -> bool:
         """Whether null models were asked too, be their p the larger one or not."""
         return P_NULL_MODELS in self.details or (self.null is not None and self.null.of_models)
+
+    @property
+    def p_value(self) -> float | None:
+        """The p that a verdict rests on: that of the null, else the larger of the measure's own test and of
+        exchanged group words; None where nothing was tested."""
+        if self.null is not None:
+            return self.null.p_value
+        own, exchanged = self.details.get("p_value"), self.details.get(P_EXCHANGE)
+        return own if own is None or exchanged is None else max(own, exchanged)
 
     @property
     def relative(self) -> float | None:

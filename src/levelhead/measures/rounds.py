@@ -122,9 +122,9 @@ def says_too_little(null: Null | None) -> bool:
     """Whether null models are so few that more of them could give a claim that these do not.
 
     A round after which none could is as good as all of them, and so is a stop for futility where enough
-    were planned.
+    were planned. Where group words that are exchanged have the larger p, more null models would not help.
     """
-    if null is None or not null.of_models or null.draws >= null.enough:
+    if null is None or not null.of_models or null.exchanged or null.draws >= null.enough:
         return False
     if null.futile and (null.planned is None or null.planned >= null.enough):
         return False

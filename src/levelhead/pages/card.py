@@ -6,7 +6,6 @@ import html
 import re
 
 from levelhead.escaping import escaped
-from levelhead.inference.claims import tested_p
 from levelhead.inference.contents import Contents, Reported, changes, measurements, variants
 from levelhead.inference.doubts import openings_text
 from levelhead.inference.heads_in_words import bias_text
@@ -95,7 +94,7 @@ def _line(contents: Contents, reported: Reported) -> str:
     neutral = "" if measurement.neutral is None else shown(float(measurement.neutral), 1)
     name = _safe(f"{info.title} ({reported.name})")
     floor = "" if measurement.null is None else shown(measurement.null.floor, info.digits)
-    p = "" if (own := tested_p(measurement)) is None else probability(own).text
+    p = "" if (own := measurement.p_value) is None else probability(own).text
     cells = [name, value, " to ".join(ends), shown(measurement.n), neutral, floor, p, _safe(verdict)]
     return f"| {' | '.join(cells)} |"
 

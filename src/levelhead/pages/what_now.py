@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from levelhead.inference.calibration import calibration
-from levelhead.inference.claims import p_text, tested_p
+from levelhead.inference.claims import p_text
 from levelhead.inference.contents import Contents, Reported, measurements
 from levelhead.inference.headline import headline_claims
 from levelhead.inference.infos import info_of, verdict_of
@@ -144,7 +144,7 @@ def _found(contents: Contents, kind: _AskedKind) -> Found:
 
 def _numbers(contents: Contents, each: Reported) -> Cell:
     info = info_of(contents, each.name)
-    null, p = each.measurement.null, tested_p(each.measurement)
+    null, p = each.measurement.null, each.measurement.p_value
     chance = ""
     if null is not None:
         where = "null models" if null.of_models else "by chance"
@@ -215,7 +215,7 @@ def _how_sure(audit: AuditRun, kinds: Sequence[_AskedKind]) -> _Said:
         f"{claims} claims counted; {calibration().cited(audit)}"
     )
     if shown := _of_size(kinds, *SHOWN):
-        largest = max(p for kind in shown if (p := tested_p(kind.shown.measurement)) is not None)
+        largest = max(p for kind in shown if (p := kind.shown.measurement.p_value) is not None)
         return f"The largest p of what was found is {p_text(largest)}.", f"{rule}."
     return "A bias that is smaller than the intervals below may still be there.", f"{rule}."
 

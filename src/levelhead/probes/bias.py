@@ -7,7 +7,7 @@ another bias brings its own pairs, which the bleached templates make into inputs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -29,15 +29,16 @@ def about_gender(test: WordTest) -> bool:
 
     With pairs, more than half of them must be feminine and masculine words whose counterparts the list has
     on the other side, whichever gender stands first. Without pairs, more than half of A must have one gender
-    and more than half of B the other. A stray "mother" among colors makes no gender list.
+    and more than half of B the other. Words on the wrong side count against it: pairs that a coin has
+    exchanged are about nothing. A stray "mother" among colors makes no gender list.
     """
     if test.axis:
         return test.axis.casefold() == GENDER
     a, b = (tuple(_spelled(word) for word in words) for words in (test.A, test.B))
     if not test.pairs:
+        genders = [[_gender(word) for word in words] for words in (a, b)]
         return any(
-            _most(len(a), (_gender(word) == first for word in a))
-            and _most(len(b), (_gender(word) == second for word in b))
+            _most(len(a), genders[0], first, second) and _most(len(b), genders[1], second, first)
             for first, second in _ORDERS
         )
     pairs = [(_spelled(one), _spelled(other)) for one, other in dict.fromkeys(test.pairs)]
@@ -45,7 +46,7 @@ def about_gender(test: WordTest) -> bool:
     contrasts = [
         (_gender(one), _gender(other)) for one, other in pairs if one in paired[0] and other in paired[1]
     ]
-    return any(_most(len(pairs), (each == order for each in contrasts)) for order in _ORDERS)
+    return any(_most(len(pairs), contrasts, order, order[::-1]) for order in _ORDERS)
 
 
 def declared(test: WordTest) -> WordTest:
@@ -67,8 +68,9 @@ def none_ships(what: str, test: WordTest) -> str:
     return f"no {what} ship for {test.name}{hint}"
 
 
-def _most(total: int, which: Iterable[bool]) -> bool:
-    return 2 * sum(which) > total
+def _most(total: int, found: Sequence[object], wanted: object, reverse: object) -> bool:
+    """Whether those that are wanted, less those that are the reverse, are more than half of all."""
+    return 2 * (found.count(wanted) - found.count(reverse)) > total
 
 
 def _spelled(word: str) -> str:

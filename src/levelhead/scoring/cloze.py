@@ -18,6 +18,8 @@ from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.errors import BadOption
 from levelhead.measures.cloze.log_odds import (
+    GroupWords,
+    exchanged_words,
     group_log_odds,
     held_against,
     log_odds_changes,
@@ -34,9 +36,11 @@ from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
 from levelhead.models.vocabulary import word_shape
+from levelhead.probes.bias import GENDER
 from levelhead.probes.cloze import ClozeSet, Prompt, causal_text, masked_text, stated
 from levelhead.probes.cloze.file import SLOT
 from levelhead.probes.cloze.verbalizer import TokenForm
+from levelhead.probes.words import load_words
 
 Form = Literal["sentence pair", "one text", "continuation", "chat"]
 Change = tuple[str, str]  # the name of a change of log-odds, and the kind of knowledge
@@ -54,6 +58,7 @@ class ClozeAnswers:
     form: Form
     absent: tuple[str, ...]  # words of the verbalizer that no single token spells: they cannot be predicted
     log_odds: Mapping[str, Floats]  # which words, "" for all -> [prompt], see measures.cloze.log_odds
+    words: GroupWords  # which are exchanged
 
     def scores(
         self,
@@ -68,6 +73,7 @@ class ClozeAnswers:
         scores = score_cloze(self.table, self.topk, self.ks, resampling, per_occupation)
         for words, x in self.log_odds.items():
             odds = held_against(score_log_odds(self.table, x, words, resampling, per_occupation), nulls or {})
+            odds = exchanged_words(odds, self.table, self.words, resampling.seed)
             scores = replace(
                 scores,
                 measurements=(*scores.measurements, *odds.measurements),
@@ -115,6 +121,7 @@ def ask_cloze(
             asked.form,
             asked.absent,
             {words: group_log_odds(own_logs, own).round(_DIGITS) for words, own in own_codes.items()},
+            _group_words(asked, cloze_set, own_logs),
         )
         for ids, logs, own_logs in zip(predicted.ids, predicted.log_probs, group_logs, strict=True)
     ]
@@ -252,6 +259,27 @@ def _vocabulary(model: Model, cloze_set: ClozeSet, form: Form) -> tuple[Any, Any
     codes = np.array([side.codes for side in sides], dtype=np.int64)
     absent = set.intersection(*[set(side.absent) for side in matched.values()])
     return keys, codes, tuple(word for word in cloze_set.verbalizer.words if word in absent)
+
+
+def _group_words(asked: _Asked, cloze_set: ClozeSet, logs: Floats) -> GroupWords:
+    """How likely each word of a group is at every prompt: logs [prompt, token] -> one row for each word.
+
+    Counterparts are the set's own, and those of the shipped list for gender that are words of its groups.
+    """
+    tokens, spaced = np.asarray(asked.groups.tokens), asked.spaced[:, 0]
+    verbalizer, log_p = cloze_set.verbalizer, dict[str, Floats]()
+    keys = asked.keys[:, tokens]
+    for word in verbalizer.words:
+        of_form = [np.flatnonzero(own == word) for own in keys]
+        if all(of_form[form].size for form in np.unique(spaced)):
+            both = [np.logaddexp.reduce(logs[:, own].astype(np.float64), axis=1) for own in of_form]
+            log_p[word] = np.where(spaced == 1, both[1], both[0]).round(_DIGITS)
+    first, second = (
+        tuple(word for word in log_p if verbalizer.words[word] == group) for group in cloze_set.groups
+    )
+    shipped = (*cloze_set.core, *load_words(GENDER).pairs)
+    pairs = tuple(pair for pair in dict.fromkeys(shipped) if verbalizer.are_counterparts(*pair))
+    return GroupWords(log_p, (first, second), pairs)
 
 
 def _core_codes(keys: Any, codes: Ints, core: Sequence[tuple[str, str]]) -> Ints:

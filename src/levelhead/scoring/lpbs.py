@@ -12,6 +12,7 @@ from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.measures import lpbs as log_probability
+from levelhead.measures.exchange import exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling
 from levelhead.models.encoding import Text, token_id
@@ -37,21 +38,21 @@ def ask_lpbs(
     """LPBS of a test in every variant, for example of load_words("career"). Only masked models can be asked.
 
     At the mask stand she and he where a list about gender has them, else the words of A and B that are one
-    token. Every target of X and Y stands in every shipped template of its kind: topic for the shipped tests
-    (career, math, science), else words, which fits any list; person and trait suit lists of nothing else.
-    templates: another kind, or those that load_lpbs_templates read from a user's file.
+    token. Two words are held fixed, and a claim names them; more of them are exchanged (docs/method.md,
+    Exchanged pairs). Every target of X and Y stands in every shipped template of its kind: topic for the
+    shipped tests (career, math, science), else words, which fits any list; person and trait suit lists of
+    nothing else. templates: another kind, or those that load_lpbs_templates read from a user's file.
     """
     chosen = _Templates.of(test, templates)
     attributes = _Attributes.of(model, test)
     if reason := attributes.why_not(model):
         return [Measurement.missing("lpbs", reason, neutral=0.0)] * len(variants)
-    targets, by_variant = _word_biases(model, test, variants, attributes, chosen)
-    in_x = [target in set(test.X) for target in targets]
+    asked = _cells(model, test, variants, attributes, chosen)
     settings = {"test": test.name, "attributes": [list(side) for side in attributes.sides], **chosen.stated}
     split = {"attribute of several tokens": attributes.split} if attributes.split else {}
     measurements = []
-    for biases in by_variant:
-        measured = log_probability.lpbs(biases, in_x, resampling)
+    for cells in asked:
+        measured = cells.lpbs(test, resampling)
         unscored = {**measured.unscored, **split, **chosen.unusable}
         measurements.append(replace(measured, unscored=unscored, settings={**measured.settings, **settings}))
     return measurements
@@ -66,22 +67,53 @@ def lpbs_biases(
     model: Model, test: WordTest, variants: Sequence[Variant]
 ) -> tuple[list[str], list[FloatArray]]:
     """The targets of a test, and the bias of each in nats in every variant, where a model can be asked."""
-    return _word_biases(model, test, variants, _Attributes.of(model, test), _Templates.of(test, None))
+    attributes = _Attributes.of(model, test)
+    asked = _cells(model, test, variants, attributes, _Templates.of(test, None))
+    return list(asked[0].targets) if asked else [], [cells.biases(test) for cells in asked]
 
 
-def _word_biases(
+def lpbs_cells(model: Model, test: WordTest) -> Cells:
+    """What a model that can be asked about a test answers."""
+    return _cells(model, test, UNTOUCHED, _Attributes.of(model, test), _Templates.of(test, None))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The association of every target with every attribute word, in one variant of a model."""
+
+    targets: tuple[str, ...]
+    words: tuple[str, ...]  # the attributes, repeats included
+    associations: FloatArray  # [template, target, attribute]
+
+    def biases(self, test: WordTest) -> FloatArray:
+        """The bias of every target in nats: [target]"""
+        return log_probability.word_bias(self.associations, [word in set(test.A) for word in self.words])
+
+    def lpbs(self, test: WordTest, resampling: Resampling = DEFAULT) -> Measurement:
+        """LPBS of a test of these words; its group words are exchanged where they are more than two."""
+        in_x = [target in set(test.X) for target in self.targets]
+        measured = log_probability.lpbs(self.biases(test), in_x, resampling)
+        if measured.value is None or len(self.words) == 2:
+            return measured
+        gaps = log_probability.attribute_gaps(self.associations, in_x)
+        of_word = dict(zip(self.words, gaps.tolist(), strict=True))
+        sides = (test.A, test.B)
+        found = exchange(of_word, sides, test.pairs, leans=measured.value, seed=resampling.seed)
+        return measured if found is None else found.on(measured)
+
+
+def _cells(
     model: Model, test: WordTest, variants: Sequence[Variant], attributes: _Attributes, chosen: _Templates
-) -> tuple[list[str], list[FloatArray]]:
+) -> list[Cells]:
+    """What a model answers in every variant."""
     targets = list(dict.fromkeys((*test.X, *test.Y)))
     asked = _readings(model, targets, attributes, chosen)
     log_ps, log_priors = (read_one(model, reading, variants, label="LPBS") for reading in asked)
     # targets are the outer loop of lpbs_sentences, templates the inner one
     shape = (len(targets), -1, len(attributes.tokens))
-    biases = []
-    for log_p, log_prior in zip(log_ps, log_priors, strict=True):
-        cells = log_probability.association(log_p, log_prior).reshape(shape).transpose(1, 0, 2)
-        biases.append(log_probability.word_bias(cells, attributes.in_a))
-    return targets, biases
+    both = zip(log_ps, log_priors, strict=True)
+    answers = (log_probability.association(*each).reshape(shape).transpose(1, 0, 2) for each in both)
+    return [Cells(tuple(targets), attributes.words, each) for each in answers]
 
 
 def lpbs_readings(model: Model, test: WordTest) -> tuple[TokenLogProbs, TokenLogProbs]:
@@ -159,9 +191,9 @@ class _Attributes:
         return cls((a, b), tokens, sum(map(len, known)) - len(tokens))
 
     @property
-    def in_a(self) -> list[bool]:
-        """Whether each attribute belongs to A: [attribute]"""
-        return [True] * len(self.sides[0]) + [False] * len(self.sides[1])
+    def words(self) -> tuple[str, ...]:
+        """Those of A, then those of B: [attribute]"""
+        return (*self.sides[0], *self.sides[1])
 
     def why_not(self, model: Model) -> str:
         """The reason why a model cannot be asked; empty where it can."""

@@ -18,6 +18,7 @@ from levelhead.engine.readings import Pooling, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.crossed import CrossedVectors, nested_vectors
+from levelhead.measures.exchange import Exchange, exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat.effect import (
     DIFFERENCE_HIGH,
@@ -29,7 +30,7 @@ from levelhead.measures.seat.effect import (
     why_no_effect,
 )
 from levelhead.measures.seat.measurements import seat_measurement
-from levelhead.measures.seat_effect import WordSets
+from levelhead.measures.seat_effect import WordSets, units
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -84,7 +85,7 @@ def ask_seat(
             static = read_one(model, table.static(), some, label="SEAT")
             settings = {"interval": without, "seed": resampling.seed}
             measured = [
-                _completed(_without_interval(v, table, settings), table, test, resampling) for v in static
+                _completed(_without_interval(v, table, settings), v, table, test, resampling) for v in static
             ]
         else:
             vectors = read_one(model, table.each(), some, label="SEAT")
@@ -147,7 +148,7 @@ def seat_of_crossed(
     crossed: CrossedVectors, table: WordTable, test: WordTest, resampling: Resampling = DEFAULT
 ) -> Measurement:
     """The same, of vectors by word and template."""
-    return _completed(_with_interval(crossed, table, resampling), table, test, resampling)
+    return _completed(_with_interval(crossed, table, resampling), crossed.means, table, test, resampling)
 
 
 def crossed_vectors(vectors: Doubles, table: WordTable, test: WordTest) -> CrossedVectors:
@@ -191,7 +192,7 @@ def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, ob
 
 
 def _completed(
-    measured: Measurement, table: WordTable, test: WordTest, resampling: Resampling
+    measured: Measurement, vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling
 ) -> Measurement:
     known = {
         "words": test.name,
@@ -200,7 +201,21 @@ def _completed(
         "seed": resampling.seed,
     }
     lost = {"entry without context": table.lost} if table.lost else {}
-    return replace(measured, unscored=lost, settings={**measured.settings, **known})
+    completed = replace(measured, unscored=lost, settings={**measured.settings, **known})
+    exchanged = _exchange(measured, vectors, table, test, resampling.seed)
+    return completed if exchanged is None else exchanged.on(completed)
+
+
+def _exchange(
+    measured: Measurement, vectors: Doubles, table: WordTable, test: WordTest, seed: int
+) -> Exchange | None:
+    """The group words exchanged, by SEAT's numerator; vectors: of words, [word, hidden]."""
+    if measured.value is None:
+        return None
+    unit, x, y = units(np.asarray(vectors, np.float64)).unit, list(table.sets["X"]), list(table.sets["Y"])
+    apart = unit[x].mean(axis=0) - unit[y].mean(axis=0)
+    of_word = {table.words[i]: float(unit[i] @ apart) for name in "AB" for i in table.sets[name]}
+    return exchange(of_word, (test.A, test.B), test.pairs, leans=measured.value, seed=seed)
 
 
 # ---- SEAT over sentences

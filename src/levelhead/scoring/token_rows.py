@@ -25,6 +25,7 @@ from levelhead.background import in_background
 from levelhead.engine.run import read_one
 from levelhead.measures.crossed import CrossedVectors
 from levelhead.measures.excess import least_excess
+from levelhead.measures.exchange import Exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.null import NullDistribution, null_seats, sound_choice
 from levelhead.measures.rounds import MAIN_LEVEL, looks, settled, share
@@ -277,7 +278,9 @@ class _TwinSeats:
         of_twins = [kind / len(self._values) for kind in self._influences]
         least = least_excess(row.value, self.null, influences, of_twins, resampling)
         null = replace(self.null.at_look(spent).judged(there, "null twins"), least=least)
-        return replace(row, null=null, details={**row.details, "on_twins_contexts": there})
+        held = replace(row, null=null, details={**row.details, "on_twins_contexts": there})
+        exchanged = Exchange.of(row)
+        return held if exchanged is None else exchanged.on(held)
 
 
 def pool_null(

@@ -20,6 +20,7 @@ from levelhead.measures.cloze.prompt_table import BASE, PromptTable
 from levelhead.measures.cloze.top_k import Floats, Ints
 from levelhead.measures.cloze.verdicts import Verdict
 from levelhead.measures.clustered import clustered_effect
+from levelhead.measures.exchange import Exchange, exchange
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.permutation import permutation_p_value
@@ -137,6 +138,56 @@ def log_odds_changes(table: PromptTable, x: Floats, words: str = "") -> dict[tup
         sides = [toward[after.own == code] for code in (1, -1)]
         changes[name, kind] = float(sides[0].mean() + sides[1].mean()) / 2
     return changes
+
+
+@dataclass(frozen=True)
+class GroupWords:
+    """The words of the two groups that are single tokens, and how likely each is at every prompt."""
+
+    log_p: Mapping[str, Floats]  # word -> [prompt]
+    sides: tuple[tuple[str, ...], tuple[str, ...]]
+    pairs: tuple[tuple[str, str], ...]  # counterparts
+
+    def exchanged(self, table: PromptTable, measured: Measurement, seed: int) -> Exchange | None:
+        """Group words exchanged for log-odds of a kind, or for their change: every word counts alike.
+
+        v(w) = ½ (mean of log p(w) over the first group's occupations − mean over the second's)
+        """
+        if measured.value is None or not self.log_p:
+            return None
+        kind = str(measured.settings["kind"])
+        weights = _level_weights(table, kind, kind)
+        if measured.name.startswith(CHANGE):
+            weights = weights - _level_weights(table, BASE, kind)
+        v = np.stack(list(self.log_p.values())) @ weights
+        of_word = dict(zip(self.log_p, v.tolist(), strict=True))
+        return exchange(of_word, self.sides, self.pairs, leans=measured.value, seed=seed)
+
+
+def _level_weights(table: PromptTable, kind: str, like: str) -> Floats:
+    """What each prompt counts in the level of a kind, of the occupations that another kind has: [prompt]"""
+    names = _answers(table, np.zeros(len(table.kinds)), like).names
+    answers = _answers(table, np.zeros(len(table.kinds)), kind).of(names)
+    size = np.where(answers.own > 0, (answers.own > 0).sum(), (answers.own < 0).sum())
+    of_name = dict(zip(answers.names, 0.5 * answers.own / (size * answers.prompts), strict=True))
+    own = table.kinds == kind
+    return np.asarray([of_name.get(str(name), 0.0) for name in table.occupations] * own, np.float64)
+
+
+def exchanged_words(scores: LogOddsScores, table: PromptTable, words: GroupWords, seed: int) -> LogOddsScores:
+    """The same scores with levels, changes and verdicts that rest on the larger of two p: their own, and that
+    of exchanged group words."""
+    counted: dict[int, Measurement] = {}
+    for each in scores.measurements:
+        if each.name.startswith(NAME) and not each.name.startswith(CORRELATION) and each.null is not None:
+            found = words.exchanged(table, each, seed)
+            counted[id(each)] = each if found is None else found.on(each)
+    verdicts = [
+        Verdict.of(counted[id(each.change)]) if id(each.change) in counted else each
+        for each in scores.verdicts
+    ]
+    measurements = tuple(counted.get(id(each), each) for each in scores.measurements)
+    return LogOddsScores(measurements, tuple(verdicts))
 
 
 def held_against(scores: LogOddsScores, nulls: Mapping[tuple[str, str], NullDistribution]) -> LogOddsScores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from levelhead.inference.claims import evidence, tested_p
+from levelhead.inference.claims import evidence
 from levelhead.inference.contents import Contents, Reported, main_scores, measurements
 from levelhead.inference.heads_in_words import sound_row_text
 from levelhead.inference.infos import claimed, info_of, verdict_of
@@ -136,7 +136,7 @@ def _seat_rows_table(contents: Contents, run: HeadsRun) -> Table:
                 number(None if null is None else null.floor, at),
                 number(None if null is None else null.spread, at),
                 number(None if null is None else null.least, at),
-                probability(tested_p(measurement), at),
+                probability(measurement.p_value, at),
             ]
         )
     columns = ("Words", "Count", "SEAT", "95 % interval", "Null mean", "Null SD", "Beyond", "p")
@@ -161,7 +161,7 @@ def _measure_line(contents: Contents, each: Reported) -> list[Cell]:
         number(measurement.n, at),
         number(measurement.neutral, at, 1),
         number(None if measurement.null is None else measurement.null.floor, at, info.digits),
-        probability(tested_p(measurement), at),
+        probability(measurement.p_value, at),
         words("" if missing else verdict_of(contents, each), _asked_on(each, contents.model)),
     ]
 

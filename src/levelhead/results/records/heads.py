@@ -66,7 +66,7 @@ class HeadScore(Record):
     score: float
     stderr: float | None  # over the contexts of these words: other words move a score farther
     held: float | None  # what two halves of the words both say; None where there are no halves
-    p: float | None  # of |held| against null twins, corrected for the number of heads
+    p: float | None  # of |held| against null twins, corrected for the number of heads, or of exchanged words
     rank: int  # 1: the most biased
     objective: float  # |SEAT| at which the slope was taken
 

@@ -23,6 +23,7 @@ from levelhead.edits.gates import all_heads, removed
 from levelhead.edits.head import Head
 from levelhead.engine.pace import seconds_per_token
 from levelhead.errors import CannotDo
+from levelhead.measures.exchange import Exchange
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import spearman
 from levelhead.models.model import Model
@@ -101,13 +102,13 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         if seat.value is None:
             raise CannotDo(f"{prepared.test.name}: there are no head scores, because {seat.reason}.")
         if settings.splits:
-            run.results(layout.CROSS_FIT, lambda: _cross_fit(nulls))
+            run.results(layout.CROSS_FIT, lambda: _cross_fit(nulls, Exchange.of(seat)))
         if settings.experiments == (ASSOCIATION,):
             note_places(run, [model])
             return HeadsRun(run.data())
         fits = nulls.fits
         with stage(Stage.HEADS):
-            scores = _scores(nulls)
+            scores = _scores(nulls, Exchange.of(seat))
         if settings.contexts != FROM_TEMPLATES:
             run.result(layout.SOURCES, lambda: template_agreement(model, prepared, scores, settings))
         if "ablation" in settings.experiments:
@@ -194,22 +195,26 @@ def _all_words(model: Model, rows: Sequence[SeatRow], no_twins: str) -> Measured
     return MeasuredVariant(BASE, model.name, seat)
 
 
-def _cross_fit(nulls: NullModels) -> list[Measurement]:
-    """Heads chosen on half of the words, judged on the other half; none where a half is too small."""
+def _cross_fit(nulls: NullModels, exchanged: Exchange | None) -> list[Measurement]:
+    """Heads chosen on half of the words, judged on the other half; none where a half is too small.
+
+    Heads carry the association of two groups only if there is one: its p of exchanged group words counts for
+    them too, where it is the larger.
+    """
     if nulls.why_not:
         return [Measurement.missing(name, nulls.why_not) for name in CROSS_FITTED]
-    return summaries(nulls.fits, nulls.scored)
+    fitted = summaries(nulls.fits, nulls.scored)
+    return fitted if exchanged is None else [exchanged.on(each) for each in fitted]
 
 
-def _scores(nulls: NullModels) -> Doubles:
+def _scores(nulls: NullModels, exchanged: Exchange | None) -> Doubles:
     """Head scores, stored and as a table: b[layer, head]"""
     model, run, fits = nulls.model, nulls.run, nulls.fits
 
     def scored() -> list[HeadScore]:
         held, test = held_on_other_words(fits, nulls.scored) if fits else (None, None)
-        return score_records(
-            head_scores(model, nulls.prepared.scored), held, None if test is None else test.p_value
-        )
+        p = None if test is None else np.maximum(test.p_value, exchanged.p_value if exchanged else 0.0)
+        return score_records(head_scores(model, nulls.prepared.scored), held, p)
 
     scores = run.results(layout.SCORES, scored)
     lines = [
