@@ -5,12 +5,13 @@ list whose pairs have been exchanged by a coin means nothing, and yet its words 
 groups needs a second p. With v(w) what one group word adds to a measure's numerator (its mean cosine with X
 less that with Y; how much X raises its log-probability more than Y does),
 
-    T    = mean over pairs of v(a) − v(b)            a difference of cosines, nats; never an effect size
+    T    = Σ over pairs of ( v(a) − v(b) ) / ( 1 + ρ (n − 1) )      n: pairs of the same family; ρ = 0.25
     T(e) = the same, the members of families exchanged by coins e
     p    = (1 + #{ e : |T(e)| ≥ |T| }) / (1 + draws)
 
-Pairs of one family, which share a stem, are exchanged together (probes/words/families.py). All other
-exchanges are tried for up to 13 families, 9,999 are drawn for more. Of a list without pairs, or with more
+in cosines or nats, never an effect size. Pairs of one family, which share a stem, are exchanged together
+(probes/words/families.py), and each is divided by its design effect: of gender's 218 pairs 68 end in -woman, and
+a plain mean over pairs would hardly be more than the coin of that family. All other exchanges are tried for up to 13 families, 9,999 are drawn for more. Of a list without pairs, or with more
 words outside of pairs than in them, words are dealt between A and B. An effect size divides by a spread that
 shrinks with exchanged labels too, and so has no power here (docs/method.md, Exchanged pairs).
 """
@@ -31,6 +32,7 @@ from levelhead.probes.words.families import pair_families
 _LEAST, _FAMILIES = "p_exchange_least", "families"  # details: the smallest possible p; families, else nothing
 _P_NULL = "p_null"  # the detail with the p of a null that is not one of models
 _SPLITS = 9_999
+_ALIKE = 0.25  # ρ: intraclass correlation of SEAT's pairs by family, lh:bert-mini 0.25, lh:gpt-mini 0.27
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -98,9 +100,10 @@ def exchange(
     if not a or not b:
         return None
     if 2 * len({word for pair in known for word in pair}) >= len(of_word):
-        gaps = [of_word[one] - of_word[other] for one, other in known]
-        families = pair_families(known)
-        number = max(families) + 1
+        families = np.asarray(pair_families(known))
+        number = int(families.max()) + 1
+        gaps = np.asarray([of_word[one] - of_word[other] for one, other in known])
+        gaps /= 1 + _ALIKE * (np.bincount(families)[families] - 1)
         null = mean_null(gaps, families, seed=seed)
         found, total = null.p_value, float(np.sum(gaps))
         least = 2.0 / 2**number if null.draws == 2**number - 1 else 1 / (1 + null.draws)
