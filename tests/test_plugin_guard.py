@@ -26,9 +26,9 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.scoring import plugins
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.benchmarks.catalog import BENCHMARKS, benchmark_of
+from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo
+from levelhead.scoring.benchmarks.protocol import BENCHMARKS, Asked, BenchmarkInfo
 from levelhead.scoring.objective import OBJECTIVES, Objective, mean_objective
 from levelhead.scoring.objectives import seat_objective
 from levelhead.scoring.plugins import Plugin, guarded
@@ -357,7 +357,7 @@ def test_a_mitigation_that_fails_is_left_out_beside_others_and_an_error_alone(
     bert: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items: Any = SimpleNamespace(fit=Battery(GENDER, ()), order=None, test=None)
-    asked = SimpleNamespace(and_of=lambda model, made: asked, values=None)
+    asked: Any = SimpleNamespace(and_of=lambda model, made: asked, values=None)
     monkeypatch.setattr(trying.Asked, "of", lambda model, items: asked)
     register(Numbered("bad", before=broken))
     register(Mitigates("good"))

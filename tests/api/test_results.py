@@ -43,7 +43,9 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
 
 @pytest.fixture(params=WRITERS)
 def result(request: pytest.FixtureRequest, tmp_path: Path) -> AnyResult:
-    return lh.open_run(WRITERS[request.param](tmp_path / "run"))
+    opened = lh.open_run(WRITERS[request.param](tmp_path / "run"))
+    assert isinstance(opened, AnyResult)
+    return opened
 
 
 def test_every_result_is_a_frame_with_a_line_a_record(result: AnyResult) -> None:

@@ -31,7 +31,8 @@ LENGTH = {"max_new_tokens": 24, "min_new_tokens": 24}
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp(request.param) / "out"
     export(tiny(request.param), (Symmetrized(GenderSwap()),), folder)
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True).eval()
+    loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
+    return loaded.eval()
 
 
 @pytest.fixture(scope="module")

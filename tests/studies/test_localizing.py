@@ -16,7 +16,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import levelhead as lh
-from levelhead.api.results import open_atlas
+from levelhead.api.results import AtlasResult, open_atlas
 from levelhead.cli.app import app
 from levelhead.cli.main import COMMANDS
 from levelhead.edits.gates import all_heads, removed
@@ -266,7 +266,9 @@ def test_a_run_has_a_map_for_every_objective_and_null_model(bert: Model, run: Pa
     assert found.top is not None
     assert found.top.k == 1
     assert found.to_frame().shape[0] == len(found.heads)
-    assert lh.open_run(run).folder == run
+    again = lh.open_run(run)
+    assert isinstance(again, AtlasResult)
+    assert again.folder == run
     assert found.chart().spec["concat"]
 
 

@@ -178,15 +178,16 @@ def guarded_objective(about: Plugin, found: Any) -> Objective:
 
     def parts(items: Collection[str]) -> Objective:
         with about.guarded():
-            part = found.about(items)
+            part: Objective = found.about(items)
         return guarded_objective(about, part)
 
-    return replace(
+    checked: Objective = replace(
         found,
         number=number,
         parts=None if found.parts is None else parts,
         each=None if found.each is None else each,
     )
+    return checked
 
 
 def _objective(about: Plugin, found: Any, _: tuple[Any, ...]) -> Objective:

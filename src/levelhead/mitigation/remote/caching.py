@@ -21,7 +21,7 @@ from transformers import Cache, DynamicCache
 Ids = tuple[int, ...]
 
 
-class TurnedCache(Cache):  # type: ignore[no-untyped-call]
+class TurnedCache(Cache):
     """The tokens that came in, and the network's states of every turn of them."""
 
     def __init__(self, device: torch.device, keep: bool = True) -> None:

@@ -31,6 +31,7 @@ from levelhead.mitigation.remote.caching import TurnedCache
 from levelhead.mitigation.remote.turning import Row, TurnedRow, Turner
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 from levelhead.probes.name_beliefs import KNOWN, WORDS, belief_texts, believed, strange_names
+from levelhead.probes.swap.gendered import Gender
 
 _INSIDE = ("output_hidden_states", "output_attentions", "inputs_embeds")
 _DROPPED = ("position_ids", "cache_position")
@@ -44,7 +45,7 @@ class Symmetry:
         self._settings, self._source = config.levelhead, config._name_or_path
         rows = self._settings["rows"]
         self._swap = RowSwap(self._settings["words"], _tuples(rows)) if rows else GenderSwap()
-        self._beliefs: dict[str, str | None] = {}  # of names that no table has
+        self._beliefs: dict[str, Gender | None] = {}  # of names that no table has
         self._known: list[float] | None = None  # what names of the table score, once one was met
         self.groups = self._swap.groups
         self.vocabulary = self._settings["vocabulary"]
