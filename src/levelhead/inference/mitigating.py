@@ -32,8 +32,8 @@ def sentence(run: MitigateRun) -> str:
         best = chosen.certificate
         return (
             f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
-            f"{best.after:+.3f} {best.unit} ({costs(chosen)}), {price(run, chosen)}; at most 5 % of such "
-            "runs certify what is not so."
+            f"{best.after:+.3f} {best.unit}, {price(run, chosen)} (measured: {costs(chosen)}); at most 5 % "
+            "of such runs certify what is not so."
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
