@@ -29,7 +29,7 @@ from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import mitigate
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
 from levelhead.mitigation.remote.turning import Row, Turner
-from levelhead.models.encoding import Text, token_id
+from levelhead.models.encoding import Text, encode, token_id
 from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 from levelhead.probes.triples import load_triples
@@ -308,3 +308,24 @@ def test_turned_rows_are_the_rows_of_turned_texts(name: str) -> None:
         ids = tokenizer(text)["input_ids"]
         turned = turner(Row(ids, [0] * len(ids)), 1)
         assert list(turned.ids) == tokenizer(SWAP(text).text)["input_ids"], text
+
+
+@pytest.mark.slow
+def test_a_folder_takes_names_in_no_table_for_what_the_model_takes_them_to_be(tmp_path: Path) -> None:
+    model = load("lh:gpt-mini")
+    texts = [
+        Text(f"{name} hoped that {pronoun}")
+        for name in ("Philomena", "Bartholomew", "Aurelia", "Thaddeus", "Mary")
+        for pronoun in ("she", "he")
+    ]
+    memory = [float(own[-1]) for own in read_one(model, TokenLikelihoods(texts), [SYMMETRIZED]).values[0]]
+    export(model, SYMMETRIZED, tmp_path / "out")
+    network, _ = loaded(tmp_path / "out", "causal")
+    found = []
+    for row in encode(model, texts):
+        with torch.no_grad():
+            logits = network(input_ids=torch.tensor([row.ids[:-1].tolist()])).logits[0, -1]
+        found.append(float(logits.log_softmax(-1)[int(row.ids[-1])]))
+    assert found == pytest.approx(memory, abs=1e-3)
+    odds = np.subtract(memory[::2], memory[1::2])
+    assert odds[0] > 1 > -1 > odds[1]  # Philomena she, Bartholomew he

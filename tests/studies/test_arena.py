@@ -231,8 +231,13 @@ def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.M
 def test_a_model_that_is_asked_once_is_written_before_a_symmetrized_one(bert: Model, tmp_path: Path) -> None:
     twice = Candidate("symmetrized", "symmetrized", 1.0, (Symmetrized(GenderSwap()),))
     once = Candidate("one head", "heads", 1.0, removed(bert, ["1-1"]))
-    assert write_chosen(bert, [twice, once], tmp_path / "model").candidate == "one head"
-    written = write_chosen(bert, [twice], tmp_path / "alone")
+    assert (
+        write_chosen(bert, [(twice, "lowers it"), (once, "lowers it")], tmp_path / "model").candidate
+        == "one head"
+    )
+    readme = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "one head lowers it, on held-out items" in readme
+    written = write_chosen(bert, [(twice, "lowers it")], tmp_path / "alone")
     assert written.candidate == "symmetrized"
     assert "trust_remote_code=True" in written.load_with
 
@@ -249,10 +254,10 @@ def test_directions_of_another_bias_state_no_recipe(bert: Model) -> None:
 def test_the_first_certified_model_that_can_be_written_is(bert: Model, tmp_path: Path) -> None:
     not_weights = Candidate("asked twice", "Self-Debias", 1.0, (SelfDebiased(("Beware:",), 10.0),))
     one = Candidate("one head", "heads", 1.0, removed(bert, ["1-1"]))
-    written = write_chosen(bert, [not_weights, one], tmp_path / "model")
+    written = write_chosen(bert, [(not_weights, "lowers it"), (one, "lowers it")], tmp_path / "model")
     assert written.candidate == "one head"
     assert AutoModel.from_pretrained(tmp_path / "model").config.num_hidden_layers == bert.layers
-    none = write_chosen(bert, [not_weights], tmp_path / "none")
+    none = write_chosen(bert, [(not_weights, "lowers it")], tmp_path / "none")
     assert not none.candidate
     assert "asked twice" in none.reason
     assert not (tmp_path / "none").exists()

@@ -277,7 +277,7 @@ def test_the_certified_model_is_written_as_a_folder_that_transformers_loads(
     symmetrized = Candidate("symmetrized", "symmetrized", 1.0, (Symmetrized(GenderSwap()),))
     folder = tmp_path / "model"
     for _ in range(2):  # a run that was killed after it had written the folder
-        write_chosen(model, [symmetrized, candidate], folder)
+        write_chosen(model, [(symmetrized, "lowers it"), (candidate, "lowers it")], folder)
     again: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     (weights,) = weights_of(candidate.edits)
     name = "transformer.h.0.mlp.c_fc.weight"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from levelhead.inference.contents import Contents
 from levelhead.measures.certified import PERPLEXITY, Certificate
@@ -29,11 +30,9 @@ def sentence(run: MitigateRun) -> str:
         )
     if run.certified:
         chosen = run.certified[0]
-        best = chosen.certificate
         return (
-            f"Certified on held-out items: {best.candidate} lowers {best.bias} from {best.before:+.3f} to "
-            f"{best.after:+.3f} {best.unit}, {price(run, chosen)} (measured: {costs(chosen)}); at most 5 % "
-            "of such runs certify what is not so."
+            f"Certified on held-out items: {chosen.name} {bought(chosen, run.moved)}; at most 5 % of such "
+            "runs certify what is not so."
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
@@ -68,7 +67,14 @@ def costs(each: CandidateTested) -> str:
     return known if each.passes == 1 else f"{known}, {each.passes} passes per answer"
 
 
-def price(run: MitigateRun, each: CandidateTested) -> str:
+def bought(each: CandidateTested, moved: Sequence[BiasMoved]) -> str:
+    """What a candidate gains with what it loses, as one clause. moved: what becomes of every bias."""
+    tested = each.certificate
+    change = f"lowers {tested.bias} from {tested.before:+.3f} to {tested.after:+.3f} {tested.unit}"
+    return f"{change}, {price(each, moved)} (measured: {costs(each)})"
+
+
+def price(each: CandidateTested, moved: Sequence[BiasMoved]) -> str:
     """What a candidate is known to lose, for the sentence that says what it gains.
 
     A loss is any cost that grew, within its margin or not, more than one pass per answer, and an effect size
@@ -81,7 +87,7 @@ def price(run: MitigateRun, each: CandidateTested) -> str:
         if own > 0 and float(cost_number(name, own).replace("−", "-"))
     ]
     lost += [f"{each.passes} passes per answer"] if each.passes > 1 else []
-    lost += [rises for moved in run.moved if moved.candidate == each.name and (rises := rise_text(moved))]
+    lost += [rises for bias in moved if bias.candidate == each.name and (rises := rise_text(bias))]
     if lost:
         return f"at the price of {', '.join(lost)}"
     kept = ", ".join(name for name, _ in grown)

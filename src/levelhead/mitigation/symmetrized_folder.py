@@ -53,6 +53,8 @@ def write_symmetrized(model: Model, swap: GroupSwap, folder: Path) -> None:
             "causal": "causal" in model.abilities,
             "vocabulary": int(model.config.vocab_size),
             "coin": None,
+            "opening": None if model.opening.tokens is None else list(model.opening.tokens),
+            "own_opening": model.opening.own,
         },
     )
 

@@ -256,7 +256,7 @@ def _reason(contents: Contents, way: WayOut) -> str:
     for each in certified:
         tested = each.certificate
         gain = f"certified on held-out items, {tested.bias} {reached(tested)}"
-        return f"{gain}, {price(run, each)}" if run is not None else gain
+        return f"{gain}, {price(each, run.moved)}" if run is not None else gain
     return f"shown to help, at the price of {way.costs.text}"
 
 

@@ -85,7 +85,8 @@ class Symmetry:
         tokenizer, found = self.turner.tokenizer, []
         she, he = (tokenizer(f"a {word}", add_special_tokens=False)["input_ids"][-1] for word in WORDS)
         texts = belief_texts(names, "" if self.causal else tokenizer.mask_token or "")
-        rows = tokenizer(texts)["input_ids"]
+        opening, own = self._settings["opening"], self._settings["own_opening"]
+        rows = [row if opening is None else opening + row[own:] for row in tokenizer(texts)["input_ids"]]
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
             lengths = torch.tensor([len(row) for row in some], device=self.columns.device)

@@ -24,6 +24,7 @@ from levelhead.engine.effort import now
 from levelhead.engine.pace import seconds_per_token
 from levelhead.engine.trainer_arguments import check_trainable
 from levelhead.errors import BadOption, CannotDo
+from levelhead.inference.mitigating import bought
 from levelhead.measures.certified import LEVEL, in_sequence
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.rounds import least_p, looks
@@ -304,28 +305,30 @@ def _tested(
         folder = run.folder.absolute() / layout.CHECKPOINTS / layout.GLUE_PART
         judged = with_learning(Schooling(model, settings.glue, folder), ordered, judged, aim.margins)
     judged = in_sequence(judged) if detected.detected else judged
-    run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
-    run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
-    if settings.spillover:
-        run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
-    pairs = sorted(zip(ordered, judged, strict=True), key=lambda pair: -pair[1].gain)
-    passed = [each for each, tested in pairs if tested.certified]  # all hold together, so any may be chosen
-    slower: Slower = {}
-    run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL, slower))
-    times = [MethodTimed(t.method, t.seconds, t.memory, *slower.get(t.method, ())) for t in tried.times]
-    run.file(layout.TIMES, times)
-    return [
+    tested = [
         CandidateTested(
             each.name,
             each.method,
             each.strength,
             "" if each.recipe is None else recipe_text(each.recipe),
             seen[i].gain if seen else None,
-            tested,
+            own_test,
             passes(each.edits),
         )
-        for i, each, tested in zip(order, ordered, judged, strict=True)
+        for i, each, own_test in zip(order, ordered, judged, strict=True)
     ]
+    moved = run.results(layout.BIASES_MOVED, lambda: tried.on_c.moved(candidates))
+    run.results(layout.ODDS_MOVED, lambda: tried.on_c.odds(candidates))
+    if settings.spillover:
+        run.results(layout.SPILLOVER, lambda: spilled(model, split.fit.test, candidates))
+    pairs = sorted(zip(ordered, tested, strict=True), key=lambda pair: -pair[1].certificate.gain)
+    # all hold together, so any may be chosen
+    passed = [(each, bought(own, moved)) for each, own in pairs if own.certificate.certified]
+    slower: Slower = {}
+    run.result(layout.WRITTEN, lambda: write_chosen(model, passed, run.folder / layout.CHOSEN_MODEL, slower))
+    times = [MethodTimed(t.method, t.seconds, t.memory, *slower.get(t.method, ())) for t in tried.times]
+    run.file(layout.TIMES, times)
+    return tested
 
 
 def _methods(settings: MitigateSettings, run: Open) -> list[Mitigation]:

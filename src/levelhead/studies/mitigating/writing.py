@@ -17,18 +17,25 @@ Slower = dict[str, tuple[float | None, float | None]]  # method -> time per answ
 
 
 def write_chosen(
-    model: Model, certified: Sequence[Candidate], folder: Path, slower: Slower | None = None
+    model: Model, certified: Sequence[tuple[Candidate, str]], folder: Path, slower: Slower | None = None
 ) -> ModelWritten:
     """Write the first certified candidate that can be written as a folder: one that is asked several times
-    comes after those that are asked once. slower: gets its times, which are no result that a run repeats."""
+    comes after those that are asked once.
+
+    certified: candidates with what they buy and cost, which the folder's README says too; slower: gets the
+    times of the one that is written, which are no result that a run repeats.
+    """
     reasons = []
-    for candidate in sorted(certified, key=lambda each: passes(each.edits)):
+    for candidate, buys in sorted(certified, key=lambda each: passes(each[0].edits)):
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed after it
         try:
             report = export(model, candidate.edits, folder, candidate.recipe)
         except (CannotDo, NoEffect) as error:
             reasons.append(f"{candidate.name}: {error}")
             continue
+        readme = folder / "README.md"
+        said = f"## What it buys and costs\n\n{candidate.name} {buys}, on held-out items.\n"
+        readme.write_text(f"{readme.read_text(encoding='utf-8')}\n{said}", encoding="utf-8")
         if slower is not None:
             slower[candidate.method] = report.per_answer, report.per_token
         return ModelWritten(candidate.name, report.load_with, "")
