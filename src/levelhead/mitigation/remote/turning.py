@@ -74,7 +74,8 @@ class Turner:
 
     def texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Rows of tokens as text, without special tokens."""
-        return [self._text([token for token in row if token not in self._special])[0] for row in rows]
+        special = set(self.tokenizer.all_special_ids)
+        return [self._text([token for token in row if token not in special])[0] for row in rows]
 
     def _aligned(self, old: int, new: int, start: int) -> list[int]:
         """Tokens of an exchanged word: one by one, else none but the last of a model that reads ahead."""
