@@ -298,10 +298,14 @@ def test_a_report_that_cannot_be_written_is_one_line(
     run = write_heads(tmp_path / "run")
     (tmp_path / "taken").write_text("a file")
     monkeypatch.chdir(tmp_path)
-    for place in ("taken/report.html", "."):
+    (tmp_path / "folder.html").mkdir()
+    for place in ("taken/report.html", "folder.html"):
         assert call(monkeypatch, "report", str(run), "-o", place) == 4
         assert re.fullmatch(rf"levelhead: Cannot write {place}: [^\n]+\n", capsys.readouterr().err)
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "taken"}
+    assert call(monkeypatch, "report", str(run), "-o", ".") == 2
+    assert re.fullmatch(r"levelhead: -o \.: allowed are \.html, [^\n]+\n", capsys.readouterr().err)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "taken", "folder.html"}
+    assert not any((tmp_path / "folder.html").iterdir())
 
 
 def _comparison(folder: Path) -> Path:

@@ -218,7 +218,8 @@ def test_seat_takes_word_lists_and_writes_tables_with_bounds_of_their_own(
     assert header == "measure,value,low,high,n,neutral,floor,p"
     assert [float(cell) for cell in line.split(",")[1:4]] == [answer["value"], low, high]
     latex = (tmp_path / "seat.tex").read_text(encoding="utf-8")
-    assert f"seat & ${answer['value']:.3f}$ & $[{low:.3f}, {high:.3f}]$" in latex
+    value, least, most = (f"{each:.3f}".replace("-", "$-$") for each in (answer["value"], low, high))
+    assert f"seat & {value} & {least} to {most} &" in latex
     assert json.loads((tmp_path / "seat.json").read_text(encoding="utf-8"))[0]["value"] == answer["value"]
     code, _, error = typed("seat", model, words, "-o", str(tmp_path / "seat.xlsx"))
     assert (code, ".csv, .tex, .json" in error) == (2, True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
+from levelhead.models.opening import Opening
 from levelhead.pages.tables import shown
 from levelhead.results import runs
 from levelhead.scoring.benchmarks import protocol
@@ -63,8 +64,9 @@ def test_a_table_says_what_artificial_answerers_get_and_a_file_is_written(
 
 
 def test_a_run_that_is_kept_prints_its_scores_and_leads_to_its_page(
-    typed: Typed, saved: str, tmp_path: Path
+    typed: Typed, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Opening, "doubt", "")  # a model that reads English
     file, out = write(tmp_path, PAIRS), tmp_path / "run"
     words = ("measure", "crows-pairs", saved, "--data", str(file), "--null", "0")
     code, printed, error = typed(*words, "-o", str(out))
@@ -124,7 +126,7 @@ def test_a_control_without_an_effect_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, PAIRS)
     with pytest.raises(lh.LevelheadError, match="asks no questions"):
         lh.measure("crows-pairs", tiny("gpt2"), lh.settings.BenchmarkSettings(file, chat=True))
-    with pytest.raises(lh.LevelheadError, match="allowed are 0, or 2"):
+    with pytest.raises(lh.LevelheadError, match=r"null must be 0 or at least 2 \(got 1\)"):
         lh.settings.BenchmarkSettings(file, null=1)
     with pytest.raises(lh.LevelheadError, match="Leave both out"):
         lh.settings.BenchmarkSettings(file, null=2, predictions=file)

@@ -609,7 +609,11 @@ def test_every_option_of_a_command_is_stored_or_changes_no_number(study: Study) 
         if isinstance(run, AuditRunSettings | MitigateRunSettings):
             stored.add("--train-rows")  # stored where GLUE was asked for
         if isinstance(run, HeadsRunSettings):
-            stored |= {"--objective", "--data"}  # with them the command makes a run of the atlas
+            stored |= {
+                "--objective",
+                "--data",
+                "--localizer",
+            }  # they make a run of the atlas
         assert flags - NO_NUMBER_CHANGES == stored
 
     has_all()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
+
+from pydantic import ConfigDict
 
 from levelhead.api.measured import FluencyResult, LpbsResult, NliResult, NspResult, SeatResult
 from levelhead.api.reports import CheckResult, ComparisonResult
@@ -12,8 +14,9 @@ from levelhead.api.results import AnyResult
 from levelhead.api.shown import SHEET
 from levelhead.errors import BadRun
 from levelhead.results import layout
+from levelhead.results.codec import Record
 from levelhead.results.folder import read_run
-from levelhead.results.keys import JsonFile, TextFile
+from levelhead.results.keys import JsonFile
 from levelhead.results.stored import SETTINGS
 
 AnySaved = SeatResult | LpbsResult | NspResult | NliResult | FluencyResult | CheckResult | ComparisonResult
@@ -30,13 +33,18 @@ def open_run(folder: str | Path) -> AnyResult | AnySaved:
     return next(kind(data) for kind in KINDS if kind.LAYOUT is data.layout)
 
 
+@dataclass(frozen=True)
+class _Sheet(Record):
+    """What every saved record says of itself; its own class reads the rest."""
+
+    __pydantic_config__ = ConfigDict(extra="ignore")
+
+    kind: str = ""
+
+
 def _saved(folder: Path) -> AnySaved:
-    text = TextFile(SHEET).read(folder)
-    try:
-        plain = json.loads(text or "")
-    except (ValueError, RecursionError):
-        plain = None
-    kind = SAVED.get(str(plain.get("kind"))) if isinstance(plain, dict) else None
+    sheet = JsonFile(SHEET, _Sheet).read(folder)
+    kind = None if sheet is None else SAVED.get(sheet.kind)
     found = None if kind is None else JsonFile(SHEET, kind).read(folder)
     if found is None:
         raise BadRun(

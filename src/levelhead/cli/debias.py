@@ -96,7 +96,7 @@ def debias(
     gates = {**plan.gates, **own, **dict.fromkeys(biased, 0.0), **named}
     report = mitigate(loaded, replace(plan, gates=gates, title=title), output)
     if json:
-        print_json(report.to_json() | ({} if weights is None else {"learned": weights.reached}))
+        print_json({**report.to_json(), **({} if weights is None else {"learned": weights.reached})})
         return
     why = [] if weights is None else [weights.in_words]
     _print(model, report, [*why, *([] if run is None else [removal_text(run, biased)])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -131,15 +131,15 @@ def heads(
     run = find_heads(load(name, **loading), settings, out)
     figures = write_figures(out)
     if json:
-        print_json(_json(run) | {"figures": [str(path) for path in figures]})
+        print_json({**_json(run), "figures": [str(path) for path in figures]})
         return
     print_run(out)
     print_link(run.folder, run.LAYOUT)
 
 
-def _json(run: HeadsRun) -> dict[str, Any]:
+def _json(run: HeadsRun) -> dict[str, object]:
     """What a program wants to know of a run; experiments that were not asked for are left out."""
-    everything = {
+    everything: dict[str, object] = {
         "run": str(run.folder),
         "model": run.model,
         "words": run.words,

@@ -223,9 +223,9 @@ def check(
     from levelhead.inference import check as checking
     from levelhead.inference.contents import open_contents
 
-    contents = open_contents(run)
+    plan, contents = asked.plan(), open_contents(run)  # wrong options are refused before anything is read
     baseline = None if asked.baseline is None else open_contents(asked.baseline)
-    checked = checking.Checked.of(contents, asked.plan(), baseline)
+    checked = checking.Checked.of(contents, plan, baseline)
     if junit is not None:
         write_output(junit, checking.junit(checked.thresholds, contents), checking.SUITE, force)
     with suppress(BrokenPipeError):  # a reader that has gone changes no verdict

@@ -12,10 +12,10 @@ from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Span, token_id
 from levelhead.models.model import Model
 from levelhead.models.once import once_a_model
-from levelhead.probes import DATA
 from levelhead.probes.articles import article, with_article
 from levelhead.probes.bias import about_gender, swap_for
 from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.nli import shipped_entries
 from levelhead.probes.swap import gender_of, stated_genders, swap
 from levelhead.probes.words import WordTest, load_words
 from levelhead.results.codec import Record
@@ -108,15 +108,14 @@ def stated(text: str, test: WordTest, pair: Pair, names: bool) -> Stated | None:
 def _by_stereotype() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The occupations of the shipped gender list that are stereotyped as feminine, and as masculine."""
     test = load_words("gender")
-    known = dict(test.parts)["occupations"]
+    known = next(words for kind, words in test.parts if kind == "occupations")
     return tuple(w for w in test.X if w in known), tuple(w for w in test.Y if w in known)
 
 
 @cache
 def _occupations() -> re.Pattern[str]:
     """A shipped occupation behind a determiner, which tells the judge from those who judge."""
-    shipped = (DATA / "nli" / "occupations.txt").read_text("utf-8").split("\n")
-    known = {word for word in (*shipped, *_by_stereotype()[0], *_by_stereotype()[1]) if word}
+    known = {*shipped_entries("occupations"), *_by_stereotype()[0], *_by_stereotype()[1]}
     words = "|".join(map(re.escape, sorted(known, key=lambda word: (-len(word), word))))
     return re.compile(rf"(?<!\w)(?i:{_DETERMINERS})\s+(?:[\w-]+\s+){{0,2}}?({words})(?![\w-])")
 

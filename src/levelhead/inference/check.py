@@ -338,8 +338,12 @@ def junit(judged: Sequence[Judged], contents: Contents) -> str:
     """JUnit XML: one test a threshold; exceeding is a failure, not measured an error, so that neither passes
     unseen. A measure that does not count is skipped."""
     tags = [_tag(each) for each in judged]
-    counts = {"tests": len(judged), "failures": tags.count("failure"), "errors": tags.count("error")}
-    counts["skipped"] = tags.count("skipped")
+    counts = {
+        "tests": len(judged),
+        "failures": tags.count("failure"),
+        "errors": tags.count("error"),
+        "skipped": tags.count("skipped"),
+    }
     suite = ElementTree.Element("testsuite", {"name": SUITE, **{tag: str(n) for tag, n in counts.items()}})
     for each, tag in zip(judged, tags, strict=True):
         named = {"classname": _legal(contents.model), "name": _legal(str(each.threshold))}

@@ -39,6 +39,7 @@ from levelhead.models.concurrency import MAKING, TOKENIZING, asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.models.opening import write_opening
+from levelhead.ordinary import read_bytes
 from levelhead.probes.group_swap import GroupSwap
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 
@@ -64,7 +65,7 @@ class ExportReport:
     per_answer: float | None = None
     per_token: float | None = None  # that it generates
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The report as plain data, which `--json` prints."""
         return {**vars(self), "folder": str(self.folder), "obstacles": list(self.obstacles)}
 
@@ -163,7 +164,7 @@ def _largest(some: Sequence[NDArray[np.float64]], others: Sequence[NDArray[np.fl
 
 def _finish(model: Model, report: ExportReport, recipe: Recipe | None, work: Path) -> None:
     """The card and the recipe, in files that others may read."""
-    config = json.loads((work / "config.json").read_text(encoding="utf-8"))
+    config = json.loads(read_bytes(work, "config.json") or "{}")
     autos = [name for name in config.get("auto_map", ()) if name != "AutoConfig"]
     (work / "README.md").write_text(_card(model, report, recipe, autos), encoding="utf-8")
     if recipe is not None:

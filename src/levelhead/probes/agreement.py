@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from levelhead.probes import DATA
+from levelhead.probes import shipped_toml
 from levelhead.probes.slots import SLOT, filled
 
+_FILE = "sentences/agreement"
 _WHO = "who"
 NOUN, NAME, TITLE = "noun", "name", "title"  # what states the gender
 
@@ -36,17 +35,12 @@ class AgreementItem:
 
 
 @cache
-def _shipped() -> dict[str, Any]:
-    return tomllib.loads((DATA / "sentences" / "agreement.toml").read_text(encoding="utf-8"))
-
-
-@cache
 def agreement_items() -> tuple[AgreementItem, ...]:
     """Every pair of people in every frame of its kind, about either of the two."""
-    pronouns = {feminine: (feminine, masculine) for feminine, masculine in _shipped()["pronouns"]}
+    pronouns = {feminine: (feminine, masculine) for feminine, masculine in shipped_toml(_FILE)["pronouns"]}
     return tuple(
         _item(kind["name"], frame, people, pronouns, gender)
-        for kind in _shipped()["kinds"]
+        for kind in shipped_toml(_FILE)["kinds"]
         for people in kind["people"]
         for frame in kind["frames"]
         for gender in (0, 1)
@@ -55,7 +49,7 @@ def agreement_items() -> tuple[AgreementItem, ...]:
 
 def agreement_names() -> frozenset[str]:
     """The first names of the items, which no model is trained on."""
-    named = (kind for kind in _shipped()["kinds"] if kind["name"] == NAME)
+    named = (kind for kind in shipped_toml(_FILE)["kinds"] if kind["name"] == NAME)
     return frozenset(name for kind in named for people in kind["people"] for name in people)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from levelhead.errors import BadOption, BadProbe, CannotDo
-from levelhead.probes import DATA
+from levelhead.probes import shipped_toml
 from levelhead.probes.contexts import surface
 from levelhead.probes.files import BadItem, Place, UnusableItem, nothing_left, read_text, usable
 from levelhead.probes.slots import Span, filled, without_the
@@ -61,7 +60,7 @@ def lpbs_templates(kind: Kind = "topic") -> tuple[LpbsTemplate, ...]:
     """
     if kind not in get_args(Kind):
         raise BadOption(f"{kind!r} is no kind of target; there are {', '.join(get_args(Kind))}.")
-    shipped = tomllib.loads((DATA / "sentences" / "lpbs.toml").read_text(encoding="utf-8"))
+    shipped = shipped_toml("sentences/lpbs")
     return tuple(LpbsTemplate(text, kind) for text in shipped[kind])
 
 

@@ -5,14 +5,11 @@ They are facts about other people's models. Errata are kept as printed; docs/met
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-_FOLDER = Path(__file__).parent / "data" / "published"
-
+from levelhead.probes import shipped_toml
 
 # ---- "Bias A-head?"
 
@@ -85,7 +82,7 @@ class PublishedHeads:
 @cache
 def published_heads() -> PublishedHeads:
     """Figures of Yang et al. 2025, "Bias A-head?"."""
-    data = _data("heads")
+    data = shipped_toml("published/heads")
     original, counter = data["running_example"]
     return PublishedHeads(
         data["title"],
@@ -188,7 +185,7 @@ class PublishedProjections:
 @cache
 def published_projections() -> PublishedProjections:
     """Figures of Dawkins et al. 2024, "Projective Methods for Mitigating Gender Bias"."""
-    data = _data("projections")
+    data = shipped_toml("published/projections")
     return PublishedProjections(
         data["title"],
         TripleExample(*data["table1"]),
@@ -248,7 +245,7 @@ class PublishedCounteracts:
 @cache
 def published_counteracts() -> PublishedCounteracts:
     """Figures of Zhang 2023, "Counteracts"."""
-    data = _data("counteracts")
+    data = shipped_toml("published/counteracts")
     occupations = tuple(PublishedOccupation(*line) for line in data["table1"])
     return PublishedCounteracts(
         data["title"],
@@ -258,7 +255,3 @@ def published_counteracts() -> PublishedCounteracts:
         tuple(KnowledgeClaim(*line) for line in data["claims"]),
         tuple(AskedModel(*line) for line in data["models"]),
     )
-
-
-def _data(name: str) -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))

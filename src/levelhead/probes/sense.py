@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 
-from levelhead.probes import DATA
+from levelhead.probes import shipped_toml
 from levelhead.probes.group_swap import GenderSwap
 
 _SWAP = GenderSwap()
@@ -30,7 +29,7 @@ def sense_items(every: int = 1) -> tuple[SenseItem, ...]:
     Items stand in pairs, half of the topics apart, whose next sentences are each other's unrelated ones: each
     next sentence is related once and unrelated once, so that how frequent its words are decides nothing.
     """
-    topics = tomllib.loads((DATA / "sentences" / "sense.toml").read_text(encoding="utf-8"))["topics"]
+    topics = shipped_toml("sentences/sense")["topics"]
     written = {name: contexts[::every] for name, contexts in topics.items()}
     names = list(written)
     others = names[len(names) // 2 :] + names[: len(names) // 2]

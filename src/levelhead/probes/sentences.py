@@ -6,17 +6,16 @@ import hashlib
 import heapq
 import random
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes import DATA
+from levelhead.probes import DATA, shipped_toml
 from levelhead.probes.articles import article
 from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
 from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
@@ -111,11 +110,6 @@ def _in_case_of(written: str, word: str) -> str:
     return word[0].upper() + word[1:] if written[0].isupper() else word
 
 
-@cache
-def _toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((_DATA / name).read_text(encoding="utf-8"))
-
-
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
     """Gender stereotypes in sentences that we wrote (docs/method.md, Counter-stereotypes).
 
@@ -146,12 +140,13 @@ def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[Stere
 
 def _counter_templates() -> list[tuple[str, str]]:
     """Every template with the name of the target list that fills it."""
-    return [(name, text) for name, texts in _toml("counter.toml")["templates"].items() for text in texts]
+    templates = shipped_toml("sentences/counter")["templates"]
+    return [(name, text) for name, texts in templates.items() for text in texts]
 
 
 def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSentence]:
     """The template with every target word of its list; the attribute pairs take turns."""
-    data = _toml("counter.toml")
+    data = shipped_toml("sentences/counter")
     slot = next(s for s in SLOT.findall(template) if s != name)
     pairs = data["attributes"][slot]
     for side, group in enumerate(get_args(Group)):

@@ -212,8 +212,9 @@ def _exchange(
     """The group words exchanged, by SEAT's numerator; vectors: of words, [word, hidden]."""
     if measured.value is None:
         return None
-    unit, x, y = units(np.asarray(vectors, np.float64)).unit, list(table.sets["X"]), list(table.sets["Y"])
-    apart = unit[x].mean(axis=0) - unit[y].mean(axis=0)
+    unit = units(np.asarray(vectors, np.float64)).unit
+    x, y = (unit[list(table.sets[name])].mean(axis=0) for name in "XY")
+    apart = x - y
     of_word = {table.words[i]: float(unit[i] @ apart) for name in "AB" for i in table.sets[name]}
     return exchange(of_word, (test.A, test.B), test.pairs, leans=measured.value, seed=seed)
 

@@ -21,7 +21,6 @@ from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.ordinary import check_tree
 from levelhead.probes.glue import SNLI, TASKS, GlueSplit, GlueTask, load_task
-from levelhead.results.codec import Json
 from levelhead.results.folder import text_hash
 from levelhead.scoring.glue import task_data
 
@@ -50,7 +49,7 @@ class TrainedClassifier:
     majority: Mapping[str, float]  # metric -> what always answering the most frequent class scores
     export: ExportReport
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         """Plain data, which `--json` prints."""
         return {**vars(self), "export": self.export.to_json()}
 

@@ -187,10 +187,15 @@ def ability_pairs(
     return AbilitySet(name, tuple(pairs), fingerprint, by_reason(left_out), tuple(left_out), whole)
 
 
-def _entries(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
+def shipped_entries(what: Literal["occupations", "contexts"]) -> tuple[str, ...]:
+    """The list that ships."""
+    return tuple((DATA / "nli" / f"{what}.txt").read_text(encoding="utf-8").splitlines())
+
+
+def _entries(what: Literal["occupations", "contexts"], given: Sequence[str] | None) -> tuple[str, ...]:
     """The list as given, else the shipped one; refused if it cannot fill the sentence frame."""
     if given is None:
-        return tuple((DATA / "nli" / f"{what}.txt").read_text(encoding="utf-8").splitlines())
+        return shipped_entries(what)
     if isinstance(given, str):
         raise BadProbe(f"The {what} came as one string, {given!r}. Pass a list of strings.")
     entries = tuple(entry.strip() for entry in given)

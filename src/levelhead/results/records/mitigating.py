@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from levelhead.measures.certified import Certificate
@@ -29,8 +30,8 @@ class BudgetPlan(Record):
 
     every: int  # one of so many items is evaluated
     null: int  # null models; 0: whether there is a bias cannot be tested
-    methods: dict[str, float]  # that are tried, the cheapest first -> seconds that each takes
-    skipped: dict[str, float]  # what does not fit -> seconds that it would take
+    methods: Mapping[str, float]  # that are tried, the cheapest first -> seconds that each takes
+    skipped: Mapping[str, float]  # what does not fit -> seconds that it would take
     seconds: float  # that the plan takes
     whole: float  # seconds without a budget
     null_seconds: float  # of one null model

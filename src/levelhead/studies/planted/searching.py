@@ -30,7 +30,7 @@ from levelhead.studies.localizing.protocol import scored
 from levelhead.studies.planted.settings import PlantedSettings
 
 LOCALIZERS = ("gradient", "ablation", "attention")
-REGISTERED.taken.setdefault("attention", "the localizer attention of planted biases")
+REGISTERED.taken |= {"attention": "the localizer attention of planted biases"}
 Doubles = NDArray[np.float64]
 
 
