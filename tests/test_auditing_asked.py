@@ -51,7 +51,7 @@ def test_an_audit_asks_an_unmodified_model_about_no_text_twice(
     ask_few_tests(monkeypatch, "career")
     monkeypatch.setattr("levelhead.auditing.arena._SENSE_EVERY", 20)
     monkeypatch.setattr("levelhead.auditing.arena.claimed_bias", lambda _: PREFERENCE)
-    monkeypatch.setattr(extent, "audit_preset", lambda full, quick, *_: LOOK if quick else ENOUGH)
+    monkeypatch.setattr(extent, "audit_preset", lambda full, quick, *_, **__: LOOK if quick else ENOUGH)
     asked: Counter[tuple[str, bytes]] = Counter()
     monkeypatch.setattr(engine, "answer_prepared", partial(_noted, asked, engine.answer_prepared))
     model = tiny("bert", "nsp", layers=2, max_position_embeddings=256)

@@ -11,10 +11,10 @@ less that with Y; how much X raises its log-probability more than Y does),
 
 in cosines or nats, never an effect size: that divides by a spread which shrinks with exchanged labels too,
 and so has no power here. Pairs of one family, which share a stem, are exchanged together (families.py). Each
-is divided by its design effect: of gender's 218 pairs 68 end in -woman, and a plain mean over pairs would hardly
-be more than the coin of that family. All other exchanges are tried for up to 13 families, 9,999 are drawn for
-more. Of a list without pairs, or with more words outside of pairs than in them, words are dealt between A and
-B (docs/method.md, Exchanged pairs).
+is divided by its design effect: of gender's 218 pairs 68 end in -woman, and a plain mean over pairs would
+hardly be more than the coin of that family. All other exchanges are tried for up to 13 families, 9,999 are
+drawn for more. Of a list without pairs, or with more words outside of pairs than in them, words are dealt
+between A and B (docs/method.md, Exchanged pairs).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Exchange:
     @property
     def why_not(self) -> str:
         """What its words are too few for, in words."""
-        what = "words" if self.families is None else "pairs that share no stem"
+        pairs = "pair that shares" if self.families == 1 else "pairs that share"
+        what = "words" if self.families is None else f"{pairs} no stem"
         many = "too few" if self.families is None else f"{self.families}"
         return f"{many} {what}: the smallest possible p is {self.least:.2g}"
 
