@@ -566,6 +566,6 @@ def test_a_file_of_measures_that_does_not_run_is_one_line(
     command = ["audit", "lh:bert-mini", "-o", str(tmp_path / "run")]
     assert call(monkeypatch, *command, "--measure", str(tmp_path / "own.py")) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"levelhead: {tmp_path / 'own.py'} does not run: TypeError")
+    assert error.startswith(f"levelhead: {tmp_path / 'own.py'}: it does not run: TypeError")
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()

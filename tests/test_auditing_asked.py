@@ -23,6 +23,7 @@ from levelhead.scoring.natural import PREFERENCE
 from levelhead.studies import extent
 from levelhead.studies.extent import AuditSettings, Extent
 from tests.audit_sizes import FEWEST, FEWEST_AT_FIRST, ask_few_tests, ask_little
+from tests.studies.test_mitigating import ask_few_frames
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
@@ -49,9 +50,10 @@ def test_an_audit_asks_an_unmodified_model_about_no_text_twice(
 ) -> None:
     ask_little(monkeypatch, tmp_path)
     ask_few_tests(monkeypatch, "career")
+    ask_few_frames(monkeypatch)
     monkeypatch.setattr("levelhead.auditing.arena._SENSE_EVERY", 20)
     monkeypatch.setattr("levelhead.auditing.arena.claimed_bias", lambda _: PREFERENCE)
-    monkeypatch.setattr(extent, "audit_preset", lambda full, quick, *_: LOOK if quick else ENOUGH)
+    monkeypatch.setattr(extent, "audit_preset", lambda full, quick, *_, **__: LOOK if quick else ENOUGH)
     asked: Counter[tuple[str, bytes]] = Counter()
     monkeypatch.setattr(engine, "answer_prepared", partial(_noted, asked, engine.answer_prepared))
     model = tiny("bert", "nsp", layers=2, max_position_embeddings=256)

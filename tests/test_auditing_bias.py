@@ -79,7 +79,8 @@ def test_what_belongs_to_another_bias_is_asked_in_words_of_the_list_or_not_measu
     assert "lpbs career" not in race.measurements["base"]
     for measure, what in {"strength": "next sentences", "log_odds": "fill-in prompts"}.items():
         assert race[measure].reason == f"no {what} ship for race"
-    assert "associates race" in race.headline or "association of race" in race.headline
+    assert "the words black, African rather than Caucasian, white" in race.headline  # the pairs share them
+    assert "nothing is claimed about race" in race.headline
     assert not any("Filling in she or he" in finding for finding in race.findings)
 
 

@@ -31,12 +31,13 @@ def planned(sizes: AuditSizes) -> dict[Stage, float]:
 
 @pytest.mark.slow
 def test_null_models_are_planned_question_by_question() -> None:
-    whole = planned(SMALL)
+    whole = planned(replace(SMALL, head_twins=5))
     alone = planned(replace(SMALL, head_twins=0, triple_twins=0, prompt_twins=0))
     none = planned(SMALL.with_null(0))
     seats, fit = (alone[Stage.NULLS] - none[Stage.NULLS]) / 9, none[Stage.NULLS]  # 9 of 19 are likely asked
     assert seats == pytest.approx(2 * whole[Stage.WORDS] / 6, rel=0.25)  # two contexts per word of six
     assert whole[Stage.NULLS] == pytest.approx(9 * seats + (3 + 1) * fit)  # heads of 3 of 5, and the model's
+    assert planned(SMALL)[Stage.NULLS] == alone[Stage.NULLS]  # by default the heads of none
     asked = none[Stage.SENTENCES]
     assert whole[Stage.SENTENCES] == pytest.approx(asked * (1 + 5 * 2 / 3))  # 5 of 9, no unrelated ones
     assert whole[Stage.PROMPTS] - alone[Stage.PROMPTS] == pytest.approx(5 * 10_400)

@@ -105,6 +105,7 @@ def test_without_a_null_the_larger_of_the_two_p_counts() -> None:
 
 
 def test_too_few_pairs_say_so() -> None:
+    assert Exchange(1.0, 1.0, 1).why_not == "1 pair that shares no stem: the smallest possible p is 1"
     assert Exchange(0.25, 0.25, 3).why_not == "3 pairs that share no stem: the smallest possible p is 0.25"
 
 

@@ -430,12 +430,16 @@ def test_bad_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
 def test_json_lines_that_python_cannot_read_are_left_out(tmp_path: Path) -> None:
     good = [json.dumps({"premise": "A.", "hypothesis": f"{n}.", "label": n}) for n in range(3)]
     half = json.dumps({"premise": "A \ud83d.", "hypothesis": "B.", "label": 0})
-    lines = [*good, "{" + "[" * 100_000, f'{{"label": {"9" * 5000}}}', half, "3"]
+    lines = [*good, "{" + "[" * 50_000, "[" * 200_000, f'{{"label": {"9" * 5000}}}', half, "3"]
     (tmp_path / "some.jsonl").write_text("\n".join(lines), encoding="utf-8")
     loaded = ability_pairs(tmp_path / "some.jsonl")
     assert len(loaded.pairs) == 3
-    assert [item.line for item in loaded.unusable] == [4, 5, 6, 7]
-    assert loaded.skipped == {"not a JSON object": 3, "half a character": 1}
+    assert [item.line for item in loaded.unusable] == [4, 5, 6, 7, 8]
+    assert loaded.skipped == {
+        "not a JSON object": 3,
+        "a text is too long": 1,
+        "half a character": 1,
+    }
 
 
 def test_a_missing_file_an_empty_folder_and_a_binary_file_are_refused(tmp_path: Path) -> None:

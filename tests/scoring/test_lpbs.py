@@ -139,7 +139,7 @@ def test_group_words_are_exchanged_unless_they_are_two() -> None:
 @pytest.mark.slow
 def test_a_list_whose_sides_a_coin_has_exchanged_is_not_claimed() -> None:
     """Held fixed, its words differ: p < 0.001. Other words of the same groups would not show it."""
-    coin = coin_list(load_words("career"), 0)
+    coin = coin_list(load_words("math"), 3)
     (measured,) = ask_lpbs(load("lh:bert-mini", device="cpu"), coin, resampling=FEW)
     own, exchanged = measured.details["p_value"], measured.details[P_EXCHANGE]
     assert own is not None

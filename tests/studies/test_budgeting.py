@@ -138,7 +138,7 @@ def test_a_run_within_a_budget_tries_the_cheapest_and_says_before_what_does_not_
     registered: dict[str, Mitigation] = {
         name: Counted(name, cost) for name, cost in (("dear", 900), ("cheap", 1))
     }
-    monkeypatch.setattr(protocol, "_REGISTERED", registered)
+    monkeypatch.setattr(protocol.MITIGATIONS, "shipped", registered)
     monkeypatch.setattr("levelhead.studies.mitigating.study.pace_of", lambda *given: SLOW)
     model: Model = tiny("gpt2")
     settings = MitigateSettings(null=9, budget="10min", spillover=False)

@@ -94,10 +94,10 @@ def test_heads_of_a_small_model_are_scored_in_3_contexts_of_a_word_or_as_many_as
     assert (LARGE.score_contexts, SURVEY.score_contexts, FULL.score_contexts) == (None, None, 8)
 
 
-def test_a_very_large_model_on_a_cpu_is_evaluated_on_a_third_of_what_a_large_one_is(
+def test_a_very_large_model_on_a_cpu_is_evaluated_in_about_half_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Gemma-3-270M: 604,000 tokens took an hour and a half on two cores."""
+    """Gemma-3-270M: 604,000 tokens took an hour and a half on two cores, 225,000 would take 34 minutes."""
     model, work = tiny("gpt2"), []
     monkeypatch.setattr("levelhead.studies.extent.MANY_PARAMETERS", 0)
     for most in (10**12, 0):
@@ -106,7 +106,7 @@ def test_a_very_large_model_on_a_cpu_is_evaluated_on_a_third_of_what_a_large_one
         assert asked.sizes == (LARGE if most else HUGE)
         assert Extent(AuditSettings(full=True), model).sizes == FULL
         work.append(sum(audit_plan(asked, asked.battery(), [model], looks=True).values()))
-    assert work[1] < work[0] / 3
+    assert work[1] < min(225_000, work[0] / 2)
 
 
 def test_a_full_audit_asks_everything_and_a_large_model_is_asked_no_more_than_a_small_one() -> None:

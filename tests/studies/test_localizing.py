@@ -241,7 +241,7 @@ def test_an_objective_that_a_model_lacks_is_left_out_with_its_reason(tmp_path: P
         ({"objectives": ("fairness",)}, "No objective is called 'fairness'"),
         ({"objectives": ("crows-pairs",)}, "needs its published file"),
         ({"objectives": ("seat",), "data": {"crows-pairs": "x"}}, "no benchmark among the objectives"),
-        ({"null": 1}, "null=1"),
+        ({"null": 1}, r"null must be 0 or at least 2 \(got 1\)"),
         ({"splits": 0}, "splits=0"),
     ],
 )

@@ -57,7 +57,8 @@ class Exchange:
     @property
     def why_not(self) -> str:
         """What its words are too few for, in words."""
-        what = "words" if self.families is None else "pairs that share no stem"
+        pairs = "pair that shares" if self.families == 1 else "pairs that share"
+        what = "words" if self.families is None else f"{pairs} no stem"
         many = "too few" if self.families is None else f"{self.families}"
         return f"{many} {what}: the smallest possible p is {self.least:.2g}"
 

@@ -12,6 +12,7 @@ LONG_TAILED = "long-tailed"  # in the method of a null that is
 FUTILE = "stopped for futility"  # in the method of a null of which no more models were asked
 ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
 ENOUGH_PLANNED = 9  # the same, of a claim that was planned with fewer than 19
+ABOUT_NULLS = "null models"  # the setting that says on what they were evaluated, or why there are none
 P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
 P_EXCHANGE = "p_exchange"  # the detail with the p of exchanged group words (exchange.py)
 EXCHANGED = "p of exchanged group words"  # in the method of a null whose own p is smaller than that

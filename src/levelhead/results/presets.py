@@ -101,7 +101,7 @@ LARGE = AuditSizes(
     screen_every=1,
     null=9,
 )
-HUGE = replace(  # on a CPU: what LARGE takes an hour and a half for ends within half an hour
+HUGE = replace(  # on a CPU: LARGE with its heads tested took an hour and a half, this about half an hour
     LARGE,
     contexts=3,
     splits=0,  # heads are scored, but none is claimed: that takes a pass back over every null model
@@ -176,7 +176,7 @@ def asked_little(quick: bool, given: int | None, preset: int) -> int | None:
 
 def audit_preset(full: bool, quick: bool, large: bool, huge: bool = False) -> AuditSizes:
     """The sizes of an audit. quick: a first look alone; large: of a large model, which is evaluated on less;
-    huge: on still less, so that a CPU ends within half an hour."""
+    huge: on still less, so that a CPU ends in about half an hour."""
     if quick:
         return QUICK_LARGE if large else QUICK
     return FULL if full else HUGE if huge else LARGE if large else SMALL

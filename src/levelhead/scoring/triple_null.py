@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from levelhead.errors import CannotDo
-from levelhead.measures.measurement import NULL_MODELS, Measurement
+from levelhead.measures.measurement import ABOUT_NULLS, NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.rounds import ALPHA, closed, looked_at, looks
 from levelhead.models.model import Model
@@ -42,7 +42,7 @@ def held_against_twins(
         return {
             name: each
             if each.null is None
-            else replace(each, settings={**each.settings, NULL_MODELS: str(error)})
+            else replace(each, settings={**each.settings, ABOUT_NULLS: str(error)})
             for name, each in measured.items()
         }
     return {

@@ -92,7 +92,7 @@ class Extent:
 
     @property
     def huge(self) -> bool:
-        """Whether it is so large that a CPU needs still less to end within half an hour."""
+        """Whether it is so large that a CPU needs still less to end in about half an hour."""
         return self._parameters > HUGE_PARAMETERS and self.model.device.type == "cpu"
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from levelhead.edits.sites import UNTOUCHED, Variant
 from levelhead.errors import CannotDo
-from levelhead.measures.measurement import NULL_MODELS, P_NULL_MODELS, Measurement
+from levelhead.measures.measurement import ABOUT_NULLS, NULL_MODELS, P_NULL_MODELS, Measurement
 from levelhead.measures.null import NullDistribution
 from levelhead.measures.rounds import ALPHA, closed, looked_at, looks
 from levelhead.measures.statistics import Resampling
@@ -128,7 +128,7 @@ def with_nulls(
                 drawn.append(kept(str(number + 1), partial(on.null_scores, model, number)))
                 advance(1)
     except CannotDo as error:
-        return [replace(each, settings={**each.settings, NULL_MODELS: str(error)}) for each in measured]
+        return [replace(each, settings={**each.settings, ABOUT_NULLS: str(error)}) for each in measured]
     return _held_against(measured, there, drawn, plan)
 
 
@@ -181,7 +181,7 @@ def _held_against(
             held.append(each)
             continue
         null = looked_at(null, value, plan.null) if plan.rounds else null
-        known = {} if plan.every == 1 else {NULL_MODELS: f"on one of {plan.every} items"}
+        known = {} if plan.every == 1 else {ABOUT_NULLS: f"on one of {plan.every} items"}
         held.append(_harder(null, value, replace(each, settings={**each.settings, **known})))
     return held
 
