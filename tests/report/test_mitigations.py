@@ -15,7 +15,7 @@ from levelhead.edits.sites import passes
 from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.inference.check import check
 from levelhead.inference.contents import Contents, open_contents
-from levelhead.inference.mitigating import costs, findings, missed_text, odds, sentence, written_text
+from levelhead.inference.mitigating import bought, costs, findings, missed_text, odds, sentence, written_text
 from levelhead.inference.thresholds import Plan, threshold
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.certified import AGREEMENT, Certificate
@@ -110,7 +110,7 @@ def missed(tmp_path: Path) -> Contents:
     return written(tmp_path / "missed", False)
 
 
-def test_where_agreement_is_a_cost_the_page_says_that_first_names_are_not_asked(
+def test_where_agreement_is_a_cost_the_page_says_which_names_state_no_gender(
     tmp_path: Path, certified: Contents
 ) -> None:
     other = a_candidate("one", 0.05, 0.01, True)
@@ -119,6 +119,26 @@ def test_where_agreement_is_a_cost_the_page_says_that_first_names_are_not_asked(
         run.results(layout.CANDIDATES_TESTED, lambda: [asked])
     assert any("first names" in each for each in limits(open_contents(tmp_path / "asked")))
     assert not any("first names" in each for each in limits(certified))
+
+
+def test_a_known_loss_stands_in_the_sentence_that_says_the_gain() -> None:
+    own = a_candidate("one", 0.3, 0.0, True)
+    loses = replace(
+        own, passes=2, certificate=replace(own.certificate, costs={"perplexity": 0.01, AGREEMENT: 0.0})
+    )
+    rises = BiasMoved("one", "cosine gap", "cosine", 0.008, 0.001, -0.007, None, None, 0.40, 0.72)
+    falls = replace(rises, bias="preference", effect_after=0.1)
+    said = bought(loses, [rises, falls, replace(rises, candidate="other")])
+    assert (
+        "at the price of perplexity +1.0 %, 2 passes per answer, an effect size of cosine gap that rises"
+        in said
+    )
+    assert "(0.40 → 0.72)" in said
+    assert said.count("rises") == 1
+    free = replace(own, certificate=replace(own.certificate, costs={AGREEMENT: -0.01}))
+    assert "with no measured loss in agreement" in bought(free, [])
+    unknown = replace(own, certificate=replace(own.certificate, costs={}))
+    assert "at a cost that was not measured" in bought(unknown, [])
 
 
 def test_the_sentence_names_what_is_certified_or_what_each_one_missed(

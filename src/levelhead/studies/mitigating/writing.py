@@ -8,11 +8,14 @@ from pathlib import Path
 
 from levelhead.edits.sites import passes
 from levelhead.errors import CannotDo, NoEffect
+from levelhead.files import write_text_inside
 from levelhead.mitigation.export import export
 from levelhead.models.model import Model
+from levelhead.ordinary import read_bytes
 from levelhead.results.records.mitigating import ModelWritten
 from levelhead.studies.mitigating.protocol import Candidate
 
+_CARD = "README.md"  # of an exported folder
 Slower = dict[str, tuple[float | None, float | None]]  # method -> time per answer, per generated token
 
 
@@ -33,9 +36,9 @@ def write_chosen(
         except (CannotDo, NoEffect) as error:
             reasons.append(f"{candidate.name}: {error}")
             continue
-        readme = folder / "README.md"
+        card = (read_bytes(folder, _CARD) or b"").decode()
         said = f"## What it buys and costs\n\n{candidate.name} {buys}, on held-out items.\n"
-        readme.write_text(f"{readme.read_text(encoding='utf-8')}\n{said}", encoding="utf-8")
+        write_text_inside(folder, _CARD, f"{card}\n{said}")
         if slower is not None:
             slower[candidate.method] = report.per_answer, report.per_token
         return ModelWritten(candidate.name, report.load_with, "")
