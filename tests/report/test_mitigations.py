@@ -133,7 +133,7 @@ def test_a_known_loss_stands_in_the_sentence_that_says_the_gain() -> None:
         "at the price of perplexity +1.0 %, 2 passes per answer, an effect size of cosine gap that rises"
         in said
     )
-    assert "(0.40 → 0.72)" in said
+    assert "(0.40 → 0.72: its spread shrinks more" in said
     assert said.count("rises") == 1
     free = replace(own, certificate=replace(own.certificate, costs={AGREEMENT: -0.01}))
     assert "with no measured loss in agreement" in bought(free, [])

@@ -100,8 +100,8 @@ def rise_text(moved: BiasMoved) -> str:
     if round(after, 2) <= round(before, 2) or abs(moved.after) > abs(moved.before):
         return ""
     return (
-        f"an effect size of {moved.bias} that rises ({before:.2f} → {after:.2f}) because it divides by a "
-        f"spread that shrinks more than the bias itself ({arrow(moved.before, moved.after)} {moved.unit})"
+        f"an effect size of {moved.bias} that rises ({before:.2f} → {after:.2f}: its spread shrinks more "
+        f"than the bias, {arrow(moved.before, moved.after)} {moved.unit})"
     )
 
 
