@@ -101,11 +101,11 @@ LARGE = AuditSizes(
     screen_every=1,
     null=9,
 )
-HUGE = replace(  # on a CPU: LARGE with its heads tested took an hour and a half, this about half an hour
+HUGE = replace(  # on a CPU: LARGE with its heads tested took an hour and a half, this a third of its tokens
     LARGE,
     contexts=3,
     splits=0,  # heads are scored, but none is claimed: that takes a pass back over every null model
-    triples=4,
+    triples=6,
     backgrounds=0,
     starts=1,
     screen_contexts=1,
