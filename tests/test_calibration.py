@@ -12,6 +12,7 @@ from benchmarks.plants import planted_twin
 from scipy import stats
 
 from levelhead.inference.headline import headline_claims
+from levelhead.measures.exchange import Exchange, held_fixed
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
 from levelhead.models.twins import draw_twin, twin_seed, twinned
@@ -81,7 +82,14 @@ def test_no_claim_is_made_of_models_without_meaning_more_often_than_chance_allow
 
 
 @pytest.mark.nightly
-def test_a_planted_association_is_spoken_of(bert: Model, tmp_path: Path) -> None:
+def test_a_planted_association_stands_out_from_null_models_but_five_pairs_speak_for_no_groups(
+    bert: Model, tmp_path: Path
+) -> None:
     planted = planted_twin(bert, 4, 1.0, gender_toml(tmp_path))
-    spoken = claims(tmp_path, association(planted, tmp_path, 0, twins=19))
-    assert spoken["association"]
+    measured = association(planted, tmp_path, 0, twins=19)
+    null, exchanged = held_fixed(measured[0]), Exchange.of(measured[0])
+    assert null is not None
+    assert exchanged is not None
+    assert null.p_value < 0.0375
+    assert (exchanged.families, exchanged.least) == (5, 2 / 32)
+    assert not claims(tmp_path, measured)["association"]
