@@ -580,7 +580,7 @@ def test_all_studies_are_here() -> None:
 @pytest.mark.parametrize("study", STUDIES, ids=str)
 def test_a_printed_line_is_read_back_as_the_settings_that_it_came_from(study: Study) -> None:
     @settings(max_examples=30)
-    @given(study.runs, TEXT)
+    @given(study.runs, TEXT.filter(lambda name: not Path(name).suffix))  # a run is no .md or .csv file
     def goes_round(run: RunSettings, folder: str) -> None:
         line = command_line(run.COMMANDS[0], run, folder)
         assert line.unsaid == ()

@@ -90,8 +90,8 @@ def test_a_model_without_twins_says_why_and_keeps_its_sign_flips(
     monkeypatch.setattr(triple_null, "draw_twin", refuse)
     held = held_against_twins(model, triples, alone, 4)
     assert held["preference"].null == alone["preference"].null
-    assert held["preference"].settings["null twins"] == "no two words of one token"
-    assert "null twins" not in held["lms"].settings
+    assert held["preference"].settings["null models"] == "no two words of one token"
+    assert "null models" not in held["lms"].settings
 
 
 def test_only_the_untouched_model_is_held_against_twins(triples: TripleSet) -> None:
