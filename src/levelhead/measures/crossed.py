@@ -42,7 +42,7 @@ from levelhead.measures.statistics import DEFAULT, FloatArray, Interval, Resampl
 
 FEW_TEMPLATES = 2  # up to so many say nothing of how templates differ: known models do
 TEMPLATE_SPREAD = 0.33  # of z: root mean square of what one template lies off the value of all of them, over
-# lh:bert-mini (0.07), lh:gpt-mini (0.04), SmolLM2-135M (0.17), and Gemma-3-270M (0.64, from two reported values)
+# lh:bert-mini (0.07), lh:gpt-mini (0.04), SmolLM2-135M (0.17), Gemma-3-270M (0.64, from two reports)
 _TEMPLATE_MODELS = 4
 _SEAT = "seat"
 SEAT_CHANGE = "seat change"  # the name of a paired change of |SEAT|
